@@ -1,0 +1,189 @@
+"""What can go wrong, in one tree; every leaf says it to the user in one sentence.
+
+::
+
+    DbgError                     exit status 1
+    ├── BadInput                 2   what the user typed or set
+    │   ├── BadTarget                a target or rank set that can't be read
+    │   ├── AmbiguousTarget          a target that fits ranks of several live jobs
+    │   ├── BadEndpoint              a broker address that can't be read
+    │   ├── BadSecretFile            a token or rendezvous file that can't be used
+    │   └── NeedsAnswer              a question without a terminal, and no -y
+    ├── NoSuchRank               3   a target that fits nothing
+    ├── BrokerUnreachable        4   nobody answers there
+    ├── Refused                  5   somebody answers and doesn't want us, or isn't who we expect
+    │   ├── WrongToken
+    │   ├── WrongCertificate
+    │   └── WrongVersion
+    ├── PeerError                1   the peer broke the protocol: its fault, named
+    └── IllegalMove              1   our own table says this can't happen: our fault
+
+Exceptions hold parts and compose their sentence in ``__str__``, so that code matches on attributes and people read
+a sentence. Text that came from the network passes :func:`printable` before it gets into one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MAX_QUOTED = 200
+"""Characters of foreign text that an error repeats; more would scroll the sentence itself away."""
+
+
+def printable(text: str, limit: int = MAX_QUOTED) -> str:
+    """Return foreign text so that it can't act on a terminal, cut to ``limit`` characters.
+
+    Control and other unprintable characters, newlines included, come back escaped (``\\x1b``), so a hostile rank name
+    shows itself and does nothing.
+    """
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[: limit + 1])
+    return shown if len(text) <= limit else shown[:limit] + "…"
+
+
+class DbgError(Exception):
+    """Be the root of all errors of this project."""
+
+    exit_status = 1
+
+
+class BadInput(DbgError):
+    """Say that what the user typed or set can't be used: ``what`` with its value, then ``remedy``."""
+
+    exit_status = 2
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(what, remedy)
+        self.what = what
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.remedy}"
+
+
+class BadTarget(BadInput):
+    """Say that a target or rank set can't be read."""
+
+
+class AmbiguousTarget(DbgError):
+    """Say that a target fits ranks of several live jobs, and list them as targets that would be unique."""
+
+    exit_status = 2
+
+    def __init__(self, target: str, candidates: Sequence[str]) -> None:
+        super().__init__(target, tuple(candidates))
+        self.target = target
+        self.candidates = tuple(candidates)
+
+    def __str__(self) -> str:
+        shown = ", ".join(printable(candidate) for candidate in self.candidates[:8])
+        more = f" and {len(self.candidates) - 8} more" if len(self.candidates) > 8 else ""
+        return f"target {printable(self.target)!r} fits several ranks: {shown}{more}; name one of them"
+
+
+class BadEndpoint(BadInput):
+    """Say that a broker's address can't be read."""
+
+
+class BadSecretFile(BadInput):
+    """Say that a token or rendezvous file is missing, unreadable, or open to others."""
+
+
+class NeedsAnswer(BadInput):
+    """Say that a question can't be put, since there is no terminal and ``-y`` was not given."""
+
+
+class NoSuchRank(DbgError):
+    """Say that no rank fits the target, and what there is instead."""
+
+    exit_status = 3
+
+    def __init__(self, target: str, known: int) -> None:
+        super().__init__(target, known)
+        self.target = target
+        self.known = known
+
+    def __str__(self) -> str:
+        there = f"{self.known} others are listed by `dbg-attach --list`" if self.known else "no rank has connected yet"
+        return f"no rank fits {printable(self.target)!r}; {there}"
+
+
+class BrokerUnreachable(DbgError):
+    """Say that nobody answers at the broker's address, and why."""
+
+    exit_status = 4
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"no broker answers at {printable(self.url)} ({printable(self.reason)}); is `dbg-broker serve` running?"
+
+
+class Refused(DbgError):
+    """Say that the peer at ``url`` refused, or is not who it should be."""
+
+    exit_status = 5
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the broker at {printable(self.url)} refused: {printable(self.reason)}"
+
+
+class WrongToken(Refused):
+    """Say that the token is not one of this broker's, or not one for this role."""
+
+    def __str__(self) -> str:
+        return (
+            f"the broker at {printable(self.url)} does not take this token ({printable(self.reason)}); "
+            "give the one that `dbg-broker token` prints on its host"
+        )
+
+
+class WrongCertificate(Refused):
+    """Say that the peer at ``url`` does not show the pinned certificate; nothing was sent to it."""
+
+    def __str__(self) -> str:
+        return (
+            f"whoever answers at {printable(self.url)} is not the broker that was pinned ({printable(self.reason)}); "
+            "nothing was sent to it"
+        )
+
+
+class WrongVersion(Refused):
+    """Say that the two ends speak different protocol majors, naming both."""
+
+    def __str__(self) -> str:
+        return (
+            f"the broker at {printable(self.url)} speaks another protocol version ({printable(self.reason)}); "
+            "install the same dbg-broker release on both ends"
+        )
+
+
+class PeerError(DbgError):
+    """Say which rule of the protocol the peer broke, by name."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the peer broke the protocol: {printable(self.reason)}"
+
+
+class IllegalMove(DbgError):
+    """Say which role, state and event have no row in a transition table."""
+
+    def __init__(self, table: str, state: str, event: str) -> None:
+        super().__init__(table, state, event)
+        self.table = table
+        self.state = state
+        self.event = event
+
+    def __str__(self) -> str:
+        return f"{self.table} can't go on from {self.state!r} by {self.event!r}"

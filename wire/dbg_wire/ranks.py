@@ -1,0 +1,68 @@
+"""What is known of a rank, as the broker tells it and ``--list`` prints it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class RankState(str, enum.Enum):
+    """Name the states of a rank; what may follow what is a table in :mod:`dbg_wire.states`."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    HELD = "held"
+    UNRESPONSIVE = "unresponsive"
+    LOST = "lost"
+    EXITED = "exited"
+
+
+LIVE_STATES = frozenset({RankState.RUNNING, RankState.STOPPED, RankState.HELD, RankState.UNRESPONSIVE})
+"""States in which the rank's connection is up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Say where in the program a thread is."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankInfo:
+    """Describe one rank.
+
+    ``key`` is its identity (job, run, rank, child, pid) as one opaque string, stable over reconnects and brokers;
+    people use ``address`` (``host:rank`` or ``host:rank.child``). ``since`` is wall-clock seconds since the epoch of
+    the last change of state, for display alone. ``exit`` is the process's exit status, negative for a signal, or None
+    while it lives or if nobody knows. ``where`` and ``reason`` are None while the rank runs.
+    """
+
+    key: str
+    address: str
+    job: str
+    run: str
+    host: str
+    rank: int
+    local_rank: int | None
+    world_size: int | None
+    child: int | None
+    pid: int
+    script: str
+    directory: str
+    state: RankState
+    reason: str | None = None
+    where: Place | None = None
+    engine: str | None = None
+    queued: int = 0
+    since: float = 0.0
+    driver: str | None = None
+    watchers: int = 0
+    exit: int | None = None
+
+    @property
+    def full_address(self) -> str:
+        """Return the address that is unique over jobs, ``job/host:rank``."""
+        return f"{self.job}/{self.address}"

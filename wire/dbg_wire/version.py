@@ -1,0 +1,17 @@
+"""Names and numbers by which two peers decide whether they can talk."""
+
+from __future__ import annotations
+
+RELEASE = "0.1.0"
+"""The distribution's version; the only place that states it."""
+
+PROTOCOL_MAJOR = 1
+"""Peers with different majors refuse each other, naming both."""
+
+PROTOCOL_MINOR = 0
+"""Grows when a message or field is added; an older minor of the same major keeps working."""
+
+
+def subprotocol(major: int = PROTOCOL_MAJOR) -> str:
+    """Return the WebSocket subprotocol that stands for a protocol major, e.g. ``dbg.v1``."""
+    return f"dbg.v{major}"
