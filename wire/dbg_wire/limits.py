@@ -1,0 +1,84 @@
+"""Every bound of the protocol, in one place, each with its unit and its reason."""
+
+from __future__ import annotations
+
+KIB = 1024
+MIB = 1024 * KIB
+
+MAX_CONTROL_BYTES = 1 * MIB
+"""Bytes of one text frame. A page of ranks or a screen of text is far below; more is a mistake or an attack."""
+
+MAX_DATA_BYTES = 64 * KIB
+"""Payload bytes of one binary frame: what one read of a pty can give, so a frame never needs splitting on its way."""
+
+MAX_FRAME_BYTES = MAX_CONTROL_BYTES
+"""Bytes of one WebSocket message of either kind, given to the WebSocket library."""
+
+MAX_TEXT = 16 * KIB
+"""Characters of one string inside a control message: longer than any path, line of source or error sentence."""
+
+MAX_ITEMS = 4096
+"""Elements of one list inside a control message: ranks of one page, rows of one screen, ancestors of a process."""
+
+SNAPSHOT_PAGE = 500
+"""Ranks in one snapshot message: at 2 KiB each still below MAX_CONTROL_BYTES."""
+
+MAX_RANKS_ASKED = 100_000
+"""Ranks one question may name: the largest job that the broker is meant for."""
+
+MAX_ROWS, MAX_COLUMNS = 500, 1000
+"""Largest terminal that is believed; a screen of it is 2 MB, and no real one is larger."""
+
+MIN_ROWS, MIN_COLUMNS = 12, 40
+"""Smallest screen that PuDB draws usefully; smaller terminals see a part of this."""
+
+MAX_VIEWER_BACKLOG = 1 * MIB
+"""Bytes that may wait in the broker for one terminal; beyond it the output is dropped and the screen repainted."""
+
+MAX_AGENT_BACKLOG = 1 * MIB
+"""Bytes that may wait in the broker for one rank; beyond it input is refused, since the rank doesn't read."""
+
+MAX_LINK_BACKLOG = 1 * MIB
+"""Bytes that may wait in a rank for the broker; beyond it screen output is dropped and repainted later."""
+
+MAX_INPUT_PENDING = 64 * KIB
+"""Bytes typed ahead that a rank or terminal keeps: a large paste; beyond it input is discarded and reported."""
+
+MAX_INPUT_PER_SECOND = 256 * KIB
+"""Bytes a driver may send a rank in a second: faster than any keyboard or paste, slower than a flood."""
+
+MAX_VIEWERS_PER_RANK = 64
+"""Terminals on one rank, driver and watchers together: a whole team looking over one shoulder."""
+
+MAX_CLIENTS = 1024
+"""Terminals on one broker: each costs at most MAX_VIEWER_BACKLOG."""
+
+MAX_RANKS = 20_000
+"""Ranks connected to one broker; at 45 KiB each under TLS just below 1 GiB."""
+
+MAX_ENDED_RANKS = 5_000
+"""Exited or lost ranks that stay listed; the oldest go first."""
+
+ENDED_RANK_SECONDS = 3600.0
+"""Seconds for which an exited or lost rank stays listed: long enough to come back from a meeting."""
+
+HANDSHAKE_SECONDS = 30.0
+"""Seconds from TCP accept to the first message; 256 ranks that arrive at once on a busy login node fit."""
+
+PROBE_ATTENDED_SECONDS = 2.0
+"""Seconds between two probes of a rank that somebody looks at: how fresh its "silent since" is."""
+
+PROBE_IDLE_SECONDS = 20.0
+"""Seconds between two probes of a rank that nobody looks at: 0.0025 % of its core."""
+
+SILENT_PROBES = 2
+"""Unanswered probes after which a rank is unresponsive: one may be late behind a long garbage collection."""
+
+CONNECTION_DEAD_SECONDS = 120.0
+"""Seconds of a silent connection after which it counts as dead: a rank may hold the interpreter for a minute."""
+
+CLOSE_SECONDS = 1.0
+"""Seconds given to a closing handshake where a rank exits: a debugger must not delay the end of a job."""
+
+MAX_ASK_SECONDS = 600.0
+"""Longest deadline a question may have."""

@@ -1,0 +1,461 @@
+"""The closed union of control messages, each saying who may send it.
+
+Messages are frozen and restate rather than narrate: a report says all that is true of a rank now, so that a peer
+that missed any number of earlier ones is right again after one. ``PROTOCOL.md`` beside this file is normative.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import ClassVar, Union, get_args
+
+from .ranks import Place, RankInfo, RankState
+
+
+class Sender(str, enum.Enum):
+    """Name the three roles."""
+
+    AGENT = "agent"
+    BROKER = "broker"
+    CLIENT = "client"
+
+
+class Mode(str, enum.Enum):
+    """Say how a terminal attaches: type, look only, or take the keyboard from whoever has it."""
+
+    DRIVE = "drive"
+    WATCH = "watch"
+    TAKE = "take"
+
+
+class Action(str, enum.Enum):
+    """Name what a question asks of each rank."""
+
+    CONTINUE = "continue"
+    KILL = "kill"
+    SCREEN = "screen"
+
+
+class Kind(str, enum.Enum):
+    """Say what sort of answer one rank gave; ``silent``, ``lost`` and ``running`` are the broker's own words."""
+
+    VALUE = "value"
+    ERROR = "error"
+    RUNNING = "running"
+    SILENT = "silent"
+    LOST = "lost"
+
+
+# ------------------------------------------------------------------------------------------------ parts of messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopInfo:
+    """Describe the current stop: its number in this process, why, where, and for how many seconds already."""
+
+    number: int
+    reason: str
+    where: Place
+    age: float
+    thread: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    """Describe the debugger open on the stop; ``rows`` and ``columns`` are its screen's."""
+
+    number: int
+    engine: str
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankReport:
+    """State all that is true of a rank now.
+
+    ``generation`` is the last driver's number that the rank knows; ``applied`` counts the bytes of that driver's
+    input which the debugger took or the rank discarded. ``stepping`` means that the stop's thread runs to the end of
+    a step; then the state is ``running`` while the stop goes on. ``breakpoints`` counts those that may stop it again,
+    ``queued`` the threads that wait for their own stop.
+    """
+
+    state: RankState
+    stop: StopInfo | None = None
+    session: SessionInfo | None = None
+    stepping: bool = False
+    breakpoints: int = 0
+    queued: int = 0
+    generation: int = 0
+    applied: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankAnswer:
+    """Carry one rank's answer to a question; ``rows`` is a screen's text."""
+
+    key: str
+    kind: Kind
+    text: str
+    rows: tuple[str, ...] = ()
+
+
+# --------------------------------------------------------------------------------------------------- agent to broker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Register:
+    """Say who this rank is and what is true of it; the first message of every connection of an agent.
+
+    ``ancestors`` are process ids, the parent first: by them the broker knows a rank's child. ``kernel`` names kernel
+    boot and process-id namespace; a broker that has the same one can see whether the process is alive.
+    """
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT})
+
+    minor: int
+    release: str
+    key: str
+    job: str
+    run: str
+    host: str
+    rank: int
+    local_rank: int | None
+    world_size: int | None
+    child: int | None
+    pid: int
+    ancestors: tuple[int, ...]
+    kernel: str
+    script: str
+    directory: str
+    python: str
+    report: RankReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goodbye:
+    """Say that this process ends, with its exit status if it is known (negative for a signal)."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT})
+
+    exit: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Answer a broker's Ask."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT})
+
+    request: int
+    kind: Kind
+    text: str
+    rows: tuple[str, ...] = ()
+
+
+# -------------------------------------------------------------------------------------- agent to broker, and onwards
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Tell a change of a rank; the broker passes it to the terminals on that rank."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT, Sender.BROKER})
+
+    report: RankReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """Acknowledge input: all bytes of this generation below ``offset`` were taken by the debugger or discarded."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT, Sender.BROKER})
+
+    generation: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discarded:
+    """Say that ``count`` bytes of input, ending below ``offset``, will never reach the debugger, and why."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT, Sender.BROKER})
+
+    generation: int
+    offset: int
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse:
+    """Answer a Probe: the interpreter runs; ``where`` the stop's thread or the main thread is now, if it moves."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT, Sender.BROKER})
+
+    where: Place | None
+
+
+# --------------------------------------------------------------------------------------------------- broker to agent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audience:
+    """State who looks at the rank now.
+
+    With ``viewers`` above zero a stopped rank opens its debugger at this size and sends its output; with none it keeps
+    the debugger open and sends nothing. Input counts only if it bears this ``generation``.
+    """
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
+
+    viewers: int
+    generation: int
+    rows: int
+    columns: int
+    colors: int
+    engine: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """Ask for a Pulse."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
+
+
+# --------------------------------------------------------------------------------------------------- client to broker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greet:
+    """Say who this terminal is (``user@host``, shown to others); the first message of every connection of a client."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT})
+
+    minor: int
+    release: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribe:
+    """Ask for a snapshot of all ranks and, unless ``once``, for every change after it, with nothing between lost."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT})
+
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attach:
+    """Sit down at a rank, leaving the one before; answered by Seat or Refusal.
+
+    Where somebody else types already, ``drive`` gives a watcher's seat. ``resume`` is the generation that this terminal
+    held before its connection broke: it keeps the keyboard if nobody else took it since.
+    """
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT})
+
+    key: str
+    mode: Mode
+    rows: int
+    columns: int
+    colors: int
+    engine: str | None = None
+    resume: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detach:
+    """Leave the rank; it stays as it is."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Take:
+    """Take the keyboard of the rank one is attached to; answered by Seat or Refusal."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resize:
+    """Tell the size that this terminal offers; only the driver's counts."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT})
+
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Ask every named rank for one action; answered by one Answers at the deadline or before."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT})
+
+    request: int
+    keys: tuple[str, ...]
+    action: Action
+    seconds: float
+    rows: int = 24
+    columns: int = 80
+
+
+# ------------------------------------------------------------------------------------------- either side of the broker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """Pass a question on to one rank."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
+
+    request: int
+    action: Action
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repaint:
+    """Ask for the whole screen to be drawn again; a client to the broker, the broker to the rank."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT, Sender.BROKER})
+
+
+# --------------------------------------------------------------------------------------------------- broker to client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Welcome:
+    """Accept a Register or a Greet.
+
+    ``address`` and ``child`` are the rank's, for an agent; ``uptime`` is in seconds.
+    """
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
+
+    minor: int
+    release: str
+    host: str
+    pid: int
+    uptime: float
+    address: str | None = None
+    child: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """List ranks, a page at a time; after the page with ``last`` changes follow."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
+
+    ranks: tuple[RankInfo, ...]
+    last: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Tell what is now true of one rank; to subscribers, and to the terminals on it whether subscribed or not."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
+
+    rank: RankInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """Tell that an ended rank is no longer listed."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """State one's place at a rank: after Attach, Take, a handed-over keyboard, and a rank that came back.
+
+    ``generation`` is the number to tag input with, None for a watcher. ``driver`` names who types, None if nobody.
+    A client that holds unacknowledged input sends it again if stop and generation are the same as before, else says
+    that it was discarded.
+    """
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
+
+    rank: RankInfo
+    report: RankReport
+    generation: int | None
+    driver: str | None
+    watchers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """Carry the answers of all ranks that were asked, a page at a time; silence is an answer, too."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
+
+    request: int
+    answers: tuple[RankAnswer, ...] = field(default=())
+    last: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Say which request can't be done and why, in a sentence for people; ``code`` is for programs."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
+
+    code: str
+    text: str
+
+
+# ``Union`` and not ``|``: this alias is evaluated, and 3.10 must evaluate it too.
+Message = Union[  # noqa: UP007
+    Register,
+    Goodbye,
+    Answer,
+    Report,
+    Applied,
+    Discarded,
+    Pulse,
+    Audience,
+    Probe,
+    Greet,
+    Subscribe,
+    Attach,
+    Detach,
+    Take,
+    Resize,
+    Question,
+    Ask,
+    Repaint,
+    Welcome,
+    Snapshot,
+    Change,
+    Gone,
+    Seat,
+    Answers,
+    Refusal,
+]
+
+MESSAGES: tuple[type[Message], ...] = get_args(Message)
+"""Every message class, in the order of the union."""
+
+
+class RefusalCode:
+    """Name the codes of Refusal."""
+
+    UNKNOWN_TYPE = "unknown-type"
+    BAD_MESSAGE = "bad-message"
+    NO_SUCH_RANK = "no-such-rank"
+    NOT_ATTACHED = "not-attached"
+    NOT_DRIVING = "not-driving"
+    ROLE = "role"
+    FULL = "full"
+    GONE = "gone"
