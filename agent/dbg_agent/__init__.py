@@ -1,0 +1,65 @@
+"""Stop a rank where you are and debug it from any terminal, through the broker.
+
+This module is signatures and promises; bodies are imported at first use, so that ``import dbg_agent`` costs a rank
+nothing. Nothing here raises into the program, but where ``on_missing="raise"`` asks for it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["install", "set_trace", "uninstall"]
+
+
+def set_trace(
+    *unexpected: object,
+    broker: str | None = None,
+    connect_timeout: float | None = None,
+    on_missing: str | None = None,
+    **unknown: object,
+) -> None:
+    """Stop the calling thread here until somebody lets it go on from a terminal.
+
+    The thread waits in this call; it costs nothing but its time, and any debugger opens only when somebody attaches.
+    One thread of a rank is stopped at a time, further ones queue. If the broker goes away meanwhile, or the terminal,
+    nothing changes here. Usable as ``PYTHONBREAKPOINT=dbg_agent.set_trace``.
+
+    ``broker`` is ``host:port`` or a URL, with the certificate's fingerprint after ``#`` if no ``broker.json`` holds it
+    (variable ``DBG_BROKER``). If no broker answers within ``connect_timeout`` seconds (10; ``DBG_CONNECT_TIMEOUT``;
+    waited once per process) the rank warns once on stderr and goes on; ``on_missing`` (``DBG_ON_MISSING``) can be
+    ``"wait"``, which waits for a broker as long as it takes, or ``"raise"``, which raises a
+    :class:`dbg_wire.errors.DbgError`. Arguments that can't be used are warned of, and the default is taken.
+    """
+    from .rank import stop_at
+
+    stop_at(
+        sys._getframe(1),
+        {"broker": broker, "connect_timeout": connect_timeout, "on_missing": on_missing, **unknown},
+        unexpected,
+    )
+
+
+def install(
+    *unexpected: object,
+    broker: str | None = None,
+    breakpoint: bool | None = None,  # noqa: A002 - the name of the builtin whose meaning it changes
+    connect_timeout: float | None = None,
+    on_missing: str | None = None,
+    **unknown: object,
+) -> None:
+    """Connect now, in the background, so that this rank is listed before it stops anywhere.
+
+    Unless ``breakpoint`` is false (``DBG_BREAKPOINT=0``), the builtin ``breakpoint()`` means :func:`set_trace` from
+    here on. The other arguments are those of :func:`set_trace`, and become its defaults in this process.
+    """
+    from .rank import install_here
+
+    arguments = {"broker": broker, "breakpoint": breakpoint, "connect_timeout": connect_timeout}
+    install_here({**arguments, "on_missing": on_missing, **unknown}, unexpected)
+
+
+def uninstall() -> None:
+    """Give ``breakpoint()`` back its former meaning; the rank stays connected and listed."""
+    from .rank import uninstall_here
+
+    uninstall_here()

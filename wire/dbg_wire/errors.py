@@ -10,7 +10,9 @@
     │   ├── BadSecretFile            a token or rendezvous file that can't be used
     │   └── NeedsAnswer              a question without a terminal, and no -y
     ├── NoSuchRank               3   a target that fits nothing
+    ├── NoBroker                 4   nothing names a broker
     ├── BrokerUnreachable        4   nobody answers there
+    ├── WrongHost                4   the address is the loopback of another host
     ├── Refused                  5   somebody answers and doesn't want us, or isn't who we expect
     │   ├── WrongToken
     │   ├── WrongCertificate
@@ -107,6 +109,15 @@ class NoSuchRank(DbgError):
         return f"no rank fits {printable(self.target)!r}; {there}"
 
 
+class NoBroker(DbgError):
+    """Say that neither argument nor variable nor file names a broker."""
+
+    exit_status = 4
+
+    def __str__(self) -> str:
+        return "no broker is known; start `dbg-broker serve`, or set DBG_BROKER"
+
+
 class BrokerUnreachable(DbgError):
     """Say that nobody answers at the broker's address, and why."""
 
@@ -119,6 +130,19 @@ class BrokerUnreachable(DbgError):
 
     def __str__(self) -> str:
         return f"no broker answers at {printable(self.url)} ({printable(self.reason)}); is `dbg-broker serve` running?"
+
+
+class WrongHost(DbgError):
+    """Say that the broker listens on another host's loopback, which can never be reached from here."""
+
+    exit_status = 4
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class Refused(DbgError):

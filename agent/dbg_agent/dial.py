@@ -1,0 +1,102 @@
+"""Open one connection to the broker, having seen its pinned certificate before a token leaves.
+
+Imported in the link's thread alone, since asyncio and websockets are heavy. Failures come out as
+:mod:`dbg_wire.errors`, so that nobody else here knows the library.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import socket
+import ssl
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
+
+from dbg_wire.endpoint import Reach, fingerprint_of, same_fingerprint
+from dbg_wire.errors import BrokerUnreachable, DbgError, Refused, WrongCertificate, WrongToken, WrongVersion
+from dbg_wire.limits import CLOSE_SECONDS, CONNECTION_DEAD_SECONDS, MAX_FRAME_BYTES
+from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
+
+PING_SECONDS = 20.0
+"""Seconds between two pings of the link: below the idle time-outs of common firewalls and tunnels."""
+
+OPEN_SECONDS = 10.0
+"""Seconds for one attempt, from the name look-up to the upgrade."""
+
+
+def pinned_connection(url: str, fingerprint: str | None) -> type[ClientConnection]:
+    """Return a connection class that looks at the peer's certificate first and sends nothing to a wrong one."""
+
+    class Pinned(ClientConnection):
+        async def handshake(self, *args: object, **kwargs: object) -> None:
+            if fingerprint is not None:
+                tls = self.transport.get_extra_info("ssl_object")
+                shown = tls.getpeercert(binary_form=True) if tls is not None else None
+                if not shown or not same_fingerprint(fingerprint_of(shown), fingerprint):
+                    raise WrongCertificate(url, "it shows another certificate")
+            await super().handshake(*args, **kwargs)  # type: ignore[arg-type] # passed on unseen, over all releases
+
+    return Pinned
+
+
+def _context(secure: bool) -> ssl.SSLContext | None:
+    if not secure:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # The pin is the check: names and authorities say nothing about a certificate that a broker made for itself.
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def dial(reach: Reach, path: str) -> ClientConnection:
+    """Return an open connection; raise BrokerUnreachable or a Refused that says what is wrong."""
+    endpoint = reach.endpoint
+    url = endpoint.url
+    options: dict[str, object] = {}
+    if "proxy" in inspect.signature(connect.__init__).parameters:
+        # From release 15 on a proxy of the environment would be used; a cluster's web proxy doesn't know login1.
+        options["proxy"] = None
+    try:
+        return await connect(
+            url + path,
+            subprotocols=[subprotocol()],  # type: ignore[list-item] # a NewType of str
+            additional_headers={"Authorization": f"Bearer {reach.token}"},
+            create_connection=pinned_connection(url, endpoint.fingerprint),
+            ssl=_context(endpoint.secure),
+            compression=None,
+            max_size=MAX_FRAME_BYTES,
+            open_timeout=OPEN_SECONDS,
+            close_timeout=CLOSE_SECONDS,
+            ping_interval=PING_SECONDS,
+            ping_timeout=CONNECTION_DEAD_SECONDS,
+            user_agent_header=None,
+            **options,  # type: ignore[arg-type] # depends on the release
+        )
+    except DbgError:
+        raise
+    except InvalidStatus as error:
+        raise _refusal(url, error) from None
+    except ssl.SSLError as error:
+        raise WrongCertificate(url, f"it does not speak TLS as the broker does: {error.reason or 'no TLS'}") from None
+    except (TimeoutError, asyncio.TimeoutError):
+        raise BrokerUnreachable(url, f"no answer within {OPEN_SECONDS:.0f} s") from None
+    except socket.gaierror as error:
+        raise BrokerUnreachable(url, f"the name {endpoint.host} is unknown here: {error.strerror}") from None
+    except OSError as error:
+        raise BrokerUnreachable(url, error.strerror or str(error)) from None
+    except (InvalidHandshake, WebSocketException, EOFError) as error:
+        raise Refused(url, f"it does not answer as a broker does: {error}") from None
+
+
+def _refusal(url: str, error: InvalidStatus) -> Refused:
+    status = error.response.status_code
+    body = (error.response.body or b"").decode("utf-8", "replace").strip()
+    said = body or f"HTTP status {status}"
+    if status in (401, 403):
+        return WrongToken(url, said)
+    if status == 426:
+        return WrongVersion(url, said or f"this end speaks dbg.v{PROTOCOL_MAJOR}")
+    return Refused(url, said)

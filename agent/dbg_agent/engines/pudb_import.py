@@ -1,0 +1,55 @@
+"""Import PuDB without its traces: no file in the home, no name in builtins, no saved breakpoints.
+
+PuDB writes its configuration when its debugger module is imported; a thousand ranks on a shared home would truncate
+each other's. It is pointed to a folder of this process for the time of the import, then to none at all.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_CONFIG = Path("pudb") / "pudb.cfg"
+
+
+def _users_config() -> Path | None:
+    """Return the user's own PuDB configuration, which is read for theme and layout, and never written."""
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.environ.get("HOME", ""), ".config")  # noqa: PTH118
+    path = Path(home) / _CONFIG
+    return path if path.is_file() else None
+
+
+@contextmanager
+def untraceable() -> Iterator[None]:
+    """Import and build PuDB inside this context; afterwards it can't write anywhere."""
+    had_shortcut = hasattr(builtins, "pu")
+    folder = tempfile.mkdtemp(prefix="dbg-agent-")
+    try:
+        config = _users_config()
+        if config is not None:
+            (Path(folder) / _CONFIG.parent).mkdir()
+            shutil.copyfile(config, Path(folder) / _CONFIG)
+        from pudb import settings
+
+        if not had_shortcut and hasattr(builtins, "pu"):
+            del builtins.pu
+        saved = settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS
+        already_loaded = settings._config_[0] is not None
+        settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = folder, [folder]
+        loaded = settings.load_config()
+        if not already_loaded:
+            # Above every version's mark, so that neither the welcome nor the preferences ever block a stop.
+            loaded["seen_welcome"] = "z"
+        yield
+        if already_loaded:
+            # The program uses PuDB by itself and keeps its own configuration.
+            settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = saved
+        else:
+            settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = None, []
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

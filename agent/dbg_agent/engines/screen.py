@@ -1,0 +1,136 @@
+"""PuDB's screen without a terminal: keys come from the inbox, drawing goes to the audience.
+
+Only public methods of urwid's screen are overridden. The usual way, a pty whose slave is given to PuDB, was found to
+lose typed keys at every stop, to echo late answers of terminals, and to need private names for a resize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import urwid
+from pudb.debugger import ThreadsafeRawScreen
+from urwid.escape import MoreInputRequired, process_keyqueue
+
+from ..inbox import GoOn, Redraw, Run
+
+if TYPE_CHECKING:
+    from ..rank import Rank
+
+INCOMPLETE_SECONDS = 0.15
+"""Seconds to wait for the rest of an escape sequence; longer than a terminal's pause inside one, shorter than a
+person's between Esc and the next key."""
+
+LONGEST_KEY = 128
+"""Bytes looked at to find one key; no terminal has a longer sequence for one."""
+
+
+class LeaveDebugger(BaseException):
+    """Unwind the debugger's own windows, however deep; PuDB catches every Exception to show it in a dialog."""
+
+    def __init__(self, done: Callable[[], None]) -> None:
+        super().__init__()
+        self.done = done
+
+
+class NoFile:
+    """Stand for stdin and stdout of PuDB: it has no descriptor, so nobody can look for a terminal behind it."""
+
+    def write(self, data: str) -> int:
+        """Swallow what is not drawn through the screen."""
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+
+class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not typed
+    """Be PuDB's screen in the stopped thread."""
+
+    def __init__(self, rank: Rank) -> None:
+        super().__init__(input=NoFile(), output=NoFile())
+        self._rank = rank
+        self._canvas: Any = None
+        # What the rank's TERM says is about another terminal than the one that will show this.
+        self.term = "xterm-256color"
+        # Erasing in colour differs between terminals and multiplexers; blanks look the same everywhere.
+        self.back_color_erase = False
+
+    def signal_init(self) -> None:
+        """Leave the program's signal handlers alone."""
+
+    def signal_restore(self) -> None:
+        """Leave the program's signal handlers alone."""
+
+    def tty_signal_keys(self, *_args: Any, **_kwargs: Any) -> None:
+        """Leave the program's terminal alone, to which urwid would turn for want of a descriptor here."""
+
+    def stop(self) -> None:
+        """Refuse to give the terminal to somebody else: the one there is belongs to the rank."""
+        if self._started:
+            raise RuntimeError("this needs the rank's own terminal, which dbg-broker leaves alone")
+
+    def get_cols_rows(self) -> tuple[int, int]:
+        """Return the driver's size."""
+        terminal = self._rank.terminal
+        self.maxrow = terminal.rows
+        return terminal.columns, terminal.rows
+
+    def write(self, data: str) -> None:
+        """Draw."""
+        self._rank.terminal.write(data.encode("utf-8", "replace"))
+
+    def flush(self) -> None:
+        """Do nothing: drawing is sent as it comes."""
+
+    def draw_screen(self, size: tuple[int, int], canvas: Any) -> None:
+        """Draw, and keep what was drawn for whoever asks for it as text."""
+        self._canvas = canvas
+        super().draw_screen(size, canvas)
+
+    def text(self) -> tuple[str, ...]:
+        """Return what was last drawn, one string a row."""
+        canvas = self._canvas
+        if canvas is None:
+            return ()
+        return tuple(row.decode("utf-8", "replace").rstrip() for row in canvas.text)
+
+    def get_input(self, raw_keys: bool = False) -> Any:
+        """Wait for one key, doing what the inbox asks meanwhile.
+
+        One key at a time, since PuDB handles all that it is given on the same stop: ``nnn`` would be one step.
+        """
+        keys = self._next_keys()
+        return (keys, []) if raw_keys else keys
+
+    def _next_keys(self) -> list[Any]:
+        inbox, stop = self._rank.inbox, self._rank.stops.number
+        seen, patience = 0, None
+        while True:
+            work = inbox.next_work_or_keys(stop, beyond=seen, patience=patience)
+            if isinstance(work, GoOn):
+                raise LeaveDebugger(work.done)
+            if isinstance(work, Redraw):
+                self.clear()
+                return ["window resize"]
+            if isinstance(work, Run):
+                work.job()
+            codes = list(inbox.peek_keys(LONGEST_KEY)) if work is None else []
+            if not codes:
+                # Work was done, or the keys that were waited for went away with their driver.
+                seen, patience = 0, None
+                continue
+            more_may_come = patience is None and len(codes) < LONGEST_KEY
+            try:
+                keys, rest = process_keyqueue(codes, more_may_come)
+            except MoreInputRequired:
+                seen, patience = len(codes), INCOMPLETE_SECONDS
+                continue
+            self._rank.take_keys(len(codes) - len(rest))
+            return list(keys)
+
+
+def use_utf8() -> None:
+    """Have urwid encode for the viewers' terminals, not for the rank's locale, which is often C."""
+    urwid.set_encoding("utf-8")

@@ -1,0 +1,144 @@
+"""What reaches a stopped thread: keys for its debugger, and work to be done in that thread.
+
+Work is done by the stopped thread itself because current device, grad mode and streams of a training framework
+belong to the thread. Waiting is on a condition, so it costs nothing and a signal handler still runs in the main thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Union
+
+from dbg_wire.codec import Input
+from dbg_wire.limits import MAX_INPUT_PENDING
+
+from .typed_ahead import Loss, TypedAhead
+
+MAX_WORK = 256
+"""Pieces of work that may wait for one stopped thread; a thread that takes none is answered for as silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDebugger:
+    """Open a debugger on the stop, if none is open."""
+
+    engine: str
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """Leave the debugger, however deep in dialogs, and let the thread go on as by ``c``; then call ``done``."""
+
+    done: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Redraw:
+    """Draw the whole screen again, at what is now its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Run something in the stopped thread."""
+
+    job: Callable[[], None]
+
+
+Work = Union[OpenDebugger, GoOn, Redraw, Run]  # noqa: UP007 - evaluated at import, on 3.10 too
+
+
+class ProgramRaised(BaseException):
+    """Carry what a signal handler of the program raised while its thread waited in here.
+
+    It must come out of the stop as if the program had waited by itself, past everything that catches our own faults.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Inbox:
+    """Queue keys and work for the one stopped thread of a process; any thread may add, the stopped one takes.
+
+    Work is tagged with the stop that it is for, and dropped if that stop has ended by the time its turn comes.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._work: deque[tuple[int, Work]] = deque()
+        self._keys = TypedAhead()
+
+    def put(self, stop: int, work: Work) -> bool:
+        """Add work for a stop; return False if too much waits already."""
+        with self._changed:
+            if (stop, work) in self._work:
+                return True
+            if len(self._work) >= MAX_WORK:
+                return False
+            self._work.append((stop, work))
+            self._changed.notify_all()
+            return True
+
+    def type(self, frame: Input, current: Callable[[], tuple[int | None, int | None]]) -> Loss | None:
+        """Add keys if they are for the ``current`` stop and session; return what of them is lost."""
+        with self._changed:
+            # Asked for under this lock: whoever ends the stop clears the keys afterwards, so none can slip through.
+            stop, session = current()
+            loss = self._keys.receive(frame, stop=stop, session=session)
+            self._changed.notify_all()
+            return loss
+
+    def change_driver(self, generation: int) -> Loss | None:
+        """Accept keys of this generation only."""
+        with self._changed:
+            return self._keys.change_driver(generation)
+
+    def clear(self, reason: str) -> Loss | None:
+        """Drop keys and work that were meant for a stop that has ended; return the keys that are lost."""
+        with self._changed:
+            self._work.clear()
+            return self._keys.discard(reason)
+
+    def next_work(self, stop: int) -> Work:
+        """Wait in the stopped thread for the next piece of work, leaving keys where they are."""
+        while True:
+            work = self.next_work_or_keys(stop, beyond=MAX_INPUT_PENDING, patience=None)
+            if work is not None:
+                return work
+
+    def next_work_or_keys(self, stop: int, *, beyond: int, patience: float | None) -> Work | None:
+        """Wait for work, or for more than ``beyond`` bytes of keys, or for ``patience`` seconds; work goes first.
+
+        Raises ProgramRaised with what a signal handler of the program raised meanwhile.
+        """
+        with self._changed:
+            try:
+                self._changed.wait_for(lambda: self._has_work(stop) or self._keys.pending > beyond, patience)
+            except BaseException as error:
+                raise ProgramRaised(error) from None
+            return self._work.popleft()[1] if self._work else None
+
+    def peek_keys(self, count: int) -> bytes:
+        """Return up to ``count`` bytes of keys that wait."""
+        with self._changed:
+            return self._keys.peek(count)
+
+    def take_keys(self, count: int) -> tuple[int, int]:
+        """Count keys as applied; return generation and offset to acknowledge."""
+        with self._changed:
+            self._keys.take(count)
+            return self._keys.generation, self._keys.applied
+
+    def settled(self) -> tuple[int, int]:
+        """Return the current generation and up to which offset its input is settled."""
+        with self._changed:
+            return self._keys.generation, self._keys.applied
+
+    def _has_work(self, stop: int) -> bool:
+        while self._work and self._work[0][0] != stop:
+            self._work.popleft()
+        return bool(self._work)

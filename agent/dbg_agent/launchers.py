@@ -1,0 +1,303 @@
+"""The launchers: how each one is recognised, and which of its variables say what.
+
+Every launcher writes its own variables and inherits those of the launchers around it, so the order of :data:`ROWS` is
+the knowledge here: innermost first, the first row that applies wins, a row with bad numbers doesn't apply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+# Nine digits hold any rank, and leave out SLURM's batch, extern and interactive "steps", which are just below 2**32.
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+_ERROR_FILE = re.compile(r"([^/]+)/attempt_[0-9]+/[0-9]+/error\.json\Z")
+"""The end of torchrun's ``/tmp/torchelastic_x/none_q1w2e3r4/attempt_0/3/error.json``; one random folder a torchrun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """Hold what is known of a process, for the rows to look at.
+
+    ``ancestors`` are process ids, the parent first, or None if they mean nothing to the launcher. ``proxy_pid`` is the
+    nearest process of Hydra above this one. ``program`` is the script's or module's bare name.
+    """
+
+    environ: Mapping[str, str]
+    pid: int
+    hostname: str
+    program: str
+    ancestors: Sequence[int] | None
+    proxy_pid: int | None
+
+    def number(self, name: str) -> int | None:
+        """Return the variable as a number, or None if it is unset or isn't one."""
+        text = self.environ.get(name, "")
+        return int(text) if _NUMBER.fullmatch(text) else None
+
+
+Source = Callable[[Process], str]
+
+
+def _variables(*names: str) -> Source:
+    """Return a source that joins these variables, and is empty if one of them is missing."""
+
+    def read(process: Process) -> str:
+        values = [process.environ.get(name, "") for name in names]
+        # "none" is what torchrun calls a run that was given no id.
+        return "-".join(values) if all(values) and "none" not in values else ""
+
+    return read
+
+
+_ENDPOINT = _variables("MASTER_ADDR", "MASTER_PORT")
+_NAMESPACE = _variables("PMIX_NAMESPACE")
+_MINDSPORE_SCHEDULER = _variables("MS_SCHED_HOST", "MS_SCHED_PORT")
+
+
+def _torchrun_agent(process: Process) -> str:
+    """Name the torchrun process if it is the only one of its launch, else the endpoint that all of them share."""
+    found = _ERROR_FILE.search(process.environ.get("TORCHELASTIC_ERROR_FILE", ""))
+    if found and process.environ.get("GROUP_WORLD_SIZE") == "1":
+        return found[1].removeprefix(process.environ.get("TORCHELASTIC_RUN_ID", "") + "_")
+    return _ENDPOINT(process)
+
+
+def _hydra_proxy(process: Process) -> str:
+    """Name MPICH's proxy if all ranks are below this one; MPICH gives its ranks nothing else in common."""
+    size = process.number("PMI_SIZE")
+    alone = size is not None and process.number("MPI_LOCALNRANKS") == size
+    return f"{short_name(process.hostname)}-{process.proxy_pid}" if alone and process.proxy_pid else ""
+
+
+def _pod_job(process: Process) -> str:
+    """Return the Kubernetes job's name, to which the pod's host name adds the index."""
+    return process.hostname.removesuffix("-" + process.environ["JOB_COMPLETION_INDEX"])
+
+
+def slurm_is_ours(process: Process) -> bool:
+    """Say whether this process is below its SLURM task, not in a tmux or Jupyter that has outlived it."""
+    task = process.number("SLURM_TASK_PID")
+    known = process.ancestors
+    # A chain that doesn't end at process 1 is incomplete, and proves nothing.
+    return task is None or not known or known[-1] != 1 or task == process.pid or task in known
+
+
+def _is_slurm_task(process: Process) -> bool:
+    """Tell a task of srun; the shell of sbatch has a SLURM_PROCID as well, but is no step."""
+    return process.number("SLURM_STEP_ID") is not None and slurm_is_ours(process)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Say how one launcher is recognised and where it puts what.
+
+    The row applies if all of ``needs`` are set, one of ``any_of`` (if there are any), ``holds`` is true, and the
+    numbers are good. Of ``local``, ``world`` and ``job`` the first that is set counts; of ``run`` all. ``in_step``:
+    all ranks are in one step of the scheduler (mpirun starts those of other hosts in a step of its own).
+    """
+
+    name: str
+    rank: str
+    local: tuple[str, ...] = ()
+    world: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    any_of: tuple[str, ...] = ()
+    holds: Callable[[Process], bool] | None = None
+    job: tuple[Source, ...] = ()
+    run: tuple[Source, ...] = ()
+    restart: str = ""
+    node: str = "SLURMD_NODENAME"
+    in_step: bool = True
+
+
+ROWS = (
+    Row(  # also accelerate, TorchX, Kubeflow
+        name="torchrun",
+        needs=("TORCHELASTIC_RUN_ID", "WORLD_SIZE"),
+        rank="RANK",
+        local=("LOCAL_RANK",),
+        world=("WORLD_SIZE",),
+        job=(_variables("TORCHELASTIC_RUN_ID"), _ENDPOINT),
+        run=(_variables("TORCHELASTIC_RUN_ID"), _torchrun_agent),
+        restart="TORCHELASTIC_RESTART_COUNT",
+    ),
+    Row(
+        name="ray",
+        needs=("WORLD_SIZE",),
+        any_of=("RAY_JOB_ID", "RAY_RAYLET_PID"),
+        rank="RANK",
+        local=("LOCAL_RANK",),
+        world=("WORLD_SIZE",),
+        job=(_variables("RAY_JOB_ID"), _ENDPOINT),
+        run=(_variables("RAY_JOB_ID"), _ENDPOINT),
+        in_step=False,
+    ),
+    Row(
+        name="deepspeed",
+        needs=("CROSS_RANK", "LOCAL_SIZE", "WORLD_SIZE"),
+        rank="RANK",
+        local=("LOCAL_RANK",),
+        world=("WORLD_SIZE",),
+        job=(_ENDPOINT,),
+        run=(_ENDPOINT,),
+    ),
+    Row(
+        name="mindspore",
+        holds=lambda process: process.environ.get("MS_ROLE") == "MS_WORKER",
+        rank="MS_NODE_ID",
+        world=("MS_WORKER_NUM",),
+        job=(_MINDSPORE_SCHEDULER,),
+        run=(_MINDSPORE_SCHEDULER,),
+    ),
+    Row(  # the older way of MindSpore, a table of ranks
+        name="mindspore",
+        needs=("RANK_TABLE_FILE", "RANK_SIZE"),
+        rank="RANK_ID",
+        local=("DEVICE_ID",),
+        world=("RANK_SIZE",),
+    ),
+    Row(
+        name="jsrun",
+        rank="JSM_NAMESPACE_RANK",
+        local=("JSM_NAMESPACE_LOCAL_RANK",),
+        world=("JSM_NAMESPACE_SIZE",),
+        run=(_NAMESPACE,),
+    ),
+    Row(  # OMPI_COMM_WORLD_NODE_RANK is a rank within the node over all jobs, neither node nor local rank
+        name="openmpi",
+        rank="OMPI_COMM_WORLD_RANK",
+        local=("OMPI_COMM_WORLD_LOCAL_RANK",),
+        world=("OMPI_COMM_WORLD_SIZE",),
+        job=(_NAMESPACE,),
+        run=(_NAMESPACE,),
+        in_step=False,
+    ),
+    Row(
+        name="mvapich",
+        rank="MV2_COMM_WORLD_RANK",
+        local=("MV2_COMM_WORLD_LOCAL_RANK",),
+        world=("MV2_COMM_WORLD_SIZE",),
+        job=(_variables("MPISPAWN_MPIRUN_HOST", "MPISPAWN_MPIRUN_ID"),),
+        run=(_variables("MPISPAWN_MPIRUN_HOST", "MPISPAWN_MPIRUN_ID"),),
+        in_step=False,
+    ),
+    Row(  # Cray PALS, HPE MPT
+        name="pals",
+        rank="PALS_RANKID",
+        local=("PALS_LOCAL_RANKID", "MPT_LRANK"),
+        world=("PALS_SIZE", "SLURM_STEP_NUM_TASKS"),
+        job=(_variables("PALS_APID"),),
+        run=(_variables("PALS_APID"),),
+    ),
+    Row(
+        name="flux",
+        rank="FLUX_TASK_RANK",
+        local=("FLUX_TASK_LOCAL_ID",),
+        world=("FLUX_JOB_SIZE",),
+        run=(_variables("FLUX_JOB_ID"),),
+        in_step=False,
+    ),
+    Row(  # Intel MPI hands mpiexec's own SLURMD_NODENAME to the ranks of all hosts
+        name="hydra",
+        needs=("MPI_LOCALRANKID", "I_MPI_HYDRA_UUID"),
+        rank="PMI_RANK",
+        local=("MPI_LOCALRANKID",),
+        world=("PMI_SIZE",),
+        job=(_variables("I_MPI_HYDRA_UUID"),),
+        run=(_variables("I_MPI_HYDRA_UUID"),),
+        node="",
+        in_step=False,
+    ),
+    Row(  # MPICH; under SLURM all its proxies are in one step
+        name="hydra",
+        needs=("MPI_LOCALRANKID",),
+        rank="PMI_RANK",
+        local=("MPI_LOCALRANKID",),
+        world=("PMI_SIZE",),
+        job=(_hydra_proxy,),
+        run=(_hydra_proxy,),
+        node="PMI_HOSTNAME",
+    ),
+    Row(
+        name="slurm",
+        holds=_is_slurm_task,
+        rank="SLURM_PROCID",
+        local=("SLURM_LOCALID",),
+        world=("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
+    ),
+    Row(name="pmix", rank="PMIX_RANK", job=(_NAMESPACE,), run=(_NAMESPACE,), in_step=False),
+    Row(  # env:// by hand or by a library; a RANK alone may be left over in a shell
+        name="env",
+        needs=("WORLD_SIZE",),
+        rank="RANK",
+        local=("LOCAL_RANK",),
+        world=("WORLD_SIZE",),
+        job=(_ENDPOINT,),
+        run=(_ENDPOINT,),
+    ),
+    Row(
+        name="kubernetes",
+        needs=("KUBERNETES_SERVICE_HOST",),
+        rank="JOB_COMPLETION_INDEX",
+        job=(_variables("JOB_NAME"), _pod_job),
+    ),
+    Row(name="explicit", rank="DBG_RANK", world=("DBG_WORLD_SIZE",), job=(_ENDPOINT,), run=(_ENDPOINT,)),
+)
+
+FRAMEWORK = Row(
+    name="framework",
+    rank="",
+    job=(_ENDPOINT, _MINDSPORE_SCHEDULER),
+    run=(_ENDPOINT, _MINDSPORE_SCHEDULER),
+)
+"""No launcher is known, but a library is connected: ranks that a script spawned itself."""
+
+NONE = Row(name="none", rank="")
+"""No launcher, no framework: a program of one process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Hold a rank's numbers; None is unknown."""
+
+    rank: int
+    local: int | None
+    world: int | None
+
+
+def _numbers(row: Row, process: Process) -> Numbers | None:
+    """Return the rank's numbers by this row, or None if the row doesn't apply."""
+    environ = process.environ
+    rank = process.number(row.rank)
+    if rank is None or not all(environ.get(name) for name in row.needs):
+        return None
+    if row.any_of and not any(environ.get(name) for name in row.any_of):
+        return None
+    if row.holds is not None and not row.holds(process):
+        return None
+    local = next((process.number(name) for name in row.local if environ.get(name)), None)
+    named = next((name for name in row.world if environ.get(name)), None)
+    world = process.number(named) if named is not None else None
+    if named is not None and (world is None or rank >= world):
+        return None
+    return Numbers(rank, local, world)
+
+
+def detect(process: Process, framework: tuple[int, int] | None) -> tuple[Row, Numbers]:
+    """Return the row of the innermost launcher and its numbers.
+
+    Without a launcher it is :data:`FRAMEWORK` if a framework has given a rank, else :data:`NONE`, as rank 0 of 1.
+    """
+    for row in ROWS:
+        numbers = _numbers(row, process)
+        if numbers is not None:
+            return row, numbers
+    return (NONE if framework is None else FRAMEWORK), Numbers(0, 0, 1)
+
+
+def short_name(host: str) -> str:
+    """Return the host's name without its domain; an address stays whole."""
+    return host if re.fullmatch(r"[0-9.]*", host) else host.partition(".")[0]

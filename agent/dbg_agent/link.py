@@ -1,0 +1,273 @@
+"""The rank's one connection to the broker: a daemon thread with an event loop of its own.
+
+It dials, registers, and comes back by itself with full-jitter back-off, looking for the broker anew each time. It
+never blocks the program; the program may wait for it.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Refused, WrongHost
+from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
+
+from .outgoing import Outgoing, ReportNow
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from websockets.asyncio.client import ClientConnection
+
+    from dbg_wire.codec import Input
+    from dbg_wire.endpoint import Reach
+    from dbg_wire.messages import Message
+
+FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.1, 3.0
+"""Bounds of the random pause before the next attempt: a restarted broker has its ranks back within the last one."""
+
+SLOW_STEP_SECONDS = 0.3
+"""Seconds after which a step counts as running; a quick one would only make the list flicker."""
+
+
+class Desk(Protocol):
+    """Say what the link asks of the rank; all of it is called in the link's thread."""
+
+    def find_broker(self) -> Reach:
+        """Return where the broker is now, or raise BadInput."""
+
+    def registration(self) -> str:
+        """Return the frame that says who this rank is and what is true of it."""
+
+    def report(self) -> str:
+        """Return the frame that says what is true of this rank."""
+
+    def redraw(self) -> None:
+        """Have the screen drawn again, since output was dropped."""
+
+    def on_message(self, message: Message) -> None:
+        """Act on a control message."""
+
+    def on_input(self, frame: Input) -> None:
+        """Act on keys."""
+
+    def on_disconnect(self) -> None:
+        """Note that nobody is listening now."""
+
+
+class Link:
+    """Keep this process connected, from :meth:`start` until it ends."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.outgoing = Outgoing(self._wake)
+        self._status = threading.Condition()
+        self._connected = False
+        self._problem: DbgError | None = None
+        self._waiting_since = 0.0
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._something_to_send: asyncio.Event | None = None
+        self._stopping: asyncio.Event | None = None
+        self._connection: ClientConnection | None = None
+
+    # --------------------------------------------------------------------------------------------- from any thread
+
+    def start(self) -> None:
+        """Start the thread, if it hasn't been; return at once."""
+        with self._status:
+            if self._thread is not None:
+                return
+            self._waiting_since = time.monotonic()
+            self._thread = threading.Thread(target=self._run, name="dbg-agent", daemon=True)
+            self._thread.start()
+
+    def wait_connected(self, timeout: float | None) -> DbgError | None:
+        """Wait until the rank is registered; return None then, or what was wrong after ``timeout`` seconds.
+
+        The time counts from when the link began to try, so that calls in a loop pay it once; None waits for ever.
+        A broker that refuses this rank for good is told at once, unless ``timeout`` is None.
+        """
+        with self._status:
+            if timeout is None:
+                self._status.wait_for(lambda: self._connected)
+                return None
+            left = self._waiting_since + timeout - time.monotonic()
+            self._status.wait_for(lambda: self._connected or self._is_final(), max(0.0, left))
+            if self._connected:
+                return None
+            return self._problem or BrokerUnreachable("its address", f"no answer within {timeout:g} s")
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the link's thread after some seconds; never, if there is no link."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(loop.call_later, seconds, call)
+
+    def close(self) -> None:
+        """Send what waits, a goodbye included, and end the connection, within about CLOSE_SECONDS."""
+        thread, loop, stopping = self._thread, self._loop, self._stopping
+        if thread is None or loop is None or stopping is None or loop.is_closed():
+            return
+        loop.call_soon_threadsafe(stopping.set)
+        thread.join(CLOSE_SECONDS * 2)
+
+    def descriptors(self) -> list[int]:
+        """Return the descriptors of sockets that a forked child must close."""
+        connection = self._connection
+        if connection is None:
+            return []
+        sock = connection.transport.get_extra_info("socket")
+        return [sock.fileno()] if sock is not None and sock.fileno() >= 0 else []
+
+    # ------------------------------------------------------------------------------------------- in the link's thread
+
+    def _is_final(self) -> bool:
+        problem = self._problem
+        # A broker may be starting beside the job, so nobody there is not final; whatever is there and wrong is.
+        return isinstance(problem, (Refused, BadInput, WrongHost))
+
+    def _wake(self) -> None:
+        loop, event = self._loop, self._something_to_send
+        if loop is not None and event is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(event.set)
+
+    def _run(self) -> None:
+        # Signals belong to the program's threads: one taken here would not interrupt what the main thread waits in.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        import asyncio
+
+        loop = asyncio.SelectorEventLoop()
+        try:
+            loop.run_until_complete(self._main(loop))
+        finally:
+            self._loop = None
+            loop.close()
+
+    async def _main(self, loop: asyncio.AbstractEventLoop) -> None:
+        import asyncio
+
+        self._something_to_send = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._loop = loop
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        attempt = 0
+        while not stopping.done():
+            serving = asyncio.ensure_future(self._serve_once())
+            await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if stopping.done():
+                await self._leave(serving)
+                return
+            attempt = 0 if serving.result() else attempt + 1
+            pause = random.uniform(0, min(LAST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2**attempt))  # noqa: S311
+            await asyncio.wait({stopping}, timeout=pause)
+
+    async def _leave(self, serving: asyncio.Future[bool]) -> None:
+        """Send what waits and close, then give up on whatever still goes on."""
+        import asyncio
+
+        connection = self._connection
+        if connection is not None:
+            try:
+                await asyncio.wait_for(self._flush_and_close(connection), CLOSE_SECONDS)
+            except Exception:
+                # The process ends; there is nobody left to tell.
+                connection.transport.abort()
+        serving.cancel()
+        await asyncio.wait({serving}, timeout=CLOSE_SECONDS)
+
+    async def _flush_and_close(self, connection: ClientConnection) -> None:
+        while (item := self.outgoing.pop()) is not None:
+            await connection.send(self._frame(item))
+        await connection.close()
+
+    async def _serve_once(self) -> bool:
+        """Dial, register and serve until the connection ends; return whether there was one."""
+        import asyncio
+
+        from websockets.exceptions import WebSocketException
+
+        from .dial import dial
+
+        try:
+            connection = await dial(self._desk.find_broker(), "/agent")
+        except DbgError as error:
+            self._failed(error)
+            return False
+        try:
+            await self._serve(connection)
+        except (OSError, asyncio.TimeoutError, WebSocketException, PeerError):
+            # Whatever ended it, the answer is to dial again: the next registration restates everything.
+            return True
+        finally:
+            self._disconnected()
+            connection.transport.abort()
+        return True
+
+    async def _serve(self, connection: ClientConnection) -> None:
+        import asyncio
+
+        self.outgoing.open()
+        self._connection = connection
+        await connection.send(self._desk.registration())
+        self._receive(await asyncio.wait_for(connection.recv(), HANDSHAKE_SECONDS))
+        with self._status:
+            self._connected, self._problem = True, None
+            self._status.notify_all()
+        sending = asyncio.ensure_future(self._send_all(connection))
+        try:
+            async for frame in connection:
+                self._receive(frame)
+        finally:
+            sending.cancel()
+
+    async def _send_all(self, connection: ClientConnection) -> None:
+        event = self._something_to_send
+        if event is None:
+            return
+        while True:
+            item = self.outgoing.pop()
+            if item is not None:
+                await connection.send(self._frame(item))
+                continue
+            if self.outgoing.starved:
+                self.outgoing.starved = False
+                self._desk.redraw()
+            await event.wait()
+            event.clear()
+
+    def _frame(self, item: str | bytes | ReportNow) -> str | bytes:
+        return self._desk.report() if isinstance(item, ReportNow) else item
+
+    def _receive(self, frame: str | bytes) -> None:
+        from dbg_wire.codec import Input, UnknownType, decode, decode_data
+        from dbg_wire.messages import Sender
+
+        if isinstance(frame, bytes):
+            data = decode_data(frame, Sender.CLIENT)
+            if isinstance(data, Input):
+                self._desk.on_input(data)
+            return
+        try:
+            self._desk.on_message(decode(frame, Sender.BROKER))
+        except UnknownType:
+            # A newer broker of the same major may say more than this release understands.
+            return
+
+    def _failed(self, error: DbgError) -> None:
+        with self._status:
+            self._problem = error
+            self._status.notify_all()
+
+    def _disconnected(self) -> None:
+        self._connection = None
+        self.outgoing.close()
+        with self._status:
+            if self._connected:
+                self._waiting_since = time.monotonic()
+            self._connected = False
+        self._desk.on_disconnect()

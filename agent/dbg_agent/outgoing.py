@@ -1,0 +1,105 @@
+"""What a rank has to say to the broker, in order and within bounds, whatever the network does.
+
+Filled from any thread, emptied by the link's. While the link is down nothing is kept: a registration restates all.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Union
+
+from dbg_wire.limits import MAX_LINK_BACKLOG
+
+MAX_MESSAGES = 4096
+"""Control messages that may wait; beyond it the broker reads nothing, and the link starts afresh."""
+
+
+class ReportNow:
+    """Stand for a report to be made when its turn comes, so that the last one sent is never an outdated one."""
+
+
+REPORT_NOW: Final = ReportNow()
+
+Item = Union[str, bytes, ReportNow]  # noqa: UP007 - evaluated at import, on 3.10 too
+
+
+class Outgoing:
+    """Keep text frames, binary frames and report marks in order.
+
+    Screen output beyond the bound is dropped whole, and ``starved`` stays true until somebody has it redrawn.
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._items: deque[Item] = deque()
+        self._open = False
+        self._output_bytes = 0
+        self._messages = 0
+        self.starved = False
+
+    def open(self) -> None:
+        """Keep what is put from here on, for a new connection."""
+        with self._lock:
+            self._empty()
+            self._open = True
+
+    def close(self) -> None:
+        """Keep nothing until the next connection."""
+        with self._lock:
+            self._empty()
+            self._open = False
+
+    def put_report(self) -> None:
+        """Have a report sent after what waits already."""
+        with self._lock:
+            if not self._open or (self._items and self._items[-1] is REPORT_NOW):
+                return
+            self._items.append(REPORT_NOW)
+        self._wake()
+
+    def put_message(self, text: str) -> bool:
+        """Have a control message sent; return False if far too many wait and the link should start afresh."""
+        with self._lock:
+            if not self._open:
+                return True
+            if self._messages >= MAX_MESSAGES:
+                return False
+            self._messages += 1
+            self._items.append(text)
+        self._wake()
+        return True
+
+    def put_output(self, frame: bytes) -> None:
+        """Have screen output sent, or drop all of it that waits if it has become too much."""
+        with self._lock:
+            if not self._open or self.starved:
+                return
+            if self._output_bytes + len(frame) > MAX_LINK_BACKLOG:
+                self._items = deque(item for item in self._items if not isinstance(item, bytes))
+                self._output_bytes = 0
+                self.starved = True
+                return
+            self._output_bytes += len(frame)
+            self._items.append(frame)
+        self._wake()
+
+    def pop(self) -> Item | None:
+        """Return what is to be sent next, or None if nothing waits."""
+        with self._lock:
+            if not self._items:
+                return None
+            item = self._items.popleft()
+            if isinstance(item, bytes):
+                self._output_bytes -= len(item)
+            elif isinstance(item, str):
+                self._messages -= 1
+            return item
+
+    def _empty(self) -> None:
+        self._items.clear()
+        self._output_bytes = 0
+        self._messages = 0
+        self.starved = False

@@ -1,0 +1,219 @@
+"""The one current stop of a rank: whose turn it is, which phase it is in, and what is told of it.
+
+Threads that reach a breakpoint while another one is stopped queue here. Methods may be called from any thread; those
+which say so block the calling one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from dbg_wire.messages import RankReport, SessionInfo, StopInfo
+from dbg_wire.ranks import Place, RankState
+from dbg_wire.states import StopEvent, StopPhase, move_stop
+
+from .inbox import ProgramRaised
+
+
+def place_of(frame: FrameType) -> Place:
+    """Return where a frame is."""
+    return Place(file=frame.f_code.co_filename, line=frame.f_lineno or 0, function=frame.f_code.co_name)
+
+
+class Stops:
+    """Give the stop to one thread at a time and keep what is true of it.
+
+    ``changed`` is called without locks held after every change that others should hear of.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._turn = threading.Condition()
+        self._phase = StopPhase.NONE
+        self._owner: int | None = None
+        self._number = 0
+        self._sessions = 0
+        self._session: SessionInfo | None = None
+        self._reason = ""
+        self._place = Place(file="", line=0, function="")
+        self._since = 0.0
+        self._thread = ""
+        self._queued = 0
+        self._slow_step = False
+        self._ends = threading.local()
+
+    # ------------------------------------------------------------------------------------------- what is true now
+
+    @property
+    def phase(self) -> StopPhase:
+        """Return the phase of the current stop."""
+        return self._phase
+
+    @property
+    def number(self) -> int:
+        """Return the number of the current stop, or of the last one."""
+        return self._number
+
+    @property
+    def current(self) -> tuple[int | None, int | None]:
+        """Return the numbers of the current stop and of the session on it; what input must be tagged with."""
+        with self._turn:
+            stop = None if self._phase is StopPhase.NONE else self._number
+            return stop, self._session.number if self._session else None
+
+    @property
+    def owner(self) -> int | None:
+        """Return the identifier of the stopped thread."""
+        return self._owner
+
+    @property
+    def queued(self) -> int:
+        """Return how many threads wait for their turn."""
+        return self._queued
+
+    def is_mine(self) -> bool:
+        """Tell whether the calling thread has the stop."""
+        return self._owner == threading.get_ident()
+
+    def report(self, *, breakpoints: int, generation: int, applied: int) -> RankReport:
+        """Return all that is to be told of this rank."""
+        with self._turn:
+            running = self._phase is StopPhase.NONE or self._slow_step
+            stop = None
+            if self._phase is not StopPhase.NONE:
+                stop = StopInfo(
+                    number=self._number,
+                    reason=self._reason,
+                    where=self._place,
+                    age=time.monotonic() - self._since,
+                    thread=self._thread,
+                )
+            return RankReport(
+                state=RankState.RUNNING if running else RankState.STOPPED,
+                stop=stop,
+                session=self._session,
+                stepping=self._slow_step,
+                breakpoints=breakpoints,
+                queued=self._queued,
+                generation=generation,
+                applied=applied,
+            )
+
+    # --------------------------------------------------------------------------------------- in the stopping thread
+
+    def arrive(self, frame: FrameType, reason: str) -> None:
+        """Wait in the calling thread until it is its turn, then make this place the current stop.
+
+        Raises ProgramRaised with what a signal handler of the program raised meanwhile.
+        """
+        with self._turn:
+            self._queued += 1
+        self._changed()
+        try:
+            with self._turn:
+                try:
+                    self._turn.wait_for(lambda: self._phase is StopPhase.NONE)
+                except BaseException as error:
+                    raise ProgramRaised(error) from None
+                self._phase = move_stop(self._phase, StopEvent.ARRIVES)
+                self._owner = threading.get_ident()
+                self._number += 1
+                self._reason = reason
+                self._place = place_of(frame)
+                self._since = time.monotonic()
+                self._thread = threading.current_thread().name
+        finally:
+            with self._turn:
+                self._queued -= 1
+        self._watch_thread_end()
+        self._changed()
+
+    def open_session(self, engine: str, rows: int, columns: int) -> SessionInfo:
+        """Note that a debugger opens on the stop; return its session."""
+        with self._turn:
+            self._phase = move_stop(self._phase, StopEvent.OPENS)
+            if self._session is None:
+                self._sessions += 1
+                self._session = SessionInfo(number=self._sessions, engine=engine, rows=rows, columns=columns)
+            session = self._session
+        self._changed()
+        return session
+
+    def resize_session(self, rows: int, columns: int) -> None:
+        """Note that the open debugger's screen has another size now."""
+        with self._turn:
+            if self._session is None:
+                return
+            number, engine = self._session.number, self._session.engine
+            self._session = SessionInfo(number=number, engine=engine, rows=rows, columns=columns)
+        self._changed()
+
+    def step(self) -> int:
+        """Note that the thread runs to the end of a step; return the stop's number."""
+        with self._turn:
+            self._phase = move_stop(self._phase, StopEvent.STEPS)
+            return self._number
+
+    def step_is_slow(self, number: int) -> None:
+        """Tell that the rank runs, if the step that was begun in stop ``number`` has not ended yet."""
+        with self._turn:
+            if self._phase is not StopPhase.STEPPING or self._number != number:
+                return
+            self._slow_step = True
+            self._since = time.monotonic()
+        self._changed()
+
+    def halt(self, frame: FrameType) -> None:
+        """Note that the step has ended here, in the same stop and session."""
+        with self._turn:
+            self._phase = move_stop(self._phase, StopEvent.OPENS)
+            if self._slow_step:
+                self._since = time.monotonic()
+            self._slow_step = False
+            self._place = place_of(frame)
+        self._changed()
+
+    def close_session(self) -> None:
+        """Note that the debugger could not be opened or was left; the stop goes on."""
+        with self._turn:
+            self._phase = move_stop(self._phase, StopEvent.HALTS)
+            self._session = None
+        self._changed()
+
+    def end(self) -> None:
+        """End the current stop, if it is not over, and give the next thread its turn."""
+        with self._turn:
+            if self._phase is StopPhase.NONE:
+                return
+            self._phase = move_stop(self._phase, StopEvent.ENDS)
+            self._owner = None
+            self._session = None
+            self._slow_step = False
+            self._turn.notify()
+        self._changed()
+
+    # --------------------------------------------------------------------------------------------------------------
+
+    def _watch_thread_end(self) -> None:
+        """End the stop when its thread ends in the middle of a step, or the queue behind it would wait for ever."""
+        self._ends.watch = _ThreadEnd(self._thread_ended, self._number)
+
+    def _thread_ended(self, number: int) -> None:
+        if self._phase is StopPhase.STEPPING and self._number == number:
+            self.end()
+
+
+class _ThreadEnd:
+    """Call back when the thread whose locals hold this object ends: Python drops them, and so this, right then."""
+
+    __slots__ = ("_ended", "_number")
+
+    def __init__(self, ended: Callable[[int], None], number: int) -> None:
+        self._ended = ended
+        self._number = number
+
+    def __del__(self) -> None:
+        self._ended(self._number)

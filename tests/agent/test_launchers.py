@@ -1,0 +1,335 @@
+"""Each launcher's own variables, as it sets them for a rank, must give that rank; wrong ones must not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from dbg_agent.identity import Identity, identify
+from dbg_agent.launchers import ROWS
+from tests.support.launcher_variables import (
+    ACCELERATE,
+    DEEPSPEED,
+    ENV,
+    EXPLICIT,
+    FLUX,
+    INTEL,
+    JSRUN,
+    MPICH,
+    MSRUN,
+    MVAPICH,
+    OPENMPI,
+    PALS,
+    PMIX,
+    POD,
+    RANK_TABLE,
+    RAY,
+    SALLOC_SHELL,
+    SBATCH_SHELL,
+    SRUN,
+    STANDALONE,
+    TORCHRUN,
+)
+
+Numbers = tuple[str, int, int | None, int | None]
+
+NOBODY = ("none", 0, 0, 1)
+
+
+def who(
+    environ: Mapping[str, str],
+    *,
+    pid: int = 1000,
+    hostname: str = "vm.example.org",
+    framework: tuple[int, int] | None = None,
+    ancestors: tuple[int, ...] | None = None,
+    proxy_pid: int | None = None,
+) -> Identity:
+    return identify(
+        environ,
+        argv=["train.py", "--lr", "1"],
+        executable_module=None,
+        pid=pid,
+        hostname=hostname,
+        directory="/home/me",
+        framework=framework,
+        ancestors=ancestors,
+        proxy_pid=proxy_pid,
+    )
+
+
+def numbers(identity: Identity) -> Numbers:
+    return identity.launcher, identity.rank, identity.local_rank, identity.world_size
+
+
+RANKS: dict[str, tuple[dict[str, str], Numbers, tuple[str, str, str]]] = {
+    "torchrun": (TORCHRUN, ("torchrun", 5, 1, 8), ("exp7", "gpu01-29500.2", "vm")),
+    "torchrun --standalone": (
+        STANDALONE,
+        ("torchrun", 1, 1, 4),
+        ("0d1e2f30-aaaa-bbbb-cccc-1234567890", "q1_w2e3.0", "vm"),
+    ),
+    "accelerate, no run id": (ACCELERATE, ("torchrun", 1, 1, 4), ("127.0.0.1-29500", "ab12cd34.0", "vm")),
+    "ray": (RAY | {"RAY_JOB_ID": "01000000"}, ("ray", 1, 1, 2), ("01000000", "h1-5000.0", "vm")),
+    "ray, raylet only": (RAY | {"RAY_RAYLET_PID": "77"}, ("ray", 1, 1, 2), ("h1-5000", "0", "vm")),
+    "deepspeed": (DEEPSPEED, ("deepspeed", 1, 1, 2), ("h1-5000", "0", "vm")),
+    "msrun": (MSRUN, ("mindspore", 3, None, 8), ("h1-8118", "0", "vm")),
+    "mindspore's rank table": (RANK_TABLE, ("mindspore", 3, 3, 8), ("train.py-mindspore", "0", "vm")),
+    "jsrun": (JSRUN, ("jsrun", 7, 1, 12), ("88", "0", "vm")),
+    "jsrun in an array": (JSRUN | {"LSB_JOBINDEX": "3"}, ("jsrun", 7, 1, 12), ("88.3", "0", "vm")),
+    "openmpi": (OPENMPI, ("openmpi", 3, 1, 4), ("2058813441", "0", "vm")),
+    "mvapich": (MVAPICH, ("mvapich", 2, 0, 4), ("login1-3141", "0", "vm")),
+    "pals": (PALS, ("pals", 9, 1, None), ("123-4-.pbs01", "f00d-1.0", "vm")),
+    "mpt's local rank": (
+        {"PALS_RANKID": "9", "MPT_LRANK": "3", "PBS_JOBID": "1"},
+        ("pals", 9, 3, None),
+        ("1", "0", "vm"),
+    ),
+    "flux": (FLUX, ("flux", 2, 0, 4), ("26sWM3k", "0", "vm")),
+    "mpich": (MPICH, ("hydra", 1, 1, 2), ("train.py-hydra", "0", "gpu02")),
+    "intel mpi": (INTEL, ("hydra", 1, 1, 2), ("bc1d-e8a1", "0", "vm")),
+    "srun": (SRUN, ("slurm", 3, 1, 4), ("4711.0", "0", "gpu02")),
+    "srun, requeued": (SRUN | {"SLURM_RESTART_COUNT": "1"}, ("slurm", 3, 1, 4), ("4711.0", "requeue1.0", "gpu02")),
+    "srun in an array": (
+        SRUN | {"SLURM_ARRAY_JOB_ID": "4700", "SLURM_ARRAY_TASK_ID": "11"},
+        ("slurm", 3, 1, 4),
+        ("4700_11.0", "0", "gpu02"),
+    ),
+    "srun --mpi=pmix": (
+        SRUN | {"PMIX_RANK": "3", "PMIX_NAMESPACE": "slurm.pmix.4711.0"},
+        ("slurm", 3, 1, 4),
+        ("4711.0", "0", "gpu02"),
+    ),
+    "srun --mpi=pmi2": (
+        SRUN | {"PMI_RANK": "3", "PMI_SIZE": "4", "PMI_JOBID": "4711.0"},
+        ("slurm", 3, 1, 4),
+        ("4711.0", "0", "gpu02"),
+    ),
+    "prun": (PMIX, ("pmix", 2, None, None), ("prte-h1-77-1", "0", "vm")),
+    "env://": (ENV, ("env", 1, 0, 2), ("fd00-1-29501", "0", "vm")),
+    "kubernetes": (POD | {"JOB_NAME": "llm"}, ("kubernetes", 2, None, None), ("llm", "0", "vm")),
+    "explicit": (EXPLICIT, ("explicit", 2, 1, 4), ("mine", "0", "left")),
+    "sbatch's own shell": (SBATCH_SHELL, NOBODY, ("4711", "train.py-1000.0", "gpu01")),
+    "salloc's shell": (SALLOC_SHELL, NOBODY, ("4711", "train.py-1000.0", "vm")),
+    "nothing": ({}, NOBODY, ("train.py-1000", "0", "vm")),
+    # launchers inside launchers
+    "torchrun in srun, misleading PROCID": (
+        TORCHRUN | SRUN | {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "2", "GROUP_RANK": "0"},
+        ("torchrun", 5, 1, 8),
+        ("4711.0", "exp7.gpu01-29500.2", "gpu02"),
+    ),
+    "torchrun in sbatch's shell": (SBATCH_SHELL | ACCELERATE, ("torchrun", 1, 1, 4), ("4711", "ab12cd34.0", "gpu01")),
+    "torchrun in a PyTorchJob's pod": (TORCHRUN | POD, ("torchrun", 5, 1, 8), ("exp7", "gpu01-29500.2", "vm")),
+    "mpirun in srun --pty": (
+        OPENMPI | SRUN | {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_STEP_NUM_TASKS": "1"},
+        ("openmpi", 3, 1, 4),
+        ("4711", "2058813441.0", "gpu02"),
+    ),
+    "Intel MPI with the first host's SLURMD_NODENAME": (
+        INTEL | SRUN,
+        ("hydra", 1, 1, 2),
+        ("4711", "bc1d-e8a1.0", "vm"),
+    ),
+    "MPICH's proxies in one step": (MPICH | SRUN, ("hydra", 1, 1, 2), ("4711.0", "0", "gpu02")),
+    "srun over an exported RANK": (SRUN | ENV, ("slurm", 3, 1, 4), ("4711.0", "0", "gpu02")),
+    "raylet in srun": (RAY | SRUN, ("slurm", 3, 1, 4), ("4711.0", "0", "gpu02")),
+    "Ray Train in srun": (
+        RAY | SRUN | {"RAY_JOB_ID": "01000000"},
+        ("ray", 1, 1, 2),
+        ("4711", "01000000.h1-5000.0", "gpu02"),
+    ),
+    "mpirun_rsh in srun": (MVAPICH | SRUN, ("mvapich", 2, 0, 4), ("4711", "login1-3141.0", "gpu02")),
+    "prun in srun --pty": (
+        PMIX | SBATCH_SHELL | {"SLURM_STEP_ID": "5", "SLURM_PROCID": ""},
+        ("pmix", 2, None, None),
+        ("4711", "prte-h1-77-1.0", "gpu01"),
+    ),
+    "flux run in srun": (FLUX | SRUN, ("flux", 2, 0, 4), ("4711", "26sWM3k.0", "gpu02")),
+    "srun of a Cray": (
+        {"PALS_RANKID": "3", "PALS_LOCAL_RANKID": "1", "PALS_APID": "4711.0"} | SRUN,
+        ("pals", 3, 1, 4),
+        ("4711.0", "0", "gpu02"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("environ", "expected", "names"), RANKS.values(), ids=RANKS)
+def test_rank_by_the_innermost_launcher(
+    environ: dict[str, str], expected: Numbers, names: tuple[str, str, str]
+) -> None:
+    identity = who(environ)
+
+    assert numbers(identity) == expected
+    assert (identity.job, identity.run, identity.host) == names
+
+
+def test_every_row_of_the_table_is_tested() -> None:
+    assert {row.name for row in ROWS} <= {expected[0] for _, expected, _ in RANKS.values()}
+
+
+FALLS_THROUGH: dict[str, tuple[dict[str, str], Numbers]] = {
+    "rank is a word": (TORCHRUN | {"RANK": "x"}, NOBODY),
+    "rank is negative": (TORCHRUN | {"RANK": "-1"}, NOBODY),
+    "rank is empty": (TORCHRUN | {"RANK": ""}, NOBODY),
+    "rank above world": (TORCHRUN | {"RANK": "8"}, NOBODY),
+    "rank with a line end": (OPENMPI | {"OMPI_COMM_WORLD_RANK": "3\n", "PMIX_RANK": ""}, NOBODY),
+    "rank in other digits": (ENV | {"RANK": "١"}, NOBODY),
+    "rank of a thousand digits": (ENV | {"RANK": "1" * 5000}, NOBODY),
+    "world is a word": (ENV | {"WORLD_SIZE": "two"}, NOBODY),
+    "world of none": (SRUN | {"SLURM_STEP_NUM_TASKS": "0"}, NOBODY),
+    "RANK without WORLD_SIZE": ({"RANK": "1"}, NOBODY),
+    "WORLD_SIZE without RANK": ({"WORLD_SIZE": "2"}, NOBODY),
+    "bad torchrun numbers in srun": (SRUN | TORCHRUN | {"RANK": "x"}, ("slurm", 3, 1, 4)),
+    "sbatch's batch step": (SRUN | {"SLURM_STEP_ID": "4294967291"}, NOBODY),
+    "salloc's interactive step": (SRUN | {"SLURM_STEP_ID": "4294967290"}, NOBODY),
+    "a step that is a word": (SRUN | {"SLURM_STEP_ID": "batch"}, NOBODY),
+    "hydra's PMI_RANK alone": ({"PMI_RANK": "1", "PMI_SIZE": "2"}, NOBODY),
+    "mindspore's scheduler": (MSRUN | {"MS_ROLE": "MS_SCHED"}, NOBODY),
+    "an index outside Kubernetes": ({"JOB_COMPLETION_INDEX": "2"}, NOBODY),
+    "PMIx's wildcard rank": (PMIX | {"PMIX_RANK": "4294967294"}, NOBODY),
+    "local rank -1, as in a default": (ENV | {"LOCAL_RANK": "-1"}, ("env", 1, None, 2)),
+}
+
+
+@pytest.mark.parametrize(("environ", "expected"), FALLS_THROUGH.values(), ids=FALLS_THROUGH)
+def test_row_with_bad_values_does_not_apply(environ: dict[str, str], expected: Numbers) -> None:
+    assert numbers(who(environ)) == expected
+
+
+@pytest.mark.parametrize(
+    ("ancestors", "launcher"),
+    [
+        pytest.param((950, 900, 40, 1), "slurm", id="below the task"),
+        pytest.param((800, 1), "none", id="beside the task, as in a tmux"),
+        pytest.param(None, "slurm", id="unknown"),
+        pytest.param((), "slurm", id="no /proc"),
+        pytest.param(tuple(range(700, 684, -1)), "slurm", id="chain cut short"),
+    ],
+)
+def test_stale_slurm_variables(ancestors: tuple[int, ...] | None, launcher: str) -> None:
+    identity = who(SRUN, ancestors=ancestors)
+
+    assert identity.launcher == launcher
+    assert identity.job == ("4711.0" if launcher == "slurm" else "train.py-1000")
+
+
+def test_slurm_task_itself() -> None:
+    assert who(SRUN, pid=900, ancestors=(800, 1)).launcher == "slurm"
+
+
+def test_shell_of_sbatch_is_stale_too() -> None:
+    assert who(SBATCH_SHELL, ancestors=(900, 1)).job == "4711"
+    assert who(SBATCH_SHELL, ancestors=(800, 1)).job == "train.py-1000"
+
+
+def test_mpiexec_hands_its_slurm_variables_to_other_hosts() -> None:
+    # There its SLURM_TASK_PID is no ancestor, and still the job must be that of the first host.
+    assert who(INTEL | SBATCH_SHELL, ancestors=(800, 1)).job == "4711"
+
+
+def test_kubernetes_job_by_the_pods_host_name() -> None:
+    identity = who(POD, hostname="llm-2")
+
+    assert (identity.job, identity.host, identity.rank) == ("llm", "llm-2", 2)
+
+
+ONE_LAUNCH = {
+    "torchrun on two hosts, a folder each": (
+        TORCHRUN
+        | {"RANK": "0", "LOCAL_RANK": "0", "TORCHELASTIC_ERROR_FILE": "/t/exp7_node1xyz/attempt_2/0/error.json"},
+        TORCHRUN,
+    ),
+    "torchrun in two tasks of srun": (
+        TORCHRUN | SRUN | {"RANK": "0", "SLURM_PROCID": "0", "SLURMD_NODENAME": "gpu01", "SLURM_TASK_PID": "77"},
+        TORCHRUN | SRUN,
+    ),
+    "two ranks of one torchrun without an id": (
+        ACCELERATE
+        | {"RANK": "0", "TORCHELASTIC_ERROR_FILE": "/tmp/torchelastic_z/none_ab12cd34/attempt_0/0/error.json"},
+        ACCELERATE,
+    ),
+    "mpirun, here below sbatch and there in a step of its own": (
+        OPENMPI | SBATCH_SHELL | {"OMPI_COMM_WORLD_RANK": "0"},
+        OPENMPI | SRUN,
+    ),
+    "srun": (SRUN | {"SLURM_PROCID": "0"}, SRUN),
+    "MPICH on two hosts": (MPICH | {"PMI_SIZE": "4"}, MPICH | {"PMI_SIZE": "4", "PMI_RANK": "3"}),
+    "DBG_JOB for an mpirun that uses ssh": (
+        OPENMPI | SBATCH_SHELL | {"OMPI_COMM_WORLD_RANK": "0", "DBG_JOB": "mine"},
+        OPENMPI | {"DBG_JOB": "mine"},
+    ),
+    "ranks by hand": ({"DBG_RANK": "0", "DBG_WORLD_SIZE": "2"}, {"DBG_RANK": "1", "DBG_WORLD_SIZE": "2"}),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), ONE_LAUNCH.values(), ids=ONE_LAUNCH)
+def test_ranks_of_one_launch_agree(one: dict[str, str], other: dict[str, str]) -> None:
+    first, second = who(one, hostname="h1", pid=11, proxy_pid=8), who(other, hostname="h2", pid=22, proxy_pid=9)
+
+    assert (first.job, first.run) == (second.job, second.run)
+    assert first.rank != second.rank
+
+
+TWO_LAUNCHES = {
+    "sruns in one allocation": (SRUN, SRUN | {"SLURM_STEP_ID": "1"}),
+    "sruns in one allocation, one DBG_JOB": (
+        SRUN | {"DBG_JOB": "mine"},
+        SRUN | {"DBG_JOB": "mine", "SLURM_STEP_ID": "1"},
+    ),
+    "a job before and after its requeue": (SRUN, SRUN | {"SLURM_RESTART_COUNT": "1"}),
+    "tasks of an array": (
+        SRUN | {"SLURM_ARRAY_JOB_ID": "4711", "SLURM_ARRAY_TASK_ID": "1"},
+        SRUN | {"SLURM_ARRAY_JOB_ID": "4711", "SLURM_ARRAY_TASK_ID": "2", "SLURM_JOB_ID": "4712"},
+    ),
+    "torchruns in one step, by port": (
+        TORCHRUN | SRUN,
+        TORCHRUN | SRUN | {"MASTER_PORT": "29501"},
+    ),
+    "torchruns in one step and on one endpoint, by id": (
+        TORCHRUN | SRUN,
+        TORCHRUN | SRUN | {"TORCHELASTIC_RUN_ID": "exp8"},
+    ),
+    "torchruns on one host without id, by port": (ACCELERATE, ACCELERATE | {"MASTER_PORT": "29501"}),
+    "torchruns on one host without id or port of their own": (
+        ACCELERATE,
+        ACCELERATE | {"TORCHELASTIC_ERROR_FILE": "/tmp/torchelastic_w/none_zzzzzzzz/attempt_0/1/error.json"},
+    ),
+    "torchruns without log folders, by port": (
+        ACCELERATE | {"TORCHELASTIC_ERROR_FILE": "", "GROUP_WORLD_SIZE": "2"},
+        ACCELERATE | {"TORCHELASTIC_ERROR_FILE": "", "GROUP_WORLD_SIZE": "2", "MASTER_PORT": "29501"},
+    ),
+    "a torchrun before and after a restart": (TORCHRUN, TORCHRUN | {"TORCHELASTIC_RESTART_COUNT": "3"}),
+    "mpiruns": (OPENMPI, OPENMPI | {"PMIX_NAMESPACE": "2058813442"}),
+    "mpiruns in one allocation": (OPENMPI | SBATCH_SHELL, OPENMPI | SBATCH_SHELL | {"PMIX_NAMESPACE": "2058813442"}),
+    "Intel mpiexecs in one allocation": (
+        INTEL | SBATCH_SHELL,
+        INTEL | SBATCH_SHELL | {"I_MPI_HYDRA_UUID": "bc1d-e8a2"},
+    ),
+    "flux runs in one allocation": (FLUX | SRUN, FLUX | SRUN | {"FLUX_JOB_ID": "ƒ26sWM3m"}),
+    "trainers of one Ray job": (
+        RAY | {"RAY_JOB_ID": "01000000"},
+        RAY | {"RAY_JOB_ID": "01000000", "MASTER_PORT": "5001"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("one", "other"), TWO_LAUNCHES.values(), ids=TWO_LAUNCHES)
+def test_two_launches_stay_apart(one: dict[str, str], other: dict[str, str]) -> None:
+    first, second = who(one), who(other)
+
+    assert (first.job, first.run) != (second.job, second.run)
+
+
+def test_mpich_launches_on_one_host_stay_apart_by_their_proxy() -> None:
+    one, other = who(MPICH, pid=11, proxy_pid=8), who(MPICH | {"PMI_RANK": "0"}, pid=12, proxy_pid=8)
+
+    assert (one.job, one.run) == (other.job, other.run)
+    assert who(MPICH, proxy_pid=9).job != one.job
+
+
+def test_programs_without_launcher_stay_apart_in_one_allocation() -> None:
+    one, other = who(SBATCH_SHELL, pid=11), who(SBATCH_SHELL, pid=12)
+
+    assert one.job == other.job == "4711"
+    assert one.run != other.run

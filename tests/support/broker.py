@@ -1,0 +1,102 @@
+"""A real broker process, which a test may kill and start again on its port."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.support.processes import Child, Processes
+
+Wrap = Callable[[Sequence[str]], list[str]]
+"""Turns a command into one that runs elsewhere: on another host of the tests."""
+
+
+class RunningBroker:
+    """A broker that is ready, with ``home`` as its ``DBG_HOME``; made by :func:`running_broker`."""
+
+    def __init__(
+        self,
+        processes: Processes,
+        home: Path,
+        arguments: Sequence[str],
+        *,
+        listen: str,
+        env: Mapping[str, str],
+        wrap: Wrap,
+    ) -> None:
+        self.home = home
+        self._processes = processes
+        self._arguments = arguments
+        self._host = listen
+        self._env = dict(env) | {"DBG_HOME": str(home)}
+        self._wrap = wrap
+        # Port 0: the broker takes a free one and says which.
+        self.process = self._start(0)
+
+    def _start(self, port: int) -> Child:
+        command = [sys.executable, "-m", "dbg_broker", "serve", "--listen", f"{self._host}:{port}", *self._arguments]
+        process = self._processes.start("broker", self._wrap(command), env=self._env)
+        process.wait_for_output(r"^.+\n")
+        if self.rendezvous["pid"] != process.pid:
+            raise AssertionError(f"the broker was ready before it had written {self.home / 'broker.json'}")
+        return process
+
+    @property
+    def rendezvous(self) -> dict[str, Any]:
+        """What ``broker.json`` says now."""
+        document: dict[str, Any] = json.loads((self.home / "broker.json").read_text())
+        return document
+
+    @property
+    def url(self) -> str:
+        """The address for ranks and terminals."""
+        return str(self.rendezvous["url"])
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, which stays the same over a restart."""
+        port = urlsplit(self.url).port
+        if port is None:
+            raise AssertionError(f"no port in {self.url!r}")
+        return port
+
+    def kill(self) -> None:
+        """Kill it (SIGKILL) and return when it is dead."""
+        self.process.kill()
+        self.process.wait()
+
+    def suspend(self) -> None:
+        """Suspend it (SIGSTOP)."""
+        self.process.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on (SIGCONT)."""
+        self.process.signal(signal.SIGCONT)
+
+    def restart(self) -> None:
+        """Start it again on the same port and home, and return when it is ready; it must have ended."""
+        port = self.port
+        if self.process.exit_status is None:
+            raise AssertionError("the broker still runs; kill it first")
+        self.process = self._start(port)
+
+
+def running_broker(
+    processes: Processes,
+    home: Path,
+    *arguments: str,
+    listen: str = "127.0.0.1",
+    env: Mapping[str, str] | None = None,
+    wrap: Wrap = list,
+) -> RunningBroker:
+    """Start ``dbg-broker serve`` with ``home`` as its ``DBG_HOME`` and return when it is ready.
+
+    It listens on a free port of ``listen``, is logged as ``broker``, and ends with ``processes``.
+    """
+    return RunningBroker(processes, home, arguments, listen=listen, env=os.environ if env is None else env, wrap=wrap)

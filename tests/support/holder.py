@@ -1,0 +1,72 @@
+"""Hold a terminal as a shell does: run one command in its foreground, and outlive it. Started by ``terminal.py``.
+
+Without it the command would lead the terminal's session, and the kernel resets a terminal's settings when its leader
+ends: a program that left the terminal raw would seem to have restored it.
+
+On the control socket it writes the command's process number, then its exit status, each in a line; then it keeps the
+terminal open until that socket is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import sys
+import termios
+
+END_MARK = b"\x1b_command ended\x1b\\"
+"""Written to the terminal last, invisible: whoever has read it has read all output before it."""
+
+
+def run_in_foreground(command: list[str]) -> int:
+    """Start ``command`` as the terminal's foreground group; return its process number once it is the command's own."""
+    until_exec, closed_by_exec = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(closed_by_exec)
+        os.read(until_exec, 1)
+        return pid
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        os.execvp(command[0], command)  # noqa: S606 - the test's own argument list
+    except OSError as error:
+        os.write(2, f"{command[0]}: {error.strerror}\r\n".encode())
+    os._exit(127)
+
+
+def wait_without_reaping(pid: int) -> int:
+    """Return the exit status, negated if a signal; the number stays taken, so no signal reaches a stranger."""
+    result = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    if result is None:
+        raise ChildProcessError(pid)
+    return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+
+
+def main() -> None:
+    """Run the command in the arguments; the first of them is the control socket's number."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    pid = run_in_foreground(sys.argv[2:])
+    # A shell whose window closes tells its jobs so.
+    signal.signal(signal.SIGHUP, lambda _number, _frame: os.kill(pid, signal.SIGHUP))
+    control.sendall(f"{pid}\n".encode())
+    status = wait_without_reaping(pid)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    control.sendall(f"{status}\n".encode())
+    with contextlib.suppress(OSError):  # the window is closed
+        os.write(1, END_MARK)
+    control.recv(1)
+    os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""Children of a test: started with logs, waited for by what they say or by their end, and all ended afterwards."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from tests.support.collector import Collector, Output
+from tests.support.time_unit import seconds
+
+MARK = "TEST_PROCESSES_MARK"
+"""Variable that every process started here carries and hands down; by it one that left its parent is found again."""
+
+GRACE = 5.0
+"""Seconds between SIGTERM and SIGKILL at the end of a test: more than any of our programs takes to say goodbye."""
+
+TAIL = 4000
+"""Characters of each log that a failed test's report repeats; the whole is in the file."""
+
+USUAL_WAIT = 20.0
+"""Seconds that a test waits for something it gave no limit for: several starts of an interpreter on a busy machine."""
+
+Stream = Literal["stdout", "stderr"]
+
+
+def _limit(timeout: float | None) -> float:
+    return seconds(USUAL_WAIT) if timeout is None else timeout
+
+
+def with_death_signal(command: Sequence[str], name: str = "KILL") -> list[str]:
+    """Return ``command`` such that it gets signal ``name`` when the tests themselves are killed.
+
+    A function run between fork and exec would do the same, and is deprecated in a process with threads.
+    """
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", name, "--", *command] if setpriv else list(command)
+
+
+class Child:
+    """One process started by a test, in a session of its own.
+
+    Its number stays taken until the test has ended, even once it is dead, so no signal ever reaches a stranger.
+    """
+
+    def __init__(self, name: str, popen: subprocess.Popen[bytes], log: Path, collector: Collector) -> None:
+        self.name = name
+        self.pid = popen.pid
+        self.log = log
+        self._popen = popen
+        self._changed = collector.changed
+        self._log_file = log.open("wb", buffering=0)
+        self._outputs: dict[Stream, Output] = {}
+        self.exit_status: int | None = None
+        """None while it lives, then its exit status, or the negated number of the signal that ended it."""
+        collector.add(self._started_outputs(popen), os.pidfd_open(popen.pid), self._note_end)
+
+    def _started_outputs(self, popen: subprocess.Popen[bytes]) -> list[Output]:
+        streams: tuple[Stream, Stream] = ("stdout", "stderr")
+        for name, pipe in zip(streams, (popen.stdout, popen.stderr), strict=True):
+            if pipe is not None:
+                self._outputs[name] = Output(pipe, self._log_file)
+        return list(self._outputs.values())
+
+    def _note_end(self) -> None:
+        # WNOWAIT leaves the zombie, which keeps the number taken.
+        result = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        if result is not None:
+            self.exit_status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+
+    def text(self, stream: Stream = "stdout") -> str:
+        """Return all it has written to ``stream`` so far."""
+        with self._changed:
+            return self._outputs[stream].text()
+
+    def wait_for_output(self, pattern: str, timeout: float | None = None, stream: Stream = "stdout") -> re.Match[str]:
+        """Wait until ``pattern``, a regular expression, is in what it has written to ``stream``, and return the match.
+
+        Fails at once when it ends without that.
+        """
+        sought = re.compile(pattern, re.MULTILINE)
+
+        def found() -> re.Match[str] | None:
+            return sought.search(self._outputs[stream].text())
+
+        with self._changed:
+            self._changed.wait_for(lambda: bool(found()) or self.exit_status is not None, _limit(timeout))
+            match = found()
+        if match is None:
+            state = "still runs" if self.exit_status is None else f"ended with status {self.exit_status}"
+            raise AssertionError(f"{self.name} {state} and did not write {pattern!r} to {stream}\n{self.tail()}")
+        return match
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended and return its exit status; fail if it goes on longer than ``timeout`` seconds."""
+        if not self.ends_within(_limit(timeout)):
+            raise AssertionError(f"{self.name} (pid {self.pid}) still runs\n{self.tail()}")
+        assert self.exit_status is not None
+        return self.exit_status
+
+    def ends_within(self, timeout: float) -> bool:
+        """Wait until it has ended, for ``timeout`` seconds at most, and say whether it has."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.exit_status is not None, timeout)
+
+    def signal(self, number: int) -> None:
+        """Send it a signal; a dead child takes it silently."""
+        os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end (SIGTERM), also if it is suspended."""
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL); what it started lives on."""
+        self.signal(signal.SIGKILL)
+
+    def tail(self) -> str:
+        """Return the end of its log."""
+        return self.log.read_text(errors="replace")[-TAIL:]
+
+    def reap(self) -> None:
+        """End the rest of its process group and give its number back; only after it has ended."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._popen.wait()
+        with self._changed:
+            self._log_file.close()
+
+
+class Processes:
+    """All that one test has started; used from the test's thread.
+
+    ``logs`` gets one file per child. ``end_all`` ends the children, their process groups, and whatever of theirs has
+    moved to another session: never a process that was not started here.
+    """
+
+    def __init__(self, logs: Path) -> None:
+        self.logs = logs
+        self.mark = uuid.uuid4().hex
+        self._collector: Collector | None = None
+        self._children: list[Child] = []
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        death_signal: str = "KILL",
+    ) -> Child:
+        """Start ``command`` with stdin at /dev/null; its output goes to ``<name>.log`` and can be waited for."""
+        if self._collector is None:
+            self.logs.mkdir(parents=True, exist_ok=True)
+            self._collector = Collector()
+        popen = subprocess.Popen(
+            with_death_signal(command, death_signal),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.marked(os.environ if env is None else env),
+            cwd=cwd,
+            start_new_session=True,
+        )
+        child = Child(name, popen, self._new_log(name), self._collector)
+        self._children.append(child)
+        return child
+
+    def _new_log(self, name: str) -> Path:
+        taken = sum(1 for child in self._children if child.name == name)
+        return self.logs / (f"{name}.log" if not taken else f"{name}.{taken + 1}.log")
+
+    def marked(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return ``environ`` with the mark by which strays of this test are found."""
+        return dict(environ) | {MARK: self.mark}
+
+    def strays(self) -> list[int]:
+        """Return the processes started by this test that are none of its children, wherever they went."""
+        children = {child.pid for child in self._children}
+        needle = f"{MARK}={self.mark}".encode()
+        return [pid for pid in _all_processes() if pid not in children and needle in _environment_of(pid)]
+
+    def end_all(self) -> None:
+        """End everything that was started here, and return when it has ended."""
+        alive = [child for child in self._children if child.exit_status is None]
+        for child in alive:
+            child.terminate()
+        deadline = time.monotonic() + seconds(GRACE)
+        for child in alive:
+            if not child.ends_within(max(0.0, deadline - time.monotonic())):
+                child.kill()
+                child.wait()
+        for child in self._children:
+            child.reap()
+        self._children.clear()
+        self._kill_strays()
+        if self._collector is not None:
+            self._collector.close()
+            self._collector = None
+
+    def _kill_strays(self) -> None:
+        needle = f"{MARK}={self.mark}".encode()
+        for pid in self.strays():
+            try:
+                handle = os.pidfd_open(pid)
+            except ProcessLookupError:
+                continue
+            # Looked at again now that the handle can't change hands: the number may have gone to a stranger meanwhile.
+            if needle in _environment_of(pid):
+                _kill_by(handle)
+            os.close(handle)
+
+
+def _kill_by(handle: int) -> None:
+    try:
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    select.select([handle], [], [], seconds(GRACE))
+
+
+def _all_processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _environment_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""

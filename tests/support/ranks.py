@@ -1,0 +1,115 @@
+"""Ranks without torch, as a launcher of plain environment variables starts them, and the terminal's view of them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.support.broker import Wrap
+from tests.support.processes import Child, Processes
+from tests.support.time_unit import seconds
+
+NEVER_BOUND_PORTS = itertools.count(20001)
+"""Ports named in MASTER_PORT, so that each launch is a job of its own; nothing ever listens on or connects to them."""
+
+
+def rank_environment(rank: int, world_size: int, master_port: int) -> dict[str, str]:
+    """Return what torchrun's ``env://`` asks for, for one rank of a job on a single host."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(world_size),
+        "LOCAL_WORLD_SIZE": str(world_size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(master_port),
+    }
+
+
+def start_ranks(
+    processes: Processes,
+    home: Path,
+    script_text: str,
+    n: int,
+    *,
+    env: Mapping[str, str] | None = None,
+    name: str = "rank",
+    wrap: Wrap = list,
+) -> list[Child]:
+    """Start ``n`` ranks that run ``script_text`` and find the broker through ``DBG_HOME=home``; return without waiting.
+
+    Each has a HOME of its own, ``<home>/homes/<name><rank>``, in which a test can look for files that should not be
+    there. Rank r is logged as ``<name><r>``.
+    """
+    script = home / f"{name}_script.py"
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    script.write_text(script_text)
+    master_port = next(NEVER_BOUND_PORTS)
+    ranks = []
+    for rank in range(n):
+        own_home = home / "homes" / f"{name}{rank}"
+        own_home.mkdir(parents=True, exist_ok=True)
+        variables = {
+            **os.environ,
+            "DBG_HOME": str(home),
+            "HOME": str(own_home),
+            **rank_environment(rank, n, master_port),
+            **(env or {}),
+        }
+        ranks.append(processes.start(f"{name}{rank}", wrap([sys.executable, str(script)]), env=variables, cwd=own_home))
+    return ranks
+
+
+def attach_command(*arguments: str) -> list[str]:
+    """Return the command line of ``dbg-attach`` as installed beside this Python."""
+    return [str(Path(sys.executable).with_name("dbg-attach")), *arguments]
+
+
+def attach(
+    home: Path,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    wrap: Wrap = list,
+) -> subprocess.CompletedProcess[str]:
+    """Run ``dbg-attach`` without a terminal until it ends, and return status, stdout and stderr."""
+    return subprocess.run(
+        wrap(attach_command(*arguments)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "DBG_HOME": str(home), **(env or {})},
+        timeout=seconds(30) if timeout is None else timeout,
+    )
+
+
+def attach_list(home: Path, *arguments: str, wrap: Wrap = list) -> list[dict[str, Any]]:
+    """Return the ranks of ``dbg-attach --list --json``; fail if it does."""
+    result = attach(home, *arguments, "--list", "--json", wrap=wrap)
+    if result.returncode != 0:
+        raise AssertionError(f"dbg-attach --list ended with status {result.returncode}: {result.stderr}")
+    ranks: list[dict[str, Any]] = json.loads(result.stdout)["ranks"]
+    return ranks
+
+
+def wait_until_stopped(home: Path, n: int, timeout: float | None = None, *, wrap: Wrap = list) -> list[dict[str, Any]]:
+    """Return the stopped ranks as soon as there are ``n`` of them; fail with the whole list after ``timeout`` seconds.
+
+    Each look is a process of its own, which paces this enough to need no pause.
+    """
+    deadline = time.monotonic() + (seconds(20) if timeout is None else timeout)
+    while True:
+        listed = attach_list(home, wrap=wrap)
+        stopped = [rank for rank in listed if rank["state"] == "stopped"]
+        if len(stopped) >= n:
+            return stopped
+        if time.monotonic() > deadline:
+            seen = ", ".join(f"{rank['address']} {rank['state']}" for rank in listed) or "no rank at all"
+            raise AssertionError(f"only {len(stopped)} of {n} ranks have stopped: {seen}")

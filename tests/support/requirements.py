@@ -1,0 +1,50 @@
+"""What a machine must have for some tests, each as a mark that names what is missing when it skips."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib.util import find_spec
+
+import pytest
+
+NETNS_COMMANDS = ("ip", "nsenter", "unshare", "mount", "hostname")
+SLURM_COMMANDS = ("munged", "munge", "slurmctld", "slurmd", "srun", "sinfo", "sbatch", "scancel", "scontrol")
+
+DEBIAN_REMEDY = "run `make test` as root to install the Debian packages"
+
+SYSTEM_PATH = "/usr/sbin:/sbin:/usr/local/sbin"
+"""Where daemons are installed; an ordinary user's PATH may lack it."""
+
+
+def find_command(name: str) -> str | None:
+    """Return the path of a command on PATH or among the system's daemons."""
+    return shutil.which(name) or shutil.which(name, path=SYSTEM_PATH)
+
+
+def missing_for(commands: tuple[str, ...], *, as_root: bool) -> str | None:
+    """Say in one sentence why ``commands`` can't be used here, or return None if they can."""
+    absent = [name for name in commands if find_command(name) is None]
+    if absent:
+        return f"{', '.join(absent)} not installed; {DEBIAN_REMEDY}"
+    if as_root and os.geteuid() != 0:
+        return f"{commands[0]} needs root"
+    return None
+
+
+def missing_for_slurm() -> str | None:
+    """Say why an emulated SLURM can't run here, or return None."""
+    return missing_for(SLURM_COMMANDS, as_root=True)
+
+
+def missing_for_netns() -> str | None:
+    """Say why hosts as network namespaces can't be made here, or return None."""
+    return missing_for(NETNS_COMMANDS, as_root=True)
+
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch not installed; run `make test WITH_TORCH=1`")
+needs_mpirun = pytest.mark.skipif(
+    find_command("mpirun") is None,
+    reason=f"mpirun not installed; {DEBIAN_REMEDY}",
+)
+needs_tmux = pytest.mark.skipif(find_command("tmux") is None, reason=f"tmux not installed; {DEBIAN_REMEDY}")

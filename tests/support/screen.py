@@ -1,0 +1,120 @@
+"""The screen of an emulated xterm: bytes in, rows of text out. Pure; nothing is ever answered to a query.
+
+The emulation is pyte's. Around it: sequences that pyte would print or stumble over are dropped, the alternate screen is
+kept apart as xterm does, and private modes (mouse, bracketed paste, …) are remembered, so that a test can see what a
+program left switched on.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import pyte
+
+TOKEN = re.compile(
+    rb"[^\x1b]+"  # text
+    rb"|\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
+    rb"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, colours, clipboard
+    rb"|\x1b[PX^_][^\x1b]*\x1b\\"  # DCS, SOS, PM, APC
+    rb"|\x1b[ -/]+[0-~]"  # character sets, line attributes
+    rb"|\x1b[0-OQ-WYZ\\`-~]"  # the other two-character sequences
+    rb"|\x1b(?=\x1b)"  # an escape cut short by another
+)
+
+UNKNOWN_TO_PYTE = re.compile(rb"\x1b(?:\[[<=>]|[PX^_])")
+"""pyte takes ``CSI > 4 m`` for underlining, and prints what is inside DCS and APC."""
+
+ALTERNATE_SCREEN_MODES = frozenset({47, 1047, 1049})
+
+
+class Emulation(pyte.Screen):  # type: ignore[misc]  # pyte is not followed by mypy, see pyproject.toml
+    """pyte's screen with an alternate screen and a memory for private modes."""
+
+    def __init__(self, columns: int, lines: int) -> None:
+        self.private_modes: set[int] = set()
+        self._main: tuple[Any, Any] | None = None
+        super().__init__(columns, lines)
+
+    def set_mode(self, *modes: int, **options: Any) -> None:
+        """Switch modes on; remember the private ones."""
+        if options.get("private"):
+            self.private_modes.update(modes)
+            if self._main is None and ALTERNATE_SCREEN_MODES.intersection(modes):
+                self._main = (copy.deepcopy(self.buffer), copy.copy(self.cursor))
+                self.erase_in_display(2)
+        super().set_mode(*modes, **options)
+
+    def reset_mode(self, *modes: int, **options: Any) -> None:
+        """Switch modes off; forget the private ones."""
+        super().reset_mode(*modes, **options)
+        if options.get("private"):
+            self.private_modes.difference_update(modes)
+            if self._main is not None and ALTERNATE_SCREEN_MODES.intersection(modes):
+                self.buffer, self.cursor = self._main
+                self._main = None
+                self.ensure_hbounds()
+                self.ensure_vbounds()
+
+    def select_graphic_rendition(self, *attributes: int, **options: Any) -> None:
+        """Set colours and attributes; a private form (``CSI ? 4 m``) is a query and changes none."""
+        if not options.get("private"):
+            super().select_graphic_rendition(*attributes)
+
+
+class VirtualScreen:
+    """What a person would see after the bytes fed so far."""
+
+    def __init__(self, rows: int, cols: int) -> None:
+        self._emulation = Emulation(cols, rows)
+        self._stream = pyte.ByteStream(self._emulation)
+        self._unfinished = b""
+        self.refused: list[bytes] = []
+        """Sequences that the emulation could not carry out; they changed nothing."""
+
+    def feed(self, data: bytes) -> None:
+        """Show ``data``; a sequence cut at its end is kept until the rest comes."""
+        pending = self._unfinished + data
+        position = 0
+        while match := TOKEN.match(pending, position):
+            self._show(match.group())
+            position = match.end()
+        self._unfinished = pending[position:]
+
+    def _show(self, token: bytes) -> None:
+        if UNKNOWN_TO_PYTE.match(token):
+            return
+        try:
+            self._stream.feed(token)
+        except (TypeError, ValueError, IndexError, KeyError):
+            self.refused.append(token)
+
+    def resize(self, rows: int, cols: int) -> None:
+        """Take another size, as a terminal window does."""
+        self._emulation.resize(rows, cols)
+
+    @property
+    def rows(self) -> list[str]:
+        """The text of each row, without blanks at its end."""
+        return [str(row).rstrip() for row in self._emulation.display]
+
+    @property
+    def cursor(self) -> tuple[int, int]:
+        """Row and column of the cursor, from 0."""
+        return self._emulation.cursor.y, self._emulation.cursor.x
+
+    @property
+    def cursor_hidden(self) -> bool:
+        """Whether the cursor is invisible."""
+        return bool(self._emulation.cursor.hidden)
+
+    @property
+    def private_modes(self) -> frozenset[int]:
+        """The private modes left switched on: 1000-1006 mouse, 1049 alternate screen, 2004 paste."""
+        return frozenset(self._emulation.private_modes)
+
+    def colours(self, row: int) -> list[tuple[str, str]]:
+        """Return foreground and background of each cell of a row: a name, or six hexadecimal digits for 256 colours."""
+        cells = self._emulation.buffer[row]
+        return [(cells[column].fg, cells[column].bg) for column in range(self._emulation.columns)]

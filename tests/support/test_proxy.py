@@ -1,0 +1,131 @@
+"""Each fault of the proxy is the one it says it is."""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.proxy import Proxy
+from tests.support.time_unit import seconds
+
+
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        try:
+            while data := self.request.recv(65536):
+                self.request.sendall(data)
+        except OSError:
+            return
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Echo) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        with Proxy(("127.0.0.1", server.server_address[1])) as proxy:
+            yield proxy
+        server.shutdown()
+        thread.join()
+
+
+@contextmanager
+def connected(proxy: Proxy) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", proxy.port), seconds(10)) as connection:
+        yield connection
+
+
+def echoed(connection: socket.socket, data: bytes) -> bytes:
+    connection.sendall(data)
+    return receive(connection, len(data))
+
+
+def receive(connection: socket.socket, count: int) -> bytes:
+    received = b""
+    while len(received) < count and (data := connection.recv(count - len(received))):
+        received += data
+    return received
+
+
+def test_bytes_and_the_end_of_each_direction_pass_unchanged(proxy: Proxy) -> None:
+    data = bytes(range(256)) * 4000
+    with connected(proxy) as connection:
+        writer = threading.Thread(target=connection.sendall, args=(data,))
+        writer.start()
+        assert receive(connection, len(data)) == data
+        writer.join()
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1) == b""
+
+
+def test_a_cut_resets_old_and_new_connections_until_mended(proxy: Proxy) -> None:
+    with connected(proxy) as connection:
+        assert echoed(connection, b"a") == b"a"
+        proxy.cut()
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    with pytest.raises(OSError, match=r"reset|Broken pipe"), connected(proxy) as connection:
+        echoed(connection, b"b")
+    proxy.mend()
+    with connected(proxy) as connection:
+        assert echoed(connection, b"c") == b"c"
+
+
+def test_a_delay_holds_back_each_byte(proxy: Proxy) -> None:
+    with connected(proxy) as connection:
+        proxy.delay(0.1, "down")
+        begin = time.monotonic()
+        assert echoed(connection, b"late") == b"late"
+        assert time.monotonic() - begin >= 0.1
+
+
+def test_a_throttle_limits_the_rate(proxy: Proxy) -> None:
+    with connected(proxy) as connection:
+        proxy.throttle(400_000, "down")
+        begin = time.monotonic()
+        assert len(echoed(connection, b"x" * 60_000)) == 60_000
+        assert time.monotonic() - begin >= 0.1
+
+
+def test_swallowed_bytes_are_lost_and_neither_side_is_told(proxy: Proxy) -> None:
+    with connected(proxy) as connection:
+        assert echoed(connection, b"a") == b"a"
+        proxy.swallow("up")
+        connection.sendall(b"lost")
+        assert silent(connection)
+        assert proxy.connections == 1
+
+
+def test_a_frozen_network_loses_nothing(proxy: Proxy) -> None:
+    with connected(proxy) as connection:
+        proxy.freeze()
+        connection.sendall(b"kept")
+        assert silent(connection)
+        proxy.mend()
+        assert receive(connection, 4) == b"kept"
+
+
+def test_a_dead_target_is_a_reset() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    with Proxy(("127.0.0.1", port)) as proxy, pytest.raises(OSError, match="reset"), connected(proxy) as connection:
+        connection.recv(1)
+
+
+def silent(connection: socket.socket) -> bool:
+    """Say whether nothing comes for a moment."""
+    before = connection.gettimeout()
+    connection.settimeout(0.1)
+    try:
+        connection.recv(1)
+    except TimeoutError:
+        return True
+    finally:
+        connection.settimeout(before)
+    return False

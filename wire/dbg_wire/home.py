@@ -1,0 +1,51 @@
+"""Where a user's secrets lie, and whether others can touch them.
+
+Pure: variables and ``stat`` results are handed in, so that agent, terminal and broker judge by the same rules.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+import stat
+from collections.abc import Mapping
+
+from dbg_wire.errors import BadInput, BadSecretFile, printable
+
+
+def check_private(mode: int, uid: int, own_uid: int, path: str) -> None:
+    """Refuse a file of secrets that others could have read or made, by its ``st_mode`` and ``st_uid``.
+
+    A file of ours must be closed to group and world; one of root (a mounted secret) may be read by others, not
+    written; one of anybody else is refused. Pipes pass if they are ours. Raise BadSecretFile with what to type.
+    """
+    shown, typed = printable(path), printable(shlex.quote(path))
+    if stat.S_ISDIR(mode):
+        raise BadSecretFile(f"{shown} is a directory", "name a file in it")
+    if uid not in (own_uid, 0):
+        raise BadSecretFile(f"{shown} belongs to user {uid}, who is neither you nor root", "use a copy of your own")
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode):
+        return
+    # Who can write it can name another broker, and so drive a rank: worse than reading it.
+    if uid == own_uid and mode & 0o066:
+        raise BadSecretFile(f"{shown} is open to others (mode {mode & 0o777:03o})", f"type `chmod 600 {typed}`")
+    if mode & 0o022:
+        raise BadSecretFile(f"{shown} can be written by others (mode {mode & 0o777:03o})", f"`chmod go-w {typed}`")
+
+
+def home_directory(environ: Mapping[str, str]) -> str:
+    """Return where broker.json, tokens and certificate are: $DBG_HOME, else under $XDG_STATE_HOME or ~/.local/state.
+
+    Raise BadInput if DBG_HOME is relative, or if nothing names a home.
+    """
+    own = environ.get("DBG_HOME", "")
+    if own:
+        if not posixpath.isabs(own):
+            raise BadInput(f"DBG_HOME {printable(own)!r} is a relative path", "set it to an absolute one")
+        return own
+    state, user = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
+    if posixpath.isabs(state):
+        return posixpath.join(state, "dbg-broker")
+    if posixpath.isabs(user):
+        return posixpath.join(user, ".local", "state", "dbg-broker")
+    raise BadInput("no home directory is known, as HOME is not set", "set DBG_HOME to a directory of your own")

@@ -1,0 +1,143 @@
+"""Sets of rank numbers as people type them and as we print them: one parser, one printer.
+
+Read are ``5``, ``0-3,5``, ``0-1023/8`` (every eighth, both ends included) and ``0:8:2`` (a slice, its end excluded).
+Printed is one form only, ``a-b[/step],…``, so that equal sets look equal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from dbg_wire.errors import BadTarget, printable
+
+MAX_RANK = 10_000_000
+"""Largest rank number that is read; ten times the processes of the largest machines."""
+
+MAX_MEMBERS = 1_000_000
+"""Ranks in one set, overlaps counted; what a typing mistake may cost is then some 100 MB for a moment, not the host."""
+
+MIN_STEP_MEMBERS = 3
+"""Members that make a step worth printing: ``0-8/8`` says less clearly what ``0,8`` says."""
+
+RANK_PIECE = (
+    r"(?P<first>[0-9]+)"
+    r"(?:-(?P<last>[0-9]+)(?:/(?P<step>[0-9]+))?|:(?P<end>[0-9]+)(?::(?P<stride>[0-9]+))?)?"
+)
+"""Regular expression of what stands between two commas."""
+
+_PIECE = re.compile(RANK_PIECE)
+
+
+@dataclass(frozen=True, slots=True)
+class RankSet:
+    """Hold rank numbers; iteration is in rising order, ``str`` is the printed form."""
+
+    numbers: frozenset[int]
+
+    def __contains__(self, number: object) -> bool:
+        return number in self.numbers
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(self.numbers))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __str__(self) -> str:
+        return format_ranks(self.numbers)
+
+
+def parse_ranks(text: str) -> RankSet:
+    """Read a set of rank numbers.
+
+    The set has at least one member. Sizes are checked before anything is expanded, so no text costs more than
+    ``MAX_MEMBERS`` numbers. Raises :class:`~dbg_wire.errors.BadTarget` with the piece that can't be read.
+    """
+    numbers: set[int] = set()
+    counted = 0
+    for piece in text.split(","):
+        members = _parse_piece(piece.strip(), text)
+        counted += len(members)
+        if counted > MAX_MEMBERS:
+            raise BadTarget(
+                f"with '{printable(piece)}' the set has more than {MAX_MEMBERS} ranks", "name fewer at once"
+            )
+        numbers.update(members)
+    return RankSet(frozenset(numbers))
+
+
+def format_ranks(numbers: Iterable[int]) -> str:
+    """Print rank numbers, sorted and without duplicates, as ``a-b[/step],…``; an empty set is an empty string.
+
+    Two or more neighbours join into ``a-b`` first. Of the numbers left alone, those that follow one another with no
+    ``a-b`` between them and at one distance join into ``a-b/step``, from the left, if they are three or more.
+    """
+    pieces: list[str] = []
+    alone: list[int] = []
+    for first, last in _neighbours(sorted(set(numbers))):
+        if first == last:
+            alone.append(first)
+            continue
+        pieces.extend(_steps(alone))
+        alone = []
+        pieces.append(f"{first}-{last}")
+    pieces.extend(_steps(alone))
+    return ",".join(pieces)
+
+
+def _parse_piece(piece: str, text: str) -> range:
+    match = _PIECE.fullmatch(piece)
+    if match is None:
+        what = (
+            f"'{printable(piece)}' is no rank or range of ranks" if piece else f"'{printable(text)}' has an empty piece"
+        )
+        raise BadTarget(what, "write ranks as 5, 0-3,5, 0-1023/8 or 0:8:2")
+    low, last, step, end, stride = match.group("first", "last", "step", "end", "stride")
+    first = _parse_number(low)
+    by = _parse_number(step or stride or "1")
+    if by == 0:
+        raise BadTarget(f"the step of '{printable(piece)}' is 0", "use a step of 1 or more")
+    if end is not None:
+        members = range(first, _parse_number(end), by)
+    else:
+        members = range(first, _parse_number(last or low) + 1, by)
+    if not members:
+        raise BadTarget(f"range '{printable(piece)}' is empty", "write 0-3, or 0:4 whose end is excluded")
+    return members
+
+
+def _parse_number(digits: str) -> int:
+    significant = digits.lstrip("0")
+    # Length first: turning thousands of digits into a number is slow, and refused by newer Pythons in their own words.
+    if len(significant) > len(str(MAX_RANK)) or int(significant or "0") > MAX_RANK:
+        raise BadTarget(f"number {printable(digits, 40)} is too large for a rank", f"ranks go up to {MAX_RANK}")
+    return int(significant or "0")
+
+
+def _neighbours(ordered: Sequence[int]) -> Iterator[tuple[int, int]]:
+    start = 0
+    for index, number in enumerate(ordered):
+        if index + 1 == len(ordered) or ordered[index + 1] != number + 1:
+            yield ordered[start], number
+            start = index + 1
+
+
+def _steps(alone: Sequence[int]) -> Iterator[str]:
+    start = 0
+    while start < len(alone):
+        end = _end_of_step(alone, start)
+        if end - start >= MIN_STEP_MEMBERS:
+            yield f"{alone[start]}-{alone[end - 1]}/{alone[start + 1] - alone[start]}"
+            start = end
+        else:
+            yield str(alone[start])
+            start += 1
+
+
+def _end_of_step(alone: Sequence[int], start: int) -> int:
+    end = start + 1
+    while end < len(alone) and alone[end] - alone[end - 1] == alone[start + 1] - alone[start]:
+        end += 1
+    return end

@@ -1,0 +1,210 @@
+"""Which of the known ranks a target selects, and how one rank is named so that it alone is selected.
+
+A term selects in these steps, each of which may leave nothing:
+
+1. Ranks of its job, host and process id.
+2. Numbers are global ranks. On a host named without a process id, none of whose global ranks fits, they are local
+   ranks; the selection's note says so. A reading that finds live ranks goes before one that finds gone ones.
+3. At one full address live ranks hide the others, and of those the newest hides the older.
+4. Exited ranks drop out if any other rank is left.
+
+From all terms together the excluded ranks are taken away. What terms without a job have found must then be of one
+job: of the only live one, or with no live rank of the job that changed last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from dbg_wire.errors import AmbiguousTarget, BadTarget, NoSuchRank, printable
+from dbg_wire.rank_set import format_ranks
+from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.target_grammar import Classic, Numbers, Target, Term, Word, parse_target
+
+__all__ = ["Selection", "Target", "parse_target", "select", "unique_target", "unique_targets"]
+
+MAX_CANDIDATES = 64
+"""Candidates for an ambiguous target; where more ranks fit, one of each job is named."""
+
+MAX_NOTED_HOSTS = 4
+"""Hosts that a note spells out, so that it stays one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Hold the ranks that a target fits, ordered by job, rank and child.
+
+    ``note`` says which numbers were taken as local ranks, for the user to see. ``single`` says that the target by its
+    form names one rank; ``ranks`` then holds one, but under ``any_job``.
+    """
+
+    ranks: tuple[RankInfo, ...]
+    note: str | None
+    single: bool
+
+
+def select(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) -> Selection:
+    """Select the ranks that fit ``target``; at least one is returned.
+
+    With ``any_job`` ranks of several jobs are welcome, as for a list. Raises :class:`~dbg_wire.errors.NoSuchRank` if
+    nothing fits, and :class:`~dbg_wire.errors.AmbiguousTarget` if a target without a job fits live ranks of several,
+    or one that names one rank fits several live ones.
+    """
+    excluded = {rank.key: term for term in target.exclude for rank in _matching(term, ranks, by_job=True)}
+    in_job: dict[str, Term] = {}
+    loose: dict[str, Term] = {}
+    for term in target.include:
+        matching = _visible(_matching(term, ranks, by_job=any_job or term.job is not None))
+        named = loose if term.job is None else in_job
+        named.update((rank.key, term) for rank in matching if rank.key not in excluded)
+    found = loose | in_job
+    chosen = [rank for rank in ranks if rank.key in found]
+    if not chosen:
+        raise NoSuchRank(target.text, sum(rank.state is not RankState.EXITED for rank in ranks) or len(ranks))
+    if not any_job:
+        job = _one_job(target, [rank for rank in chosen if rank.key in loose], ranks)
+        chosen = [rank for rank in chosen if rank.key in in_job or rank.job == job]
+        chosen = _one_rank(target, chosen, ranks) if target.single else chosen
+    jobs = {rank.job for rank in chosen}
+    without = [rank for rank in ranks if rank.key in excluded and rank.job in jobs]
+    notes = [*_local_notes("", chosen, found), *_local_notes("without ", without, excluded)]
+    return Selection(ranks=tuple(sorted(chosen, key=_order)), note="; ".join(notes) or None, single=target.single)
+
+
+def unique_target(rank: RankInfo, ranks: Sequence[RankInfo]) -> str:
+    """Return the shortest target that selects ``rank`` alone among ``ranks``.
+
+    It is ``host:rank``, else ``job/host:rank``, else that with ``@pid``. The last is returned as well where nothing
+    would do: two ranks of one full address and process id, or a host or job whose name the grammar doesn't take.
+    """
+    return _unique(rank, [other for other in ranks if other.host == rank.host])
+
+
+def unique_targets(ranks: Sequence[RankInfo]) -> dict[str, str]:
+    """Return :func:`unique_target` of each rank by its key, fast enough for thousands."""
+    near: defaultdict[tuple[str, int | str | None], list[RankInfo]] = defaultdict(list)
+    for rank in ranks:
+        for number in {rank.rank, rank.local_rank, _classic_mark(rank)}:
+            near[rank.host, number].append(rank)
+    return {rank.key: _unique(rank, near[rank.host, _classic_mark(rank) or rank.rank]) for rank in ranks}
+
+
+def _unique(rank: RankInfo, near: Sequence[RankInfo]) -> str:
+    for text in (_typed(rank), f"{rank.job}/{_typed(rank)}"):
+        try:
+            found = select(parse_target(text), near).ranks
+        except (BadTarget, AmbiguousTarget, NoSuchRank):
+            continue
+        if [other.key for other in found] == [rank.key]:
+            return text
+    return f"{rank.job}/{_typed(rank)}@{rank.pid}"
+
+
+def _typed(rank: RankInfo) -> str:
+    """Return the address as one has to type it: a host that is a short number would be read as a slice."""
+    short_number = len(rank.host) <= 8 and rank.host.isdecimal() and rank.address.startswith(f"{rank.host}:")
+    return f"[{rank.host}]{rank.address[len(rank.host) :]}" if short_number else rank.address
+
+
+def _classic_mark(rank: RankInfo) -> str | None:
+    """Return ``?1`` for a classic session, whose ``rank`` means nothing, or None for a rank."""
+    mark = rank.address.rpartition(":")[2]
+    return mark if mark.startswith("?") else None
+
+
+def _matching(term: Term, ranks: Sequence[RankInfo], *, by_job: bool) -> list[RankInfo]:
+    """Return the ranks that fit, in any state; ``by_job`` tells global from local numbers for each job on its own."""
+    hosts = {rank.host: term.host is None or term.host.fits(rank.host) for rank in ranks}
+    pool = [
+        rank
+        for rank in ranks
+        if term.job in {None, "*", rank.job} and term.pid in {None, rank.pid} and hosts[rank.host]
+    ]
+    what = term.what
+    if isinstance(what, Word):
+        return [rank for rank in pool if what.fits(rank)]
+    if isinstance(what, Classic):
+        return [rank for rank in pool if _classic_mark(rank) == what.mark]
+    pool = [rank for rank in pool if _classic_mark(rank) is None]
+    if term.host is None or term.pid is not None:
+        return [rank for rank in pool if what.fits(rank.rank, rank.child)]
+    groups: defaultdict[tuple[str, str], list[RankInfo]] = defaultdict(list)
+    for rank in pool:
+        groups[rank.job if by_job else "", rank.host].append(rank)
+    return [rank for group in groups.values() for rank in _global_or_local(what, group)]
+
+
+def _global_or_local(numbers: Numbers, group: Sequence[RankInfo]) -> list[RankInfo]:
+    as_global = [rank for rank in group if numbers.fits(rank.rank, rank.child)]
+    as_local = [rank for rank in group if numbers.fits(rank.local_rank, rank.child)]
+    for states in (LIVE_STATES, {RankState.LOST}, {RankState.EXITED}):
+        for reading in (as_global, as_local):
+            if any(rank.state in states for rank in reading):
+                return reading
+    return []
+
+
+def _visible(matching: Sequence[RankInfo]) -> list[RankInfo]:
+    live = [rank for rank in matching if rank.state in LIVE_STATES]
+    taken = {rank.full_address for rank in live}
+    gone: dict[str, RankInfo] = {}
+    for rank in sorted(matching, key=_age):
+        if rank.full_address not in taken:
+            gone[rank.full_address] = rank
+    shown = [*live, *gone.values()]
+    return [rank for rank in shown if rank.state is not RankState.EXITED] or shown
+
+
+def _one_job(target: Target, loose: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> str | None:
+    """Return the job that terms without a job mean, or None if they have found nothing."""
+    live = [rank for rank in loose if rank.state in LIVE_STATES]
+    if len({rank.job for rank in live}) > 1:
+        raise AmbiguousTarget(target.text, _candidates(live, ranks))
+    return max(live or loose, key=_age).job if loose else None
+
+
+def _one_rank(target: Target, chosen: list[RankInfo], ranks: Sequence[RankInfo]) -> list[RankInfo]:
+    """Return the only live rank, or with none the newest."""
+    live = [rank for rank in chosen if rank.state in LIVE_STATES]
+    if len(live) > 1:
+        raise AmbiguousTarget(target.text, _candidates(live, ranks))
+    return live or [max(chosen, key=_age)]
+
+
+def _candidates(live: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> list[str]:
+    """Name live ranks, those of all jobs in turn, so that the first few show every job."""
+    times = Counter(rank.full_address for rank in ranks if rank.state in LIVE_STATES)
+    jobs: defaultdict[str, list[str]] = defaultdict(list)
+    for rank in sorted(live, key=_order):
+        again = f"@{rank.pid}" if times[rank.full_address] > 1 else ""
+        jobs[rank.job].append(f"{rank.job}/{_typed(rank)}{again}")
+    names = [name for turn in zip_longest(*jobs.values()) for name in turn if name is not None]
+    return names if len(names) <= MAX_CANDIDATES else names[: min(len(jobs), MAX_CANDIDATES)]
+
+
+def _local_notes(lead: str, ranks: Sequence[RankInfo], terms: dict[str, Term]) -> list[str]:
+    hosts: defaultdict[str, list[RankInfo]] = defaultdict(list)
+    for rank in sorted(ranks, key=_order):
+        term = terms[rank.key]
+        if term.host is not None and isinstance(term.what, Numbers) and not term.what.fits(rank.rank, rank.child):
+            hosts[rank.host].append(rank)
+    notes = [f"{lead}{_local_note(host, taken)}" for host, taken in list(hosts.items())[:MAX_NOTED_HOSTS]]
+    more = len(hosts) - len(notes)
+    return [*notes, f"{lead}local ranks of {more} more hosts"] if more else notes
+
+
+def _local_note(host: str, ranks: Sequence[RankInfo]) -> str:
+    local = format_ranks(rank.local_rank for rank in ranks if rank.local_rank is not None)
+    address = ranks[0].address if len(ranks) == 1 else f"{host}:{format_ranks(rank.rank for rank in ranks)}"
+    return f"{printable(address)}, local {local}"
+
+
+def _age(rank: RankInfo) -> tuple[float, str]:
+    return rank.since, rank.key
+
+
+def _order(rank: RankInfo) -> tuple[str, int, int, str, int]:
+    return rank.job, rank.rank, -1 if rank.child is None else rank.child, rank.address, rank.pid
