@@ -30,7 +30,7 @@ def set_trace(
     ``"wait"``, which waits for a broker as long as it takes, or ``"raise"``, which raises a
     :class:`dbg_wire.errors.DbgError`. Arguments that can't be used are warned of, and the default is taken.
     """
-    from .rank import stop_at
+    from .process import stop_at
 
     stop_at(
         sys._getframe(1),
@@ -52,7 +52,7 @@ def install(
     Unless ``breakpoint`` is false (``DBG_BREAKPOINT=0``), the builtin ``breakpoint()`` means :func:`set_trace` from
     here on. The other arguments are those of :func:`set_trace`, and become its defaults in this process.
     """
-    from .rank import install_here
+    from .process import install_here
 
     arguments = {"broker": broker, "breakpoint": breakpoint, "connect_timeout": connect_timeout}
     install_here({**arguments, "on_missing": on_missing, **unknown}, unexpected)
@@ -60,6 +60,6 @@ def install(
 
 def uninstall() -> None:
     """Give ``breakpoint()`` back its former meaning; the rank stays connected and listed."""
-    from .rank import uninstall_here
+    from .process import uninstall_here
 
     uninstall_here()

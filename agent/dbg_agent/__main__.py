@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> None:
 def _run(name: str, is_module: bool, options: dict[str, object]) -> None:
     import runpy
 
-    from .rank import install_here, note_exit
+    from .process import install_here, note_exit
 
     try:
         if is_module:
@@ -92,7 +92,7 @@ def _run_script(name: str, options: dict[str, object]) -> None:
     """Run a script in the real ``__main__``, which pickling and spawned children look for by that name."""
     import __main__
 
-    from .rank import install_here
+    from .process import install_here
 
     with open(name, "rb") as file:  # noqa: PTH123
         code = compile(file.read(), name, "exec")

@@ -108,6 +108,12 @@ class Link:
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(loop.call_later, seconds, call)
 
+    def reconnect(self) -> None:
+        """Break the connection, so that the rank registers anew; return at once."""
+        loop, connection = self._loop, self._connection
+        if loop is not None and connection is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(connection.transport.abort)
+
     def close(self) -> None:
         """Send what waits, a goodbye included, and end the connection, within about CLOSE_SECONDS."""
         thread, loop, stopping = self._thread, self._loop, self._stopping

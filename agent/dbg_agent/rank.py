@@ -5,12 +5,12 @@ Methods of :class:`Rank` named ``on_…`` run in the link's thread; the others i
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -38,10 +38,10 @@ from dbg_wire.ranks import Place
 from dbg_wire.states import StopPhase
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
-from .identity import Identity, ancestors, is_launcher, this_process
+from .identity import Identity, ancestors, this_process
 from .inbox import GoOn, Inbox, OpenDebugger, ProgramRaised, Redraw, Run
 from .link import SLOW_STEP_SECONDS, Link
-from .settings import Settings, find_broker, read_settings
+from .settings import Settings, find_broker
 from .stop import Stops, place_of
 from .terminal import Terminal
 
@@ -61,9 +61,10 @@ DEFAULT_ENGINE = "pudb"
 class Rank:
     """Be what the broker knows as one rank; one for a process, made at the first stop or at ``install``."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, parent: Identity | None = None) -> None:
         self.settings = settings
-        self.identity: Identity = this_process()
+        self._parent = parent
+        self.identity = self._identify()
         self.inbox = Inbox()
         self.stops = Stops(self._publish)
         self.link = Link(self)
@@ -86,6 +87,13 @@ class Rank:
     def is_launched(self) -> bool:
         """Tell whether a launcher started this rank, and would end the others with it."""
         return self.identity.launcher != "none"
+
+    def _identify(self) -> Identity:
+        """Return who this process is now; forked from a rank without a launcher, it stays in its parent's job."""
+        me = this_process()
+        if self._parent is not None and me.launcher == "none":
+            return replace(me, job=self._parent.job, run=self._parent.run)
+        return me
 
     def warn(self, text: str) -> None:
         """Write one line to stderr, once; never raise."""
@@ -129,18 +137,23 @@ class Rank:
         """Start the link and wait for the broker as ``settings`` say; return what was wrong, or None."""
         self.link.start()
         timeout = None if settings.on_missing == "wait" else settings.connect_timeout
-        return self.link.wait_connected(timeout)
+        try:
+            return self.link.wait_connected(timeout)
+        except BaseException as error:
+            raise ProgramRaised(error) from None
 
     def stop(self, frame: FrameType, reason: str) -> None:
         """Stop the calling thread at this frame until it is let go."""
-        if self._engine is not None and self._engine.ignores(frame):
-            return
-        mine = self.stops.is_mine()
-        if mine and self.stops.phase is not StopPhase.STEPPING:
-            # Called by an expression that was typed into the open debugger; a stop inside a stop could never end.
-            return
         tracer = sys.gettrace()
+        # Before anything else: a step onto the stop would go on into whatever is called here.
         sys.settrace(None)
+        engine = self._engine
+        mine = self.stops.is_mine()
+        nested = mine and self.stops.phase is not StopPhase.STEPPING
+        if nested or (engine is not None and engine.ignores(frame)):
+            # Nested in an expression that was typed into the open debugger, a stop could never end.
+            sys.settrace(tracer)
+            return
         try:
             if mine:
                 self.stops.halt(frame)
@@ -167,6 +180,9 @@ class Rank:
         self._send(Applied(generation=generation, offset=offset))
 
     def _arrive(self, frame: FrameType, reason: str) -> None:
+        if self._identify().key != self.identity.key:
+            # A framework has given this process its rank since it registered.
+            self.link.reconnect()
         self.stops.arrive(frame, reason)
         if self.terminal.viewers:
             self.inbox.put(self.stops.number, OpenDebugger(self.terminal.engine or DEFAULT_ENGINE))
@@ -249,7 +265,7 @@ class Rank:
         """Return the frame that says who this rank is, read anew: a framework may know better by now."""
         from dbg_wire.codec import encode
 
-        self.identity = me = this_process()
+        self.identity = me = self._identify()
         return encode(
             Register(
                 minor=PROTOCOL_MINOR,
@@ -373,135 +389,3 @@ def kernel_name() -> str:
         return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116
     except OSError:
         return "unknown"
-
-
-# ------------------------------------------------------------------------------------------- one rank for a process
-
-_lock = threading.Lock()
-_rank: Rank | None = None
-_defaults: dict[str, object] = {}
-_former_hook: Callable[..., object] | None = None
-_hooks_registered = False
-_abandoned: list[Rank] = []
-"""Ranks of the process that this one was forked from. They are kept: collecting them would close their connection's
-objects here, with warnings, while the parent still uses them."""
-
-
-def stop_at(frame: FrameType, arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> None:
-    """Be the body of ``set_trace``."""
-    settings = Settings()
-    try:
-        settings = _settings("set_trace", arguments, unexpected)
-        rank = _this_rank(settings)
-        if rank is None:
-            return
-        problem = rank.connect(settings)
-        if problem is None:
-            rank.stop(frame, "breakpoint")
-        elif settings.on_missing == "raise":
-            raise problem
-        else:
-            rank.warn(f"{problem}; going on without a debugger")
-    except ProgramRaised as raised:
-        raise raised.error from None
-    except DbgError as error:
-        if settings.on_missing == "raise":
-            raise
-        say(f"{error}; going on without a debugger")
-    except Exception as error:
-        say(f"set_trace failed ({type(error).__name__}: {printable(str(error))}); going on without a debugger")
-
-
-def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> None:
-    """Be the body of ``install``."""
-    global _former_hook  # noqa: PLW0603 - one per process, as the hook itself
-    try:
-        settings = _settings("install", arguments, unexpected)
-        _defaults.update({name: value for name, value in arguments.items() if value is not None})
-        rank = _this_rank(settings)
-        if rank is None:
-            return
-        rank.link.start()
-        rank.link.call_later(settings.connect_timeout, lambda: _warn_if_alone(rank))
-        if settings.breakpoint and _former_hook is None:
-            from . import set_trace
-
-            _former_hook = sys.breakpointhook
-            sys.breakpointhook = set_trace
-    except Exception as error:
-        say(f"install failed ({type(error).__name__}: {printable(str(error))}); going on without a debugger")
-
-
-def uninstall_here() -> None:
-    """Be the body of ``uninstall``."""
-    global _former_hook
-    if _former_hook is not None:
-        sys.breakpointhook, _former_hook = _former_hook, None
-
-
-def note_exit(status: int) -> None:
-    """Have the goodbye say with which status the process ends."""
-    if _rank is not None:
-        _rank.exit_status = status
-
-
-def _warn_if_alone(rank: Rank) -> None:
-    problem = rank.link.wait_connected(0.0)
-    if problem is not None:
-        rank.warn(f"{problem}; this rank is not listed until a broker answers")
-
-
-def _settings(function: str, arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> Settings:
-    given = {name: value for name, value in arguments.items() if value is not None or name not in _defaults}
-    return read_settings(function, {**_defaults, **given}, unexpected, os.environ, _warn_of_argument)
-
-
-def _warn_of_argument(text: str) -> None:
-    if _rank is not None:
-        _rank.warn(text)
-    else:
-        say(text)
-
-
-def _this_rank(settings: Settings) -> Rank | None:
-    """Return the rank that this process is, or None if it is a launcher, which never is one."""
-    global _rank, _hooks_registered  # noqa: PLW0603
-    with _lock:
-        if _rank is None:
-            module = getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", None)
-            if is_launcher(sys.argv, module):
-                return None
-            _rank = Rank(settings)
-            if not _hooks_registered:
-                _hooks_registered = True
-                os.register_at_fork(after_in_child=_forget_parent)
-                atexit.register(_say_goodbye)
-        return _rank
-
-
-def _say_goodbye() -> None:
-    rank = _rank
-    if rank is None:
-        return
-    if rank.exit_status is None and getattr(sys, "last_value", None) is not None:
-        rank.exit_status = 1
-    rank.close()
-
-
-def _forget_parent() -> None:
-    """Be nobody yet in a forked child: it has neither the parent's connection, nor its stop, nor its tracing."""
-    global _rank, _lock  # noqa: PLW0603
-    _lock = threading.Lock()
-    parent, _rank = _rank, None
-    if parent is None:
-        return
-    _abandoned.append(parent)
-    for descriptor in parent.link.descriptors():
-        # Closed and not shut down: the connection is still the parent's.
-        os.close(descriptor)
-    if parent._engine is not None and sys.gettrace() is not None:
-        sys.settrace(None)
-        frame: FrameType | None = sys._getframe()
-        while frame is not None:
-            frame.f_trace = None
-            frame = frame.f_back

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
+from functools import partial
 from types import FrameType
 
 import pytest
@@ -40,7 +41,7 @@ def test_work_for_an_ended_stop_is_dropped() -> None:
 def test_the_same_redraw_waits_once_and_the_queue_is_bounded() -> None:
     inbox = Inbox()
     assert all(inbox.put(1, Redraw()) for _ in range(2 * MAX_WORK))
-    jobs = [Run(lambda number=number: print(number)) for number in range(MAX_WORK)]  # noqa: T201
+    jobs = [Run(partial(setattr, object, "x", number)) for number in range(MAX_WORK)]
     assert [inbox.put(1, job) for job in jobs].count(False) == 1
 
 

@@ -49,7 +49,7 @@ def test_a_stop_goes_through_its_phases_and_is_told() -> None:
     stops.halt(sys._getframe())
     assert stops.current == (1, session.number), "a step keeps stop and session"
     stops.end()
-    assert stops.current == (None, None)
+    assert stops.current[0] is None
     assert watched.report().state is RankState.RUNNING
 
 

@@ -79,7 +79,7 @@ class AmbiguousTarget(DbgError):
     def __str__(self) -> str:
         shown = ", ".join(printable(candidate) for candidate in self.candidates[:8])
         more = f" and {len(self.candidates) - 8} more" if len(self.candidates) > 8 else ""
-        return f"target {printable(self.target)!r} fits several ranks: {shown}{more}; name one of them"
+        return f"target '{printable(self.target)}' fits several ranks: {shown}{more}; name one of them"
 
 
 class BadEndpoint(BadInput):
@@ -106,7 +106,7 @@ class NoSuchRank(DbgError):
 
     def __str__(self) -> str:
         there = f"{self.known} others are listed by `dbg-attach --list`" if self.known else "no rank has connected yet"
-        return f"no rank fits {printable(self.target)!r}; {there}"
+        return f"no rank fits '{printable(self.target)}'; {there}"
 
 
 class NoBroker(DbgError):

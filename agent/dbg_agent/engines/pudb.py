@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..inbox import ProgramRaised
 from . import Outcome
-from .pudb_import import untraceable
+from .pudb_import import untraceable, unwarned
 
 if TYPE_CHECKING:
     from ..rank import Rank
@@ -21,7 +21,7 @@ OWN_MODULES = ("dbg_agent", "dbg_agent.*", "dbg_wire", "dbg_wire.*")
 
 def build(rank: Rank) -> PudbEngine:
     """Import PuDB and build its debugger; in the stopped thread, at the first attach."""
-    with untraceable():
+    with unwarned(), untraceable():
         return PudbEngine(rank)
 
 
@@ -104,9 +104,16 @@ def _debugger_class() -> type[Any]:
             self.going_on = False
             self.clear_all_breaks()
 
+        def __del__(self) -> None:
+            """Do nothing: PuDB's own way asserts that there is one debugger, and fails if its constructor did."""
+
         def show(self, frame: FrameType) -> Outcome:
             """Show the stop of the calling thread; return how it was left."""
             self.reset()
+            # Going on means for bdb to stop below this frame at the earliest; with none it would stop everywhere.
+            self.botframe = frame
+            while self.botframe.f_back is not None:
+                self.botframe = self.botframe.f_back
             self._mark(frame)
             return self._interact(frame, None)
 
@@ -122,13 +129,14 @@ def _debugger_class() -> type[Any]:
             except LeaveDebugger as leave:
                 self.set_continue()
                 leave.done()
-            except ProgramRaised:
-                self.let_go()
-                raise
             except Exception as error:
                 # A fault of the debugger must not come out of a line of the program.
                 self._rank.warn(f"PuDB failed and lets the rank go on ({type(error).__name__}: {error})")
                 self.let_go()
+            except BaseException:
+                # The program's own, from a signal handler: it unwinds the program, which a step must not stop again.
+                self.let_go()
+                raise
             if not self.going_on:
                 self._stepper = threading.get_ident()
             return Outcome.GO_ON if self.going_on else Outcome.STEP
@@ -209,7 +217,8 @@ def _call_directly(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     Its own wrapper replaces the process's warnings filters meanwhile, which is not safe beside other threads that do
     the same, and stops and starts the screen, which makes it flicker.
     """
-    return call(*args, **kwargs)
+    with unwarned():
+        return call(*args, **kwargs)
 
 
 def _bind_keys(ui: Any, debugger: Any, rank: Rank) -> None:

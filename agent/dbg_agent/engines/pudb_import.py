@@ -10,11 +10,31 @@ import builtins
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import cast
+
+DEBUGGER_MODULES = r"(pudb|urwid|urwid_readline|jedi|parso|pygments)(\.|$)"
 
 _CONFIG = Path("pudb") / "pudb.cfg"
+
+
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """Keep the debugger's own deprecations away from a program that turns warnings into errors.
+
+    One filter is put in front for the debugger's modules and taken out again. The library's own way to do this saves
+    and restores all filters of the process, which loses some if another thread does the same meanwhile.
+    """
+    warnings.filterwarnings("ignore", module=DEBUGGER_MODULES)
+    added = warnings.filters[0]
+    try:
+        yield
+    finally:
+        with suppress(ValueError):
+            list.remove(cast("list[object]", warnings.filters), added)
 
 
 def _users_config() -> Path | None:

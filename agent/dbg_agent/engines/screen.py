@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import urwid
 from pudb.debugger import ThreadsafeRawScreen
-from urwid.escape import MoreInputRequired, process_keyqueue
+from urwid.display.escape import MoreInputRequired, process_keyqueue
 
 from ..inbox import GoOn, Redraw, Run
 

@@ -1,0 +1,504 @@
+"""Real PuDB on a real stop: what a viewer sees, and what the program is left with."""
+
+from __future__ import annotations
+
+import builtins
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyte
+import pytest
+
+from dbg_agent.inbox import ProgramRaised
+from dbg_agent.rank import Rank
+from dbg_agent.settings import Settings
+from dbg_wire.codec import Input, Output, decode_data
+from dbg_wire.messages import Action, Ask, Audience, Sender
+from dbg_wire.ranks import RankState
+from dbg_wire.states import StopPhase
+
+SECONDS = 10.0
+ROWS, COLUMNS = 30, 100
+
+
+class Viewer:
+    """Be broker and terminal of a rank at once, without a network: see its screen and type."""
+
+    def __init__(self) -> None:
+        self.rank = Rank(Settings())
+        self.display = pyte.Screen(COLUMNS, ROWS)
+        self._stream = pyte.ByteStream(self.display)
+        self._changed = threading.Condition()
+        self._typed = 0
+        self.generation = 1
+        self.answers: list[str] = []
+        self.rank.terminal._send = self._draw
+        self.rank.stops._changed = self._tell
+        self.rank.link.outgoing.put_message = self._hear  # type: ignore[method-assign]
+
+    def _draw(self, frame: bytes) -> None:
+        output = decode_data(frame, Sender.AGENT)
+        assert isinstance(output, Output)
+        with self._changed:
+            self._stream.feed(output.data)
+            self._changed.notify_all()
+
+    def _hear(self, text: str) -> bool:
+        with self._changed:
+            self.answers.append(text)
+            self._changed.notify_all()
+        return True
+
+    def _tell(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        with self._changed:
+            if not self._changed.wait_for(condition, SECONDS):
+                pytest.fail(f"never saw {what}; the screen:\n" + "\n".join(self.display.display))
+
+    def sees(self, text: str) -> None:
+        self.wait_for(lambda: any(text in row for row in self.display.display), repr(text))
+
+    def sees_no(self, text: str) -> None:
+        self.wait_for(lambda: not any(text in row for row in self.display.display), f"no {text!r}")
+
+    def sees_current_line(self, text: str) -> None:
+        self.wait_for(
+            lambda: any(row.startswith(">") and text in row for row in self.display.display), f"> before {text!r}"
+        )
+
+    def look(self, rows: int = ROWS, columns: int = COLUMNS) -> None:
+        with self._changed:
+            self.display.resize(rows, columns)
+        self.rank.on_message(Audience(viewers=1, generation=self.generation, rows=rows, columns=columns, colors=256))
+
+    def waits_for_stop(self, number: int) -> None:
+        stops = self.rank.stops
+        self.wait_for(lambda: stops.number == number and stops.phase is not StopPhase.NONE, f"stop {number}")
+
+    def type(self, keys: bytes) -> None:
+        stop, session = self.rank.stops.current
+        self.rank.on_input(Input(session or 0, stop or 0, self.generation, self._typed, keys))
+        self._typed += len(keys)
+
+
+@pytest.fixture
+def viewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Viewer]:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("TERM", raising=False)
+    yield Viewer()
+    assert list(home.rglob("*")) == [], "a rank wrote into the user's home"
+
+
+def in_background(script: Callable[[], None]) -> Callable[[], None]:
+    """Run a viewer's script beside the stopped thread; the returned call waits for it and tells its failure."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            script()
+        except BaseException as error:  # a failing script must not leave the stop waiting for ever
+            failures.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def finish() -> None:
+        thread.join(SECONDS)
+        if failures:
+            raise failures[0]
+
+    return finish
+
+
+def train(rank: Rank) -> int:
+    total = 1
+    rank.stop(sys._getframe(), "breakpoint")
+    total += 1
+    total += 2
+    total += 3
+    return total
+
+
+def let_go(viewer: Viewer) -> None:
+    viewer.rank.on_message(Ask(request=9, action=Action.CONTINUE, rows=ROWS, columns=COLUMNS))
+
+
+def drive(viewer: Viewer, script: Callable[[], None]) -> Callable[[], None]:
+    def safely() -> None:
+        try:
+            script()
+        except BaseException:
+            let_go(viewer)
+            raise
+
+    return in_background(safely)
+
+
+def test_steps_typed_in_one_go_are_three_steps_and_the_program_is_left_as_before(viewer: Viewer) -> None:
+    before = (
+        signal.getsignal(signal.SIGINT),
+        signal.getsignal(signal.SIGWINCH),
+        signal.getsignal(signal.SIGTSTP),
+        sys.stdin,
+        sys.stdout,
+        sys.stderr,
+        list(warnings.filters),
+        set(vars(builtins)),
+    )
+
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees_current_line("rank.stop(")
+        viewer.type(b"nnn")
+        viewer.sees_current_line("total += 3")
+        viewer.type(b"c")
+
+    finish = drive(viewer, script)
+    assert train(viewer.rank) == 7
+    assert sys.gettrace() is None
+    finish()
+    after = (
+        signal.getsignal(signal.SIGINT),
+        signal.getsignal(signal.SIGWINCH),
+        signal.getsignal(signal.SIGTSTP),
+        sys.stdin,
+        sys.stdout,
+        sys.stderr,
+        list(warnings.filters),
+        set(vars(builtins)) - {"_"},
+    )
+    assert after == (*before[:-1], before[-1] - {"_"})
+
+
+def test_a_resize_is_drawn_at_once_also_inside_a_dialog(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees("Variables:")
+        viewer.type(b"q")
+        viewer.sees("Leave the debugger?")
+        viewer.look(rows=40, columns=140)
+        viewer.wait_for(
+            lambda: len(viewer.display.display[0]) == 140 and viewer.display.display[39].strip() != "", "40 rows"
+        )
+        viewer.sees("Leave the debugger?")
+        viewer.type(b"s")
+        viewer.sees_no("Leave the debugger?")
+        viewer.type(b"c")
+
+    finish = drive(viewer, script)
+    train(viewer.rank)
+    finish()
+
+
+def test_q_asks_and_continue_takes_the_breakpoints_along(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees("Variables:")
+        viewer.type(b"jjb")
+        viewer.wait_for(lambda: viewer.rank._rank_report().breakpoints == 1, "a breakpoint")
+        viewer.type(b"q")
+        viewer.sees("Leave the debugger?")
+        viewer.type(b"c")
+
+    finish = drive(viewer, script)
+    assert train(viewer.rank) == 7
+    finish()
+    assert sys.gettrace() is None
+    assert viewer.rank._rank_report().breakpoints == 0
+
+
+def test_a_breakpoint_stops_again_as_a_new_stop(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees("Variables:")
+        viewer.type(b"jjbc")
+        viewer.waits_for_stop(2)
+        viewer.sees_current_line("total += 2")
+        viewer.type(b"bc")
+
+    finish = drive(viewer, script)
+    assert train(viewer.rank) == 7
+    finish()
+    assert sys.gettrace() is None
+
+
+def test_expressions_are_evaluated_in_the_inner_shell(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees("Variables:")
+        viewer.type(b"!")
+        viewer.type(b"total * 1000 + 234\r")
+        viewer.sees("1234")
+        viewer.type(b"\x18")
+        viewer.type(b"c")
+
+    finish = drive(viewer, script)
+    train(viewer.rank)
+    finish()
+
+
+@pytest.mark.parametrize("key", [b"o", b"\x05"])
+def test_keys_that_need_the_ranks_own_terminal_say_so(viewer: Viewer, key: bytes) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees("Variables:")
+        viewer.type(key)
+        viewer.sees("own terminal")
+        viewer.type(b"\r")
+        viewer.sees_no("own terminal")
+        viewer.type(b"c")
+
+    finish = drive(viewer, script)
+    train(viewer.rank)
+    finish()
+
+
+def test_a_lone_escape_is_a_key(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees("Variables:")
+        viewer.type(b"q")
+        viewer.sees("Leave the debugger?")
+        viewer.type(b"\x1b")
+        viewer.sees_no("Leave the debugger?")
+        viewer.type(b"\x1b[B")
+        viewer.type(b"c")
+
+    finish = drive(viewer, script)
+    train(viewer.rank)
+    finish()
+
+
+def test_continue_from_outside_leaves_through_open_dialogs_and_drops_what_was_typed_ahead(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees("Variables:")
+        viewer.type(b"q")
+        viewer.sees("Leave the debugger?")
+        let_go(viewer)
+
+    finish = drive(viewer, script)
+    assert train(viewer.rank) == 7
+    finish()
+    assert sys.gettrace() is None
+    assert any('"text":"continued"' in answer for answer in viewer.answers)
+
+
+def test_the_screen_is_told_as_text_without_anybody_attached(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.rank.on_message(Ask(request=5, action=Action.SCREEN, rows=24, columns=80))
+        viewer.wait_for(lambda: any('"request":5' in answer for answer in viewer.answers), "the screen")
+        let_go(viewer)
+
+    finish = drive(viewer, script)
+    train(viewer.rank)
+    finish()
+    screen = next(answer for answer in viewer.answers if '"request":5' in answer)
+    assert "rank.stop(" in screen
+    assert "Variables:" in screen
+
+
+def test_a_stop_outside_the_main_thread(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees_current_line("rank.stop(")
+        viewer.type(b"n")
+        viewer.sees_current_line("total += 1")
+        viewer.type(b"c")
+
+    finish = drive(viewer, script)
+    results: list[int] = []
+    thread = threading.Thread(target=lambda: results.append(train(viewer.rank)))
+    thread.start()
+    thread.join(SECONDS)
+    finish()
+    assert results == [7]
+
+
+def test_two_threads_at_once_get_one_stop_each(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.wait_for(lambda: viewer.rank.stops.queued == 1, "a queued thread")
+        viewer.look()
+        viewer.sees_current_line("rank.stop(")
+        viewer.type(b"nn")
+        viewer.sees_current_line("total += 2")
+        viewer.type(b"c")
+        viewer.waits_for_stop(2)
+        viewer.sees_current_line("rank.stop(")
+        viewer.type(b"c")
+
+    finish = drive(viewer, script)
+    results: list[int] = []
+    threads = [threading.Thread(target=lambda: results.append(train(viewer.rank))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    finish()
+    assert results == [7, 7]
+
+
+def test_a_stop_inside_a_stop_does_nothing(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees("Variables:")
+        viewer.type(b"!")
+        viewer.type(b"train(rank) * 111\r")
+        viewer.sees("777")
+        viewer.type(b"\x18")
+        viewer.type(b"c")
+
+    finish = drive(viewer, script)
+    assert train(viewer.rank) == 7
+    finish()
+
+
+def test_stepping_onto_another_stop_keeps_the_stop_and_never_shows_our_inside(viewer: Viewer) -> None:
+    def twice(rank: Rank) -> int:
+        rank.stop(sys._getframe(), "breakpoint")
+        rank.stop(sys._getframe(), "breakpoint")
+        return 5
+
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees_current_line("rank.stop(")
+        for _ in range(3):
+            viewer.type(b"s")
+        viewer.sees_current_line("return 5")
+        viewer.type(b"c")
+
+    finish = drive(viewer, script)
+    assert twice(viewer.rank) == 5
+    finish()
+    assert viewer.rank.stops.number == 1
+
+
+def test_b_on_the_line_of_the_stop_switches_it_off(viewer: Viewer) -> None:
+    def loop(rank: Rank) -> int:
+        count = 0
+        for _ in range(5):
+            rank.stop(sys._getframe(), "breakpoint")
+            count += 1
+        return count
+
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees_current_line("rank.stop(")
+        viewer.type(b"bc")
+
+    finish = drive(viewer, script)
+    assert loop(viewer.rank) == 5
+    finish()
+    assert viewer.rank.stops.number == 1
+
+
+def test_the_programs_own_trace_function_is_back_afterwards(viewer: Viewer) -> None:
+    def own(_frame: object, _event: str, _arg: object) -> None:
+        return None
+
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees("Variables:")
+        viewer.type(b"c")
+
+    finish = drive(viewer, script)
+    before = sys.gettrace()
+    sys.settrace(own)
+    try:
+        train(viewer.rank)
+        assert sys.gettrace() is own
+    finally:
+        sys.settrace(before)
+    finish()
+
+
+def test_sigint_in_a_stop_reaches_the_program_as_always(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees("Variables:")
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    finish = drive(viewer, script)
+    with pytest.raises((KeyboardInterrupt, ProgramRaised)):
+        train(viewer.rank)
+    finish()
+    assert viewer.rank._rank_report().state is RankState.RUNNING
+    assert sys.gettrace() is None
+
+
+def test_a_long_step_is_told_as_running_and_where(viewer: Viewer) -> None:
+    released = threading.Event()
+
+    def slow(rank: Rank) -> None:
+        rank.stop(sys._getframe(), "breakpoint")
+        released.wait(SECONDS)
+        rank.warn("after the step")
+
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees_current_line("rank.stop(")
+        viewer.type(b"nn")
+        viewer.wait_for(lambda: viewer.rank.stops.phase is StopPhase.STEPPING, "a step")
+        viewer.rank.stops.step_is_slow(1)
+        report = viewer.rank._rank_report()
+        assert (report.state, report.stepping) == (RankState.RUNNING, True)
+        assert viewer.rank._whereabouts() is not None
+        released.set()
+        viewer.sees_current_line("rank.warn(")
+        viewer.type(b"c")
+
+    finish = drive(viewer, script)
+    started = time.monotonic()
+    slow(viewer.rank)
+    assert time.monotonic() - started < SECONDS
+    finish()
+
+
+def test_the_users_own_theme_is_read_and_not_written(
+    viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config" / "pudb" / "pudb.cfg"
+    config.parent.mkdir(parents=True)
+    config.write_text("[pudb]\nline_numbers = True\nshell = ipython\n")
+    before = config.read_bytes()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees_current_line("rank.stop(")
+        viewer.type(b"c")
+
+    finish = drive(viewer, script)
+    train(viewer.rank)
+    finish()
+    assert config.read_bytes() == before
+    assert [path.name for path in config.parent.iterdir()] == ["pudb.cfg"]
