@@ -42,6 +42,7 @@ DROPPED = frozenset(
         "NODE_RANK",
         "NO_COLOR",
         "PYTHONBREAKPOINT",
+        "PYTHONUNBUFFERED",
         "PYTHONWARNINGS",
         "RANK",
         "STY",

@@ -20,13 +20,15 @@ NEVER_BOUND_PORTS = itertools.count(20001)
 """Ports named in MASTER_PORT, so that each launch is a job of its own; nothing ever listens on or connects to them."""
 
 
-def rank_environment(rank: int, world_size: int, master_port: int) -> dict[str, str]:
-    """Return what torchrun's ``env://`` asks for, for one rank of a job on a single host."""
+def rank_environment(
+    rank: int, local_rank: int, world_size: int, local_world_size: int, master_port: int
+) -> dict[str, str]:
+    """Return what torchrun's ``env://`` asks for."""
     return {
         "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
+        "LOCAL_RANK": str(local_rank),
         "WORLD_SIZE": str(world_size),
-        "LOCAL_WORLD_SIZE": str(world_size),
+        "LOCAL_WORLD_SIZE": str(local_world_size),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(master_port),
     }
@@ -41,25 +43,30 @@ def start_ranks(
     env: Mapping[str, str] | None = None,
     name: str = "rank",
     wrap: Wrap = list,
+    first: int = 0,
+    world_size: int | None = None,
+    master_port: int | None = None,
 ) -> list[Child]:
     """Start ``n`` ranks that run ``script_text`` and find the broker through ``DBG_HOME=home``; return without waiting.
 
     Each has a HOME of its own, ``<home>/homes/<name><rank>``, in which a test can look for files that should not be
-    there. Rank r is logged as ``<name><r>``.
+    there. Rank r is logged as ``<name><r>``. A job over several hosts is one call for each: with its ``wrap``, the
+    number of its ``first`` rank, the ``world_size`` of the job, and one ``master_port`` for all.
     """
     script = home / f"{name}_script.py"
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     script.write_text(script_text)
-    master_port = next(NEVER_BOUND_PORTS)
+    port = next(NEVER_BOUND_PORTS) if master_port is None else master_port
     ranks = []
-    for rank in range(n):
+    for local_rank in range(n):
+        rank = first + local_rank
         own_home = home / "homes" / f"{name}{rank}"
         own_home.mkdir(parents=True, exist_ok=True)
         variables = {
             **os.environ,
             "DBG_HOME": str(home),
             "HOME": str(own_home),
-            **rank_environment(rank, n, master_port),
+            **rank_environment(rank, local_rank, world_size or n, n, port),
             **(env or {}),
         }
         ranks.append(processes.start(f"{name}{rank}", wrap([sys.executable, str(script)]), env=variables, cwd=own_home))

@@ -47,4 +47,7 @@ needs_mpirun = pytest.mark.skipif(
     find_command("mpirun") is None,
     reason=f"mpirun not installed; {DEBIAN_REMEDY}",
 )
+needs_systemd = pytest.mark.skipif(
+    find_command("systemd-analyze") is None, reason=f"systemd-analyze not installed; {DEBIAN_REMEDY}"
+)
 needs_tmux = pytest.mark.skipif(find_command("tmux") is None, reason=f"tmux not installed; {DEBIAN_REMEDY}")

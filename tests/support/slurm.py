@@ -120,6 +120,14 @@ class Slurm:
                 raise AssertionError(f"job {job} has not ended: {shown}")
             time.sleep(LOOK_AGAIN)
 
+    def wait_for_file(self, path: Path, timeout: float | None = None) -> None:
+        """Wait until a job has written ``path``."""
+        deadline = time.monotonic() + (seconds(60) if timeout is None else timeout)
+        while not path.exists():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no job has written {path}")
+            time.sleep(LOOK_AGAIN)
+
     def cancel_all(self) -> None:
         """Cancel every job and return when the nodes are free again."""
         self.run("scancel", "--user=root").check_returncode()

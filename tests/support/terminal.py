@@ -76,6 +76,11 @@ class Terminal:
         """The program's process number; None before it has started."""
         return self._control_line(0)
 
+    @property
+    def processes(self) -> frozenset[int]:
+        """The processes that are the terminal itself: the program, and the one that holds its session."""
+        return frozenset({self._holder.pid} | ({self.pid} if self.pid is not None else set()))
+
     def _control_line(self, number: int) -> int | None:
         lines = self._control_text.split("\n")[:-1]
         return int(lines[number]) if len(lines) > number else None

@@ -1,0 +1,186 @@
+"""Show what this is: four ranks stop at a breakpoint, and your terminal sits in the PuDB of rank 2.
+
+``make demo`` runs it. Leaving the debugger lets all ranks go on, ends the broker, and leaves nothing behind. Without a
+terminal it prints the list of ranks and the debugger's screen as text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+SCRIPT = Path(__file__).with_name("ranks.py")
+WORLD_SIZE = 4
+DEBUGGED_RANK = 2
+
+STOP_SECONDS = 60
+"""How long the ranks may take to stop: an interpreter's start each, on a machine that is busy with something else."""
+
+END_SECONDS = 10
+"""How long a process may take to end when asked to; then it is killed."""
+
+LEAVING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+FINE = frozenset({0, 7, 8})
+"""Exit statuses of an attach that did its work: detached, the rank went on, the rank has ended."""
+
+
+class Trouble(Exception):
+    """What keeps the demo from going on, in a sentence."""
+
+
+def dbg_attach(*arguments: str) -> list[str]:
+    """Return the command line of the installed ``dbg-attach``."""
+    return [str(Path(sys.executable).with_name("dbg-attach")), *arguments]
+
+
+def show(*arguments: str) -> int:
+    """Run ``dbg-attach`` as you would, and say so; return its exit status."""
+    print(f"\n$ {shlex.join(['dbg-attach', *arguments])}", flush=True)
+    with running(subprocess.Popen(dbg_attach(*arguments))) as attached:
+        return attached.wait()
+
+
+@contextlib.contextmanager
+def running(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """End the process at the end of the block, politely first: it may have a terminal to restore."""
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+@contextlib.contextmanager
+def broker() -> Iterator[None]:
+    """Run a broker on loopback; it writes its address and tokens to ``DBG_HOME``, where ranks and terminals look."""
+    # Its stdout stays open to the end, but only the first line is read: by then it is ready.
+    command = [sys.executable, "-m", "dbg_broker", "serve"]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
+    with running(process):
+        if process.stdout is None or not process.stdout.readline():
+            raise Trouble(f"the broker ended with status {process.wait()} before it was ready")
+        yield
+
+
+def rank_environment(rank: int) -> dict[str, str]:
+    """Return the variables by which torchrun tells a process which rank it is."""
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(WORLD_SIZE),
+        "LOCAL_WORLD_SIZE": str(WORLD_SIZE),
+        "MASTER_ADDR": "127.0.0.1",
+        # Part of the job's name; nothing listens there.
+        "MASTER_PORT": "29500",
+    }
+
+
+@contextlib.contextmanager
+def ranks(output: IO[bytes]) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Launch the ranks, as torchrun would: in sessions of their own, without a terminal."""
+    with contextlib.ExitStack() as stack:
+        launched = []
+        for rank in range(WORLD_SIZE):
+            process = subprocess.Popen(
+                [sys.executable, str(SCRIPT)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=os.environ | rank_environment(rank),
+                start_new_session=True,
+            )
+            launched.append(stack.enter_context(running(process)))
+        yield launched
+
+
+def wait_until_stopped(launched: list[subprocess.Popen[bytes]]) -> None:
+    """Return when every rank is at its breakpoint."""
+    with contextlib.ExitStack() as stack:
+        waiting = {}
+        for rank in range(len(launched)):
+            command = dbg_attach(str(rank), "--wait", str(STOP_SECONDS), "--list")
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            waiting[stack.enter_context(running(process)).pid] = rank, process
+        while waiting:
+            # Whichever child ends first; one that isn't waiting for a stop ends too early.
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+            if ended is None or ended.si_pid not in waiting:
+                raise Trouble("a rank or the broker has ended before all ranks had stopped")
+            rank, process = waiting.pop(ended.si_pid)
+            if process.wait() != 0:
+                raise Trouble(f"rank {rank} did not stop at its breakpoint within {STOP_SECONDS} s")
+
+
+def let_go(launched: list[subprocess.Popen[bytes]]) -> None:
+    """Let all ranks run to their ends."""
+    if any(process.poll() is None for process in launched):
+        subprocess.run(dbg_attach("all", "--continue"), check=False, capture_output=True)
+    for process in launched:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(END_SECONDS)
+
+
+def show_output(output: IO[bytes]) -> None:
+    """Print what the ranks have printed; they have no terminal of their own."""
+    output.seek(0)
+    print("\nThe ranks printed:", flush=True)
+    sys.stdout.buffer.write(output.read())
+    sys.stdout.flush()
+
+
+def visit() -> int:
+    """Attach this terminal to one rank; without a terminal, print what it would show."""
+    status = show("--list")
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        attached = show(str(DEBUGGED_RANK))
+        return 0 if attached in FINE else attached
+    return status or show(str(DEBUGGED_RANK), "--screen") or show("all", "--continue")
+
+
+def leave(number: int, _frame: FrameType | None) -> None:
+    """Turn a signal into an orderly way out; a second one changes nothing."""
+    for leaving in LEAVING_SIGNALS:
+        signal.signal(leaving, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def main() -> int:
+    """Run the demo and return its exit status."""
+    for leaving in LEAVING_SIGNALS:
+        signal.signal(leaving, leave)
+    with tempfile.TemporaryDirectory(prefix="dbg-demo-") as home, tempfile.TemporaryFile() as output:
+        for name in [name for name in os.environ if name.startswith("DBG_")]:
+            del os.environ[name]
+        os.environ["DBG_HOME"] = home
+        try:
+            with broker(), ranks(output) as launched:
+                print(f"{WORLD_SIZE} ranks of examples/{SCRIPT.name} run to their breakpoint.", flush=True)
+                wait_until_stopped(launched)
+                status = visit()
+                let_go(launched)
+        except Trouble as trouble:
+            print(f"demo: {trouble}", file=sys.stderr)
+            status = 1
+        show_output(output)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

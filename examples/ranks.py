@@ -1,0 +1,69 @@
+"""One rank of a small training job without torch: a straight line fitted to noisy points by gradient descent.
+
+Started by anything that sets RANK and WORLD_SIZE: examples/demo.py, torchrun, or by hand. Each rank has its own shard
+of the data. One shard has a defect, which shows as a loss that is not a number; stop there and find out why.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass
+
+from dbg_agent import set_trace
+
+STEPS = 40
+STOP_AT_STEP = 3
+BATCH_SIZE = 8
+LEARNING_RATE = 0.05
+RANK_WITH_A_DEFECT = 2
+
+
+@dataclass
+class Line:
+    """The model: y = slope * x + offset."""
+
+    slope: float = 0.0
+    offset: float = 0.0
+
+    def predict(self, x: float) -> float:
+        """Return y for x."""
+        return self.slope * x + self.offset
+
+
+def load_shard(rank: int) -> list[tuple[float, float]]:
+    """Return this rank's points of the line y = 2 x + 1, with noise."""
+    generator = random.Random(rank)  # noqa: S311 - data, not a secret
+    points = [(x, 2 * x + 1 + generator.gauss(0, 0.1)) for x in (generator.uniform(-1, 1) for _ in range(64))]
+    if rank == RANK_WITH_A_DEFECT:
+        points[27] = (points[27][0], float("nan"))
+    return points
+
+
+def train_one_step(model: Line, batch: list[tuple[float, float]]) -> float:
+    """Move the model against the gradient of the mean squared error, and return that error."""
+    errors = [model.predict(x) - y for x, y in batch]
+    loss = sum(error**2 for error in errors) / len(batch)
+    model.slope -= LEARNING_RATE * sum(2 * error * x for error, (x, _) in zip(errors, batch, strict=True)) / len(batch)
+    model.offset -= LEARNING_RATE * sum(2 * error for error in errors) / len(batch)
+    return loss
+
+
+def main() -> None:
+    """Train, and stop once on the way."""
+    rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    shard = load_shard(rank)
+    model = Line()
+    losses: list[float] = []
+    for step in range(STEPS):
+        first = step * BATCH_SIZE % len(shard)
+        batch = shard[first : first + BATCH_SIZE]
+        losses.append(train_one_step(model, batch))
+        if step == STOP_AT_STEP:
+            set_trace()
+    found = f"y = {model.slope:.2f} x + {model.offset:.2f}"
+    print(f"rank {rank} of {world_size}: loss {losses[0]:.3f} -> {losses[-1]:.3f}, {found}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""What every test gets: an environment of its own, processes that end with it, and logs if it failed.
+
+Options: ``--no-skips`` turns a skip into a failure, for machines on which nothing may be missing; ``--logs`` says where
+the logs of failed tests go.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.environment import clean_environment, is_foreign
+from tests.support.netns import two_hosts
+from tests.support.processes import TAIL, Processes
+from tests.support.slurm import slurm, slurm_cluster
+from tests.support.terminal import Terminal
+
+__all__ = ["slurm", "slurm_cluster", "two_hosts"]
+
+LOGS = Path(__file__).parents[1] / "logs"
+
+HOME = pytest.StashKey[Path]()
+LOG_FOLDER = pytest.StashKey[Path]()
+FAILED = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the project's own options."""
+    parser.addoption("--no-skips", action="store_true", help="count a skipped test as failed")
+    parser.addoption("--logs", type=Path, default=LOGS, help="folder for the logs of failed tests (default: logs/)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give this process a clean environment, before any module of ours is imported."""
+    home = Path(tempfile.mkdtemp(prefix="dbg-test-home-"))
+    config.stash[HOME] = home
+    for name in [name for name in os.environ if is_foreign(name)]:
+        del os.environ[name]
+    os.environ.update(clean_environment(os.environ, home))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove this process's home."""
+    shutil.rmtree(config.stash[HOME], ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of one emulated cluster in one worker: each worker would start its own."""
+    for item in items:
+        if "slurm_cluster" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("slurm"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Count a module that skips itself as failed, under ``--no-skips``."""
+    report = yield
+    if report.skipped and collector.config.getoption("no_skips"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped under --no-skips: {reason_of(report.longrepr)}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the logs of a failed test's processes in its report, and remove those of a passed one."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and item.config.getoption("no_skips"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped under --no-skips: {reason_of(report.longrepr)}"
+    folder = item.stash.get(LOG_FOLDER, None)
+    if report.failed:
+        item.stash[FAILED] = True
+        report.sections.extend(sections_of(folder))
+    elif report.when == "teardown" and folder is not None and not item.stash.get(FAILED, False):
+        shutil.rmtree(folder, ignore_errors=True)
+    return report
+
+
+def reason_of(longrepr: object) -> object:
+    """Return the reason of a skip from pytest's (path, line, reason)."""
+    return longrepr[2] if isinstance(longrepr, tuple) else longrepr
+
+
+def sections_of(folder: Path | None) -> Iterator[tuple[str, str]]:
+    """Return the end of each log as a section of a report."""
+    for log in sorted(folder.glob("*.log")) if folder is not None else ():
+        yield f"log of {log.stem} ({log})", log.read_text(errors="replace")[-TAIL:]
+
+
+@pytest.fixture
+def processes(request: pytest.FixtureRequest) -> Iterator[Processes]:
+    """Children of this test; they are ended after it, and their logs kept in ``logs/<test>`` if it failed."""
+    folder: Path = request.config.getoption("logs") / re.sub(r"[^A-Za-z0-9._-]+", "_", request.node.nodeid)
+    shutil.rmtree(folder, ignore_errors=True)
+    request.node.stash[LOG_FOLDER] = folder
+    started = Processes(folder)
+    yield started
+    started.end_all()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for this test's ``DBG_HOME``, which is also set here."""
+    folder = tmp_path / "dbg"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("DBG_HOME", str(folder))
+    return folder
+
+
+OpenTerminal = Callable[..., Terminal]
+
+
+@pytest.fixture
+def open_terminal(processes: Processes) -> Iterator[OpenTerminal]:
+    """A function that opens a terminal like :class:`Terminal`; all of them are closed after the test."""
+    opened: list[Terminal] = []
+
+    def open_one(
+        command: Sequence[str], rows: int = 24, cols: int = 80, env: Mapping[str, str] | None = None
+    ) -> Terminal:
+        opened.append(Terminal(command, rows, cols, processes.marked(os.environ if env is None else env)))
+        return opened[-1]
+
+    yield open_one
+    for terminal in opened:
+        terminal.end()

@@ -1,0 +1,42 @@
+"""Broker and ranks of the tests are the real ones: listed, stopped, and there again after the broker's death."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker import running_broker
+from tests.support.processes import Processes
+from tests.support.ranks import attach, attach_list, start_ranks, wait_until_stopped
+from tests.support.time_unit import seconds
+
+pytestmark = pytest.mark.integration
+
+SCRIPT = """
+import dbg_agent
+dbg_agent.set_trace()
+print("went on", flush=True)
+"""
+
+
+def test_ranks_stop_survive_a_restart_of_the_broker_and_go_on(processes: Processes, home: Path) -> None:
+    broker = running_broker(processes, home)
+    ranks = start_ranks(processes, home, SCRIPT, 2)
+    assert sorted(rank["rank"] for rank in wait_until_stopped(home, 2)) == [0, 1]
+    port, pid = broker.port, broker.process.pid
+    broker.kill()
+    broker.restart()
+    assert (broker.port, broker.process.pid == pid) == (port, False)
+    wait_until_stopped(home, 2, seconds(40))
+    assert attach(home, "all", "--continue").returncode == 0
+    for rank in ranks:
+        assert rank.wait() == 0
+        assert rank.text() == "went on\n"
+
+
+def test_too_few_stopped_ranks_are_reported_with_what_there_is(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    assert attach_list(home) == []
+    with pytest.raises(AssertionError, match="only 0 of 1 ranks have stopped: no rank at all"):
+        wait_until_stopped(home, 1, 0)
