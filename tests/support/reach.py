@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 from dbg_wire.endpoint import MAX_TOKEN, MIN_TOKEN, TOKEN_ROLES, Endpoint, Rendezvous, TokenRole
-from dbg_wire.errors import BadInput
+from dbg_wire.errors import BadInput, NoBroker
 
 PIN = "sha256:" + "0123456789abcdef" * 4
 OTHER_PIN = "sha256:" + "f" * 64
@@ -67,11 +67,11 @@ def rendezvous_files(draw: st.DrawFn) -> Rendezvous:
     )
 
 
-def refusal(call: Callable[[], object]) -> BadInput | None:
+def refusal(call: Callable[[], object]) -> BadInput | NoBroker | None:
     """Return how a call refused its input, None if it took it."""
     try:
         call()
-    except BadInput as error:
+    except (BadInput, NoBroker) as error:
         return error
     return None
 

@@ -1,0 +1,111 @@
+"""What a rank is told, whatever it is told: bad values warn by name and the default is taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_agent.settings import Settings, find_broker, read_secret, read_settings
+from dbg_wire.endpoint import Rendezvous, format_rendezvous
+from dbg_wire.errors import BadSecretFile, NoBroker
+
+PIN = "sha256:" + "ab" * 32
+TOKEN = "t" * 43
+
+
+class _Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+def read(arguments: dict[str, object], environ: dict[str, str] | None = None) -> tuple[Settings, list[str]]:
+    said: list[str] = []
+    return read_settings("set_trace", arguments, (), environ or {}, said.append), said
+
+
+def test_an_argument_goes_before_its_variable_and_that_before_the_default() -> None:
+    assert read({}) == (Settings(), [])
+    assert read({}, {"DBG_CONNECT_TIMEOUT": "2.5"})[0].connect_timeout == 2.5
+    assert read({"connect_timeout": 1}, {"DBG_CONNECT_TIMEOUT": "2.5"})[0].connect_timeout == 1.0
+    assert read({}, {"DBG_BREAKPOINT": "no"})[0].breakpoint is False
+    assert read({"on_missing": "wait"})[0].on_missing == "wait"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"connect_timeout": "soon"}, "'soon', not a number of seconds"),
+        ({"connect_timeout": float("nan")}, "nan"),
+        ({"connect_timeout": -1}, "-1"),
+        ({"connect_timeout": True}, "True"),
+        ({"on_missing": "die"}, "'die', not 'go-on' or 'wait' or 'raise'"),
+        ({"broker": 6900}, "6900, not an address"),
+        ({"breakpoint": "perhaps"}, "'perhaps'"),
+        ({"connect_timeout": _Unprintable()}, "whose repr raises RuntimeError"),
+        ({"rank": 3}, "has no argument 'rank'"),
+    ],
+)
+def test_what_cant_be_used_is_named_and_the_default_taken(arguments: dict[str, object], named: str) -> None:
+    settings, said = read(arguments)
+    assert settings == Settings()
+    assert len(said) == 1
+    assert named in said[0]
+
+
+def test_positional_arguments_are_told_and_ignored() -> None:
+    said: list[str] = []
+    assert read_settings("set_trace", {}, (1, 2), {}, said.append) == Settings()
+    assert said == ["set_trace() takes keyword arguments only; 2 positional ignored"]
+
+
+anything = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.integers()))
+names = st.sampled_from(["broker", "connect_timeout", "on_missing", "breakpoint", "nonsense\x1b"])
+
+
+@given(st.dictionaries(names, anything), st.dictionaries(names.map(lambda name: f"DBG_{name.upper()}"), st.text()))
+def test_nothing_raises_and_no_control_character_is_repeated(
+    arguments: dict[str, object], environ: dict[str, str]
+) -> None:
+    settings, said = read(arguments, environ)
+    assert settings.connect_timeout >= 0
+    assert all(line.isprintable() for line in said)
+
+
+def write_home(home: Path, **changes: object) -> None:
+    rendezvous = Rendezvous(url="wss://127.0.0.1:6900", host="login1", pid=7, fingerprint=PIN, tokens={"rank": TOKEN})
+    path = home / "broker.json"
+    path.write_text(format_rendezvous(rendezvous))
+    path.chmod(0o600)
+
+
+def test_the_broker_of_the_shared_home_is_found(tmp_path: Path) -> None:
+    write_home(tmp_path)
+    reach, rendezvous = find_broker(Settings(), {"DBG_HOME": str(tmp_path)})
+    assert reach.endpoint.url == "wss://127.0.0.1:6900"
+    assert (reach.endpoint.fingerprint, reach.token) == (PIN, TOKEN)
+    assert rendezvous is not None
+
+
+def test_no_broker_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(NoBroker):
+        find_broker(Settings(), {"DBG_HOME": str(tmp_path)})
+
+
+def test_a_file_that_others_can_read_is_refused_unless_everything_is_given_otherwise(tmp_path: Path) -> None:
+    write_home(tmp_path)
+    (tmp_path / "broker.json").chmod(0o644)
+    with pytest.raises(BadSecretFile, match="chmod 600"):
+        find_broker(Settings(), {"DBG_HOME": str(tmp_path)})
+    environ = {"DBG_HOME": str(tmp_path), "DBG_BROKER": f"login1:6900#{PIN}", "DBG_TOKEN": TOKEN}
+    reach, rendezvous = find_broker(Settings(), environ)
+    assert (reach.token, rendezvous) == (TOKEN, None)
+
+
+def test_a_token_file_of_any_length_is_read_within_bounds(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("x" * 1_000_000)
+    path.chmod(0o600)
+    assert len(read_secret(str(path))) == 64 * 1024
