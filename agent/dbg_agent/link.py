@@ -69,6 +69,7 @@ class Link:
         self._connected = False
         self._problem: DbgError | None = None
         self._waiting_since = 0.0
+        self._closing = False
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._something_to_send: asyncio.Event | None = None
@@ -116,10 +117,14 @@ class Link:
 
     def close(self) -> None:
         """Send what waits, a goodbye included, and end the connection, within about CLOSE_SECONDS."""
-        thread, loop, stopping = self._thread, self._loop, self._stopping
-        if thread is None or loop is None or stopping is None or loop.is_closed():
+        with self._status:
+            # The thread may still be importing what it needs; it looks here before it dials.
+            self._closing = True
+            thread, loop, stopping = self._thread, self._loop, self._stopping
+        if thread is None:
             return
-        loop.call_soon_threadsafe(stopping.set)
+        if loop is not None and stopping is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(stopping.set)
         thread.join(CLOSE_SECONDS * 2)
 
     def descriptors(self) -> list[int]:
@@ -158,8 +163,11 @@ class Link:
         import asyncio
 
         self._something_to_send = asyncio.Event()
-        self._stopping = asyncio.Event()
-        self._loop = loop
+        with self._status:
+            self._stopping = asyncio.Event()
+            self._loop = loop
+            if self._closing:
+                return
         stopping = asyncio.ensure_future(self._stopping.wait())
         attempt = 0
         while not stopping.done():
@@ -212,6 +220,8 @@ class Link:
         finally:
             self._disconnected()
             connection.transport.abort()
+            # The socket closes in the loop's next round; ending the loop before would leave it to a warning.
+            await connection.wait_closed()
         return True
 
     async def _serve(self, connection: ClientConnection) -> None:
