@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.environment import clean_environment, is_foreign
 from tests.support.netns import two_hosts
@@ -22,6 +23,10 @@ from tests.support.slurm import slurm, slurm_cluster
 from tests.support.terminal import Terminal
 
 __all__ = ["slurm", "slurm_cluster", "two_hosts"]
+
+# A deadline in wall-clock time would fail on a machine that does something else meanwhile; every test has a time-out.
+settings.register_profile("dbg", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("dbg")
 
 LOGS = Path(__file__).parents[1] / "logs"
 
