@@ -1,0 +1,117 @@
+"""``dbg-broker``: the command line. Bodies are imported by the verb that needs them, so that ``--help`` is instant."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Sequence
+
+from dbg_wire.errors import DbgError
+from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit status; errors are one line on stderr."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    try:
+        status: int = given.run(given)
+        sys.stdout.flush()
+    except DbgError as error:
+        print(f"dbg-broker: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python would complain once more while it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dbg-broker",
+        description="The meeting point of ranks that stop in a debugger and of terminals that attach to them.",
+        epilog="The home is $DBG_HOME, or dbg-broker under $XDG_STATE_HOME or ~/.local/state.",
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+
+    serve = verbs.add_parser("serve", help="run a broker until it is stopped by SIGTERM or Ctrl-C")
+    serve.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help="where to listen (default: 127.0.0.1:6900, or a free port if that is taken; 0.0.0.0 lets other hosts in)",
+    )
+    serve.add_argument("--insecure", action="store_true", help="plain ws without TLS, for networks you trust wholly")
+    serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
+    serve.set_defaults(run=_serve)
+
+    status = verbs.add_parser("status", help="is it up, and which ranks, sessions and terminals has it")
+    status.add_argument("--json", action="store_true", help="one JSON document")
+    status.set_defaults(run=_status)
+
+    token = verbs.add_parser("token", help="print a token of this home")
+    token.add_argument(
+        "--role",
+        choices=("rank", "driver", "watcher"),
+        default="rank",
+        help="what it lets its bearer be: a rank, a terminal that types, or one that looks (default: %(default)s)",
+    )
+    token.set_defaults(run=_token)
+
+    check = verbs.add_parser("check", help="try to reach a broker step by step, and explain what fails")
+    check.add_argument(
+        "url", metavar="URL", nargs="?", help="host:port or wss://…#sha256:… (default: $DBG_BROKER, or the home's)"
+    )
+    check.set_defaults(run=_check)
+
+    for verb in (serve, status, token, check):
+        verb.add_argument("--home", metavar="DIR", help="where certificate, tokens and broker.json are")
+    return parser
+
+
+def _version() -> str:
+    return f"dbg-broker {RELEASE} (Python {platform.python_version()}, protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR})"
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _home(given: argparse.Namespace) -> str:
+    from dbg_broker.settings import home
+
+    return home(given.home, os.environ, os.getcwd())  # noqa: PTH109
+
+
+def _serve(given: argparse.Namespace) -> int:
+    from dbg_broker.serve import serve
+    from dbg_broker.settings import serve_settings
+
+    return serve(serve_settings(given, os.environ, os.getcwd()), _say)  # noqa: PTH109
+
+
+def _status(given: argparse.Namespace) -> int:
+    from dbg_broker.status import status
+
+    return status(_home(given), os.environ, _say, as_json=given.json)
+
+
+def _token(given: argparse.Namespace) -> int:
+    from dbg_broker.auth import Role, load_tokens
+    from dbg_broker.rendezvous import open_home
+
+    _say(load_tokens(open_home(_home(given))).of(Role(given.role)))
+    return 0
+
+
+def _check(given: argparse.Namespace) -> int:
+    from dbg_broker.check import check
+
+    return check(given.url, _home(given), os.environ, _say)

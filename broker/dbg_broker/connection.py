@@ -1,0 +1,405 @@
+"""One connection: bytes of a socket to requests and messages, and back.
+
+websockets' Sans-I/O core on an ``asyncio.Protocol``: no task and no queue of its own per connection. Every error here
+ends this connection and nothing else. All methods belong to the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import typing
+from collections.abc import Callable, Hashable
+from http import HTTPStatus
+
+from websockets.exceptions import WebSocketException
+from websockets.frames import Frame, Opcode
+from websockets.headers import parse_subprotocol
+from websockets.http11 import Request
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+
+from dbg_broker import tcp
+from dbg_broker.auth import Role
+from dbg_broker.fanout import Fate, Outbox
+from dbg_broker.http import Answer, Upgrade, method_not_allowed
+from dbg_wire import limits
+from dbg_wire.errors import printable
+from dbg_wire.version import subprotocol
+
+logger = logging.getLogger("dbg_broker")
+
+# What the library has to say of a stranger's bytes is no news; what matters is logged here, in one line.
+_library_logger = logging.getLogger("dbg_broker.websockets")
+_library_logger.setLevel(logging.CRITICAL + 1)
+
+MAX_HEAD_BYTES = 16 * limits.KIB
+"""Bytes of a request's line and headers: ours have 400; a browser's with its cookies fits."""
+
+WRITE_HIGH_WATER = 16 * limits.KIB
+"""Bytes in the transport from which frames wait in the outbox instead, where they can still be dropped."""
+
+TRANSPORT_SLACK = 128 * limits.KIB
+"""Bytes that TLS and its transport may hold beside what they own up to: one frame each, and 64 KiB of asyncio's."""
+
+OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSPORT_SLACK
+"""Bytes that may wait for one peer, whichever it is."""
+
+
+class Owner(typing.Protocol):
+    """Be told what happens on connections."""
+
+    def admit(self, upgrade: Upgrade) -> Role | Answer:
+        """Return the role in which this request may become a WebSocket, or what to answer instead."""
+
+    def opened(self, connection: Connection, role: Role) -> None:
+        """Take a new WebSocket."""
+
+    def text_received(self, connection: Connection, text: str) -> None:
+        """Take a control message."""
+
+    def data_received(self, connection: Connection, data: bytes) -> None:
+        """Take terminal bytes."""
+
+    def drained(self, connection: Connection) -> None:
+        """Send what had no room."""
+
+    def overflowed(self, connection: Connection) -> None:
+        """Note that a control message had no room."""
+
+    def lost(self, connection: Connection) -> None:
+        """Forget a connection."""
+
+    def failed(self, connection: Connection, reason: str) -> None:
+        """Note that somebody who is none of us was here."""
+
+
+class Connection(asyncio.Protocol):
+    """Hold one connection from accept to its end."""
+
+    def __init__(self, number: int, peer: str, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
+        self.number = number
+        self.peer = peer
+        self.was_made = False
+        self.is_open = False
+        self.cancel_handshake: Callable[[], object] | None = None
+        self._owner = owner
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._websocket: ServerProtocol | None = None
+        self._head = bytearray()
+        self._fragments = bytearray()
+        self._fragments_opcode = Opcode.BINARY
+        self._outbox = Outbox(OUTBOX_BYTES, loop.time())
+        self._is_paused = False
+        self._is_closing = False
+        self._is_resting = False
+        self._abort_handle: asyncio.TimerHandle | None = None
+
+    # ------------------------------------------------------------------------------------------------- asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = typing.cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        self.was_made = True
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes from the socket; no error of ours or theirs gets past this."""
+        try:
+            self._receive(data)
+        except Exception:
+            logger.exception("the connection from %s is closed after an error of the broker", self.peer)
+            self.abort()
+
+    def eof_received(self) -> None:
+        """Take the end of the peer's bytes, which ends the connection."""
+        if self._websocket is not None:
+            self._websocket.receive_eof()
+
+    def pause_writing(self) -> None:
+        """Hold frames back."""
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        """Go on with the frames that wait."""
+        self._is_paused = False
+        try:
+            self._pump()
+        except Exception:
+            logger.exception("the connection from %s is closed after an error of the broker", self.peer)
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        if self._abort_handle is not None:
+            self._abort_handle.cancel()
+        if not self._is_closing and not self.is_open:
+            self._note_failure("it ended before a request")
+        self._is_closing = True
+        self.is_open = False
+        self._outbox.clear()
+        try:
+            self._owner.lost(self)
+        except Exception:
+            logger.exception("an error of the broker after the connection from %s ended", self.peer)
+        self._transport = None
+
+    # --------------------------------------------------------------------------------------------------- what comes in
+
+    def _receive(self, data: bytes) -> None:
+        if self._is_closing and not self.is_open:
+            return
+        if self._websocket is None:
+            self._head += data
+            self._receive_head()
+        else:
+            self._websocket.receive_data(data)
+            self._handle_events(self._websocket)
+
+    def _receive_head(self) -> None:
+        method, space, rest = bytes(self._head).partition(b" ")
+        if not (method.isalpha() and method.isupper() and len(method) < 16) and (space or len(method) >= 8):
+            self._fail("it is no HTTP request")
+        elif b"\r\n\r\n" not in rest:
+            if len(self._head) > MAX_HEAD_BYTES:
+                self._fail("its request has no end")
+        elif method == b"GET":
+            self._websocket = websocket = ServerProtocol(
+                subprotocols=[Subprotocol(subprotocol())],
+                max_size=limits.MAX_FRAME_BYTES,
+                logger=_library_logger,
+            )
+            websocket.receive_data(bytes(self._head))
+            self._head.clear()
+            self._handle_events(websocket)
+        elif method == b"HEAD":
+            answer = self._owner.admit(Upgrade(_target(rest), None, None, ()))
+            if isinstance(answer, Answer):
+                self._respond(answer, with_body=False)
+        else:
+            self._respond(method_not_allowed(method.decode("ascii")))
+
+    def _handle_events(self, websocket: ServerProtocol) -> None:
+        for event in websocket.events_received():
+            if self._is_closing:
+                break
+            if isinstance(event, Request):
+                self._handle_request(websocket, event)
+            elif isinstance(event, Frame):
+                self._handle_frame(event)
+        if websocket.handshake_exc is not None and not self._is_closing:
+            self._note_failure("its request is no WebSocket handshake")
+        if websocket.parser_exc is not None and not self._is_closing:
+            logger.info("the connection from %s is closed: %s", self.peer, type(websocket.parser_exc).__name__)
+        self._write_library_frames(websocket)
+
+    def _handle_request(self, websocket: ServerProtocol, request: Request) -> None:
+        answer = self._owner.admit(_upgrade(request))
+        if isinstance(answer, Answer):
+            self._respond(answer)
+            return
+        response = websocket.accept(request)
+        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+            self._respond(Answer(response.status_code, (response.body or b"").decode("utf-8", "replace")))
+            return
+        websocket.send_response(response)
+        self._write_library_frames(websocket)
+        self.is_open = True
+        if self._transport is not None:
+            tcp.tune(self._transport, to_terminal=answer is not Role.RANK)
+        self._owner.opened(self, answer)
+
+    def _handle_frame(self, frame: Frame) -> None:
+        if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
+            if frame.fin:
+                self._handle_message(frame.opcode, bytes(frame.data))
+            else:
+                self._fragments_opcode, self._fragments = frame.opcode, bytearray(frame.data)
+        elif frame.opcode is Opcode.CONT:
+            self._fragments += frame.data
+            if frame.fin:
+                whole, self._fragments = bytes(self._fragments), bytearray()
+                self._handle_message(self._fragments_opcode, whole)
+
+    def _handle_message(self, opcode: Opcode, payload: bytes) -> None:
+        if opcode is Opcode.BINARY:
+            self._owner.data_received(self, payload)
+        else:
+            # A wrong byte becomes a character that no name of ours has, so it is refused where all else is.
+            self._owner.text_received(self, payload.decode("utf-8", "replace"))
+
+    # ---------------------------------------------------------------------------------------------------- what goes out
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether a frame sent now would not wait."""
+        return self.is_open and not self._is_paused and not self._outbox
+
+    def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
+
+        False if it found no room, which the owner is told.
+        """
+        if not self.is_open or self._is_closing:
+            return False
+        if not self._is_paused and not self._outbox:
+            self._write_frame(frame)
+            return True
+        if self._outbox.offer_control(frame, self._held(), instead_of) is Fate.OVERFLOW:
+            self._owner.overflowed(self)
+            return False
+        return True
+
+    def send_output(self, frame: bytes) -> bool:
+        """Send terminal output, or let it wait; False if it was dropped."""
+        if not self.is_open or self._is_closing:
+            return False
+        if not self._is_paused and not self._outbox and not self._outbox.is_skipping:
+            self._write_frame(frame)
+            return True
+        return self._outbox.offer_output(frame, self._held()) is Fate.QUEUED
+
+    def send_if_room(self, frame: bytes, reserve: int) -> bool:
+        """Send a frame unless less than ``reserve`` bytes of room would be left; tell whether it was taken."""
+        if not self.is_open or not self._outbox.has_room(len(frame) + reserve, self._held()):
+            return False
+        return self.send_control(frame)
+
+    def close(self, code: int, reason: str, *, flush: bool = True) -> None:
+        """Close with a code and a sentence; what waits goes out before, unless ``flush`` is False."""
+        if self._transport is None or self._is_closing:
+            return
+        websocket = self._websocket
+        if websocket is None or websocket.state is not State.OPEN:
+            self.abort()
+            return
+        while flush and (frame := self._outbox.take()) is not None:
+            self._transport.write(frame)
+        self._outbox.clear()
+        self._is_closing = True
+        websocket.send_close(code, printable(reason, 60).encode()[:120].decode("utf-8", "ignore"))
+        self._write_library_frames(websocket)
+        self._abort_soon()
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        self._is_closing = True
+        if self._transport is not None:
+            self._transport.abort()
+        elif self.cancel_handshake is not None:
+            self.cancel_handshake()
+
+    def rest(self, seconds: float) -> None:
+        """Read nothing for a while."""
+        if self._transport is not None and not self._transport.is_closing() and not self._is_resting:
+            self._is_resting = True
+            self._transport.pause_reading()
+            self._loop.call_later(seconds, self._resume_reading)
+
+    def missed_output(self) -> bool:
+        """Tell, once, that output was dropped and the peer can take a repaint."""
+        return self.is_ready and self._outbox.missed()
+
+    def is_stalled(self, now: float, seconds: float) -> bool:
+        """Tell whether the peer has taken nothing for ``seconds`` although things wait."""
+        return not self._is_closing and self._outbox.is_stalled(self._held(), now, seconds)
+
+    @property
+    def dropped(self) -> int:
+        """Return how many frames of output were dropped."""
+        return self._outbox.dropped
+
+    def seconds_since_ack(self) -> float:
+        """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
+        return 0.0 if self._transport is None else tcp.seconds_since_ack(self._transport)
+
+    # ---------------------------------------------------------------------------------------------------------- inner
+
+    def _held(self) -> int:
+        return self._transport.get_write_buffer_size() if self._transport else 0
+
+    def _write_frame(self, frame: bytes) -> None:
+        if self._transport is not None:
+            self._outbox.passed(len(frame))
+            self._transport.write(frame)
+
+    def _pump(self) -> None:
+        if self._is_closing or self._transport is None:
+            return
+        while not self._is_paused and (frame := self._outbox.take()) is not None:
+            self._transport.write(frame)
+        if self.is_ready:
+            self._owner.drained(self)
+
+    def _write_library_frames(self, websocket: ServerProtocol) -> None:
+        """Write what the library answers by itself: pongs and closes."""
+        if self._transport is None:
+            return
+        for data in websocket.data_to_send():
+            if data:
+                self._transport.write(data)
+            else:
+                self._end_output(self._transport)
+        if self._held() > limits.MAX_VIEWER_BACKLOG:
+            # Pings without end from somebody who doesn't read the answers.
+            self.abort()
+
+    def _respond(self, answer: Answer, *, with_body: bool = True) -> None:
+        if self._transport is None:
+            return
+        body = answer.body.encode()
+        headers = {"Connection": "close", "Content-Length": str(len(body)), "Content-Type": answer.content_type}
+        lines = [f"{name}: {value}" for name, value in {**headers, **answer.headers}.items()]
+        head = "\r\n".join([f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}", *lines, "", ""])
+        self._transport.write(head.encode("latin-1", "replace") + (body if with_body else b""))
+        self._end_output(self._transport)
+
+    def _end_output(self, transport: asyncio.Transport) -> None:
+        self._is_closing = True
+        # A half-close lets the peer read all of it; closing with its bytes unread would reset the connection instead.
+        if transport.can_write_eof():
+            with contextlib.suppress(OSError):
+                transport.write_eof()
+        else:
+            transport.close()
+        self._abort_soon()
+
+    def _abort_soon(self) -> None:
+        if self._abort_handle is None:
+            self._abort_handle = self._loop.call_later(limits.CLOSE_SECONDS, self.abort)
+
+    def _fail(self, reason: str) -> None:
+        self._note_failure(reason)
+        self.abort()
+
+    def _note_failure(self, reason: str) -> None:
+        self._is_closing = True
+        self._owner.failed(self, reason)
+
+    def _resume_reading(self) -> None:
+        self._is_resting = False
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+
+def _target(rest: bytes) -> str:
+    return rest.partition(b" ")[0].decode("ascii", "replace")
+
+
+def _upgrade(request: Request) -> Upgrade:
+    headers = request.headers
+    offered: list[str] = []
+    with contextlib.suppress(WebSocketException):
+        for value in headers.get_all("Sec-WebSocket-Protocol"):
+            offered.extend(parse_subprotocol(value))
+    authorizations, origins = headers.get_all("Authorization"), headers.get_all("Origin")
+    return Upgrade(
+        path=request.path,
+        # Two of them are none: which one counts is nothing to guess.
+        authorization=authorizations[0] if len(authorizations) == 1 else None,
+        origin=origins[0] if origins else None,
+        subprotocols=offered,
+    )

@@ -1,0 +1,161 @@
+"""What waits for one peer, bounded, and when a rank is asked to repaint for those who missed something.
+
+Pure: frames are bytes that the caller hands to its transport as the transport takes them; ``held`` is what the
+transport itself still holds, in bytes, and counts against the bound.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import NamedTuple
+
+FRAME_COST = 120
+"""Bytes that keeping a frame costs beside its own: a flood of one-byte frames must not hide behind its payload."""
+
+REPAINT_SECONDS = 0.1
+"""Least time between two repaints of a rank: ten screens a second are all that an eye wants."""
+
+
+class Fate(enum.Enum):
+    """Say what became of a frame."""
+
+    QUEUED = "queued"
+    DROPPED = "dropped"
+    OVERFLOW = "overflow"
+    """A control message has no room; the peer can't be kept right any more and must go."""
+
+
+class _Waiting(NamedTuple):
+    frame: bytes
+    is_output: bool
+
+
+class Outbox:
+    """Hold the frames that wait for one peer, in order, at most ``bound`` bytes of them.
+
+    Terminal output beyond the bound is dropped whole, with all output that waits: after a gap the screen is drawn anew,
+    and what led to it is no longer worth anyone's time. Until everything has gone out no further output is taken;
+    then :meth:`missed` says once that a repaint is due. Control messages are never dropped.
+    """
+
+    def __init__(self, bound: int, now: float) -> None:
+        self._bound = bound
+        self._waiting: OrderedDict[Hashable, _Waiting] = OrderedDict()
+        self._bytes = 0
+        self._taken = 0
+        self._serial = 0
+        self._skips = False
+        self._accepted = 0
+        self._accepted_at = now
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def waiting(self) -> int:
+        """Return the bytes that wait here, each frame's own cost included."""
+        return self._bytes
+
+    @property
+    def is_skipping(self) -> bool:
+        """Tell whether output is dropped until a repaint is due."""
+        return self._skips
+
+    def passed(self, size: int) -> None:
+        """Note that a frame went to the transport without waiting here."""
+        self._taken += size
+
+    def has_room(self, size: int, held: int) -> bool:
+        """Tell whether a frame of ``size`` bytes fits."""
+        return held + self._bytes + size + FRAME_COST <= self._bound
+
+    def offer_output(self, frame: bytes, held: int) -> Fate:
+        """Queue terminal output, or drop it if the peer is behind."""
+        if self._skips:
+            self.dropped += 1
+            return Fate.DROPPED
+        if not self.has_room(len(frame), held):
+            self._skips = True
+            self._drop_output()
+            self.dropped += 1
+            return Fate.DROPPED
+        self._put(frame, None, True)
+        return Fate.QUEUED
+
+    def offer_control(self, frame: bytes, held: int, instead_of: Hashable = None) -> Fate:
+        """Queue a control message; it takes the place of a waiting one with the same name ``instead_of``.
+
+        Such a message goes to the end of the queue: what is said last is what is true.
+        """
+        if instead_of is not None and (old := self._waiting.pop(instead_of, None)) is not None:
+            self._bytes -= len(old.frame) + FRAME_COST
+        if not self.has_room(len(frame), held):
+            self._skips = True
+            self._drop_output()
+            if not self.has_room(len(frame), held):
+                return Fate.OVERFLOW
+        self._put(frame, instead_of, False)
+        return Fate.QUEUED
+
+    def take(self) -> bytes | None:
+        """Return the next frame for the transport, or None."""
+        if not self._waiting:
+            return None
+        _, (frame, _) = self._waiting.popitem(last=False)
+        self._bytes -= len(frame) + FRAME_COST
+        self._taken += len(frame)
+        return frame
+
+    def missed(self) -> bool:
+        """Tell, once and as soon as nothing waits, that output was dropped and the peer is ready for a repaint."""
+        if not self._skips or self._waiting:
+            return False
+        self._skips = False
+        return True
+
+    def clear(self) -> None:
+        """Forget all that waits."""
+        self._waiting.clear()
+        self._bytes = 0
+
+    def is_stalled(self, held: int, now: float, seconds: float) -> bool:
+        """Tell whether things have waited for ``seconds`` without the peer taking a single byte."""
+        accepted = self._taken - held
+        if accepted != self._accepted or (held == 0 and not self._waiting):
+            self._accepted, self._accepted_at = accepted, now
+            return False
+        return now - self._accepted_at >= seconds
+
+    def _put(self, frame: bytes, name: Hashable, is_output: bool) -> None:
+        self._serial += 1
+        self._waiting[self._serial if name is None else name] = _Waiting(frame, is_output)
+        self._bytes += len(frame) + FRAME_COST
+
+    def _drop_output(self) -> None:
+        kept = [(name, waiting) for name, waiting in self._waiting.items() if not waiting.is_output]
+        self.dropped += len(self._waiting) - len(kept)
+        self._waiting = OrderedDict(kept)
+        self._bytes = sum(len(waiting.frame) + FRAME_COST for _, waiting in kept)
+
+
+class RepaintPace:
+    """Decide when one rank is asked to repaint: at once, but at most every ``REPAINT_SECONDS``."""
+
+    def __init__(self) -> None:
+        self._sent_at: float | None = None
+        self._is_due = False
+
+    def want(self, now: float) -> float | None:
+        """Return the seconds after which to ask, or None if a repaint that was wanted before is still to be asked."""
+        if self._is_due:
+            return None
+        self._is_due = True
+        return 0.0 if self._sent_at is None else max(0.0, self._sent_at + REPAINT_SECONDS - now)
+
+    def sent(self, now: float) -> None:
+        """Note that the rank was asked."""
+        self._sent_at = now
+        self._is_due = False

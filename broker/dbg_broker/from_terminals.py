@@ -1,0 +1,232 @@
+"""What terminals say, and what the broker does about it: one function for each message.
+
+A watcher's token gets no further than looking, whatever its terminal sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dbg_broker.auth import Role
+from dbg_broker.claims import check_attach, check_greet
+from dbg_broker.frames import pack_data
+from dbg_broker.links import TerminalLink
+from dbg_broker.registry import Rank
+from dbg_broker.sessions import Verdict
+from dbg_wire import limits
+from dbg_wire.codec import Input, decode_data
+from dbg_wire.errors import PeerError
+from dbg_wire.messages import (
+    Action,
+    Ask,
+    Attach,
+    Detach,
+    Discarded,
+    Greet,
+    Kind,
+    Message,
+    Mode,
+    Question,
+    RefusalCode,
+    Repaint,
+    Resize,
+    Sender,
+    Subscribe,
+    Take,
+)
+from dbg_wire.ranks import RankState
+
+if TYPE_CHECKING:
+    from dbg_broker.hub import Hub
+
+MAX_QUESTIONS = 16
+"""Questions of one terminal that are open or not yet read: nobody asks more at once, and each may hold 64 MiB."""
+
+CONTROL_RESERVE = 128 * limits.KIB
+"""Bytes of a rank's queue that input leaves free, so that a rank which doesn't read still gets what it is told."""
+
+NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN})
+
+_ONLY_DRIVERS = "this token may only watch; `dbg-broker token --role driver` prints one that may type"
+
+
+def take(hub: Hub, link: TerminalLink, message: Message) -> None:
+    """Do what a terminal's message asks. Raise PeerError if it breaks the protocol."""
+    if isinstance(message, Greet):
+        _greet(hub, link, message)
+    elif link.name is None:
+        raise PeerError("the first message of a terminal is not `greet`")
+    elif link.role is Role.WATCHER and not _may_watcher(message):
+        hub.refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS)
+    else:
+        _METHODS[type(message)](hub, link, message)
+
+
+def take_input(hub: Hub, link: TerminalLink, data: bytes) -> None:
+    """Pass keys on to the rank, if this terminal types there. Raise PeerError if they are none."""
+    if link.name is None:
+        raise PeerError("terminal bytes before `greet`")
+    keys = decode_data(data, Sender.CLIENT)
+    if not isinstance(keys, Input):
+        raise PeerError("a binary frame that no client sends")
+    if link.role is Role.WATCHER:
+        hub.refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS)
+        return
+    verdict = hub.sessions.judge_input(link.number, keys.generation)
+    if verdict is Verdict.NOT_ATTACHED:
+        _refuse_not_attached(hub, link)
+    elif verdict is Verdict.NOT_DRIVING:
+        text = "another terminal types at this rank; take the keyboard first"
+        hub.refuse(link.connection, RefusalCode.NOT_DRIVING, text)
+    elif verdict is Verdict.STALE:
+        _discard(hub, link, keys, "it was typed for an earlier turn at the keyboard")
+    else:
+        _relay(hub, link, keys, data)
+
+
+def _may_watcher(message: Message) -> bool:
+    if isinstance(message, Attach):
+        return message.mode is Mode.WATCH
+    if isinstance(message, Question):
+        return message.action is Action.SCREEN
+    return not isinstance(message, Take)
+
+
+def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
+    viewer = hub.sessions.viewer(link.number)
+    rank_link = hub.ranks.get(viewer.key) if viewer else None
+    if rank_link is None:
+        # A lost rank may come back: the terminal keeps what isn't settled, and its new seat tells it what to do.
+        return
+    if rank_link.connection.send_if_room(pack_data(data), CONTROL_RESERVE):
+        hub.meters.bytes_to_ranks += len(keys.data)
+    else:
+        _discard(hub, link, keys, "the rank does not read")
+
+
+def _discard(hub: Hub, link: TerminalLink, keys: Input, reason: str) -> None:
+    count = len(keys.data)
+    message = Discarded(generation=keys.generation, offset=keys.offset + count, count=count, reason=reason)
+    hub.send(link.connection, message)
+
+
+def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
+    if link.name is not None:
+        raise PeerError("a second `greet`")
+    check_greet(message)
+    link.name = message.name
+    hub.welcome(link.connection)
+
+
+def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
+    link.feed.subscribe(hub.registry.keys(), once=message.once)
+    hub.listing.supply(link)
+
+
+def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
+    check_attach(message)
+    rank = hub.registry.find(message.key)
+    if rank is None:
+        text = f"no rank has the key {message.key!r}"
+        hub.refuse(link.connection, RefusalCode.NO_SUCH_RANK, text)
+    elif rank.state is RankState.EXITED:
+        hub.refuse(link.connection, RefusalCode.GONE, f"{rank.address} has exited{_with_status(rank)}")
+    elif hub.sessions.is_full(message.key, link.number):
+        text = f"{rank.address} has {limits.MAX_VIEWERS_PER_RANK} terminals already"
+        hub.refuse(link.connection, RefusalCode.FULL, text)
+    else:
+        name = link.name or "?"
+        hub.carry_out(hub.sessions.attach(link.number, name, message, rank.report.generation))
+        if rank.report.session is not None:
+            hub.want_repaint(rank.key)
+
+
+def _take(hub: Hub, link: TerminalLink, _: Take) -> None:
+    rank = _rank_of(hub, link)
+    if rank is not None:
+        hub.carry_out(hub.sessions.take(link.number, rank.report.generation))
+
+
+def _detach(hub: Hub, link: TerminalLink, _: Detach) -> None:
+    hub.carry_out(hub.sessions.leave(link.number))
+
+
+def _resize(hub: Hub, link: TerminalLink, message: Resize) -> None:
+    if _rank_of(hub, link) is not None:
+        hub.carry_out(hub.sessions.resize(link.number, message.rows, message.columns))
+
+
+def _repaint(hub: Hub, link: TerminalLink, _: Repaint) -> None:
+    rank = _rank_of(hub, link)
+    if rank is not None:
+        hub.want_repaint(rank.key)
+
+
+def _question(hub: Hub, link: TerminalLink, message: Question) -> None:
+    if hub.gather.open_of(link.number) + len(link.answers) >= MAX_QUESTIONS:
+        text = f"{MAX_QUESTIONS} questions are open already; wait for their answers"
+        hub.refuse(link.connection, RefusalCode.FULL, text)
+        return
+    now = hub.clock()
+    known = {key: said for key in message.keys if (said := _known_answer(hub, key, message.action)) is not None}
+    number, to_ask = hub.gather.ask(link.number, message, known, now)
+    if not to_ask:
+        _end_question(hub, number)
+        return
+    hub.schedule(hub.gather.deadline(number) - now, partial(_end_question, hub, number))
+    rows = max(limits.MIN_ROWS, min(message.rows, limits.MAX_ROWS))
+    columns = max(limits.MIN_COLUMNS, min(message.columns, limits.MAX_COLUMNS))
+    for key in to_ask:
+        hub.tell_rank(key, Ask(request=number, action=message.action, rows=rows, columns=columns))
+        hub.attend(key)
+
+
+def _end_question(hub: Hub, number: int) -> None:
+    finished = hub.gather.finish(number)
+    if finished is not None:
+        hub.deliver(finished)
+
+
+def _known_answer(hub: Hub, key: str, action: Action) -> tuple[Kind, str] | None:
+    """Return what the broker can say itself, or None if the rank is to be asked."""
+    rank = hub.registry.find(key)
+    if rank is None:
+        return Kind.LOST, "no rank has this key"
+    if rank.state is RankState.EXITED:
+        return Kind.LOST, f"exited{_with_status(rank)}"
+    if rank.state is RankState.LOST:
+        return Kind.LOST, "its connection is lost"
+    if action in NEEDS_STOP and not rank.halted:
+        place = f", {rank.place.file}:{rank.place.line}" if rank.place is not None else ""
+        return Kind.RUNNING, f"running{place}"
+    return None
+
+
+def _rank_of(hub: Hub, link: TerminalLink) -> Rank | None:
+    """Return the rank where a terminal sits; it is refused if it sits nowhere."""
+    viewer = hub.sessions.viewer(link.number)
+    rank = hub.registry.find(viewer.key) if viewer else None
+    if rank is None:
+        _refuse_not_attached(hub, link)
+    return rank
+
+
+def _refuse_not_attached(hub: Hub, link: TerminalLink) -> None:
+    hub.refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
+
+
+def _with_status(rank: Rank) -> str:
+    return "" if rank.exit is None else f" with status {rank.exit}"
+
+
+_METHODS: Mapping[type[Message], Callable[[Hub, TerminalLink, Any], None]] = {
+    Subscribe: _subscribe,
+    Attach: _attach,
+    Take: _take,
+    Detach: _detach,
+    Resize: _resize,
+    Repaint: _repaint,
+    Question: _question,
+}

@@ -1,0 +1,328 @@
+"""Which ranks there are and what is true of each.
+
+Pure: time is an argument (monotonic seconds), and nothing here knows a socket. What a message costs does not depend on
+how many ranks there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dbg_broker.claims import check_register, check_report
+from dbg_wire import limits
+from dbg_wire.errors import PeerError
+from dbg_wire.messages import RankReport, Register
+from dbg_wire.ranks import LIVE_STATES, Place, RankInfo, RankState
+from dbg_wire.states import RankEvent, move_rank
+
+_EVENT_OF_REPORT = {
+    RankState.RUNNING: RankEvent.RUNS,
+    RankState.STOPPED: RankEvent.STOPS,
+    RankState.HELD: RankEvent.HOLDS,
+}
+
+_Group = tuple[str, str, str, int]
+
+
+@dataclass(slots=True, eq=False)
+class Rank:
+    """Hold what is known of one rank.
+
+    ``since`` is when what it reports began, ``heard`` when it last said anything, ``ended`` when it was lost or exited.
+    """
+
+    said: Register
+    report: RankReport
+    state: RankState
+    child: int | None
+    since: float
+    heard: float
+    ended: float = 0.0
+    exit: int | None = None
+    place: Place | None = None
+    """Where a pulse last found it."""
+
+    @property
+    def key(self) -> str:
+        """Return the rank's identity."""
+        return self.said.key
+
+    @property
+    def address(self) -> str:
+        """Return ``host:rank`` or ``host:rank.child``."""
+        child = "" if self.child is None else f".{self.child}"
+        return f"{self.said.host}:{self.said.rank}{child}"
+
+    @property
+    def is_live(self) -> bool:
+        """Tell whether its connection is up."""
+        return self.state in LIVE_STATES
+
+    @property
+    def group(self) -> _Group:
+        """Return what a rank has in common with its children."""
+        return _group_of(self.said)
+
+    @property
+    def halted(self) -> bool:
+        """Tell whether it last reported a stop or a hold."""
+        return self.report.state is not RankState.RUNNING
+
+    def _face(self) -> tuple[object, ...]:
+        """Return what is listed of it, so that a report that changes nothing of it is no news."""
+        stop, session = self.report.stop, self.report.session
+        shown_stop = (stop.number, stop.reason, stop.where) if stop is not None and self.halted else None
+        return self.state, shown_stop, session.engine if session else None, self.report.queued
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Hold what a registration led to; ``renamed`` are other ranks which it turned into children."""
+
+    rank: Rank
+    renamed: tuple[Rank, ...] = ()
+
+
+@dataclass(slots=True)
+class _AddressGroup:
+    """Index the ranks of one (job, run, host, rank) by what tells a parent from a child."""
+
+    by_pid: dict[int, str] = field(default_factory=dict)
+    below: dict[int, set[str]] = field(default_factory=dict)
+    children: dict[int, str] = field(default_factory=dict)
+    size: int = 0
+    last_child: int = 0
+
+
+class Registry:
+    """Hold all ranks, and move them by the table."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[str, Rank] = {}
+        self._groups: dict[_Group, _AddressGroup] = {}
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        self.counts: Counter[RankState] = Counter()
+
+    def find(self, key: str) -> Rank | None:
+        """Return the rank with this key, or None."""
+        return self._ranks.get(key)
+
+    def keys(self) -> tuple[str, ...]:
+        """Return all keys, in the order of registration."""
+        return tuple(self._ranks)
+
+    def live(self) -> int:
+        """Return how many ranks are connected."""
+        return sum(self.counts[state] for state in LIVE_STATES)
+
+    def ranks(self) -> Iterator[Rank]:
+        """Go through all ranks."""
+        return iter(self._ranks.values())
+
+    # ------------------------------------------------------------------------------------------------ what ranks say
+
+    def register(self, message: Register, now: float) -> Registration:
+        """Enter a rank, or one that came back. Raise PeerError if it claims what can't be true."""
+        check_register(message)
+        old = self._ranks.get(message.key)
+        if old is not None and old.state is RankState.EXITED:
+            self._remove(old)
+            old = None
+        if old is None:
+            return self._enter(message, now)
+        same_group = old.group == _group_of(message)
+        self._leave_group(old)
+        old.heard, old.said = now, message
+        renamed = self._join_group(old, old.child if same_group and old.child is not None else message.child)
+        self._take_report(old, message.report, now)
+        self._ended.pop(old.key, None)
+        return Registration(old, renamed)
+
+    def _enter(self, message: Register, now: float) -> Registration:
+        state = move_rank(None, _EVENT_OF_REPORT[message.report.state])
+        rank = Rank(said=message, report=message.report, state=state, child=None, since=now, heard=now)
+        rank.since = _began(message.report, now)
+        self._ranks[rank.key] = rank
+        self.counts[state] += 1
+        return Registration(rank, self._join_group(rank, message.child))
+
+    def report(self, rank: Rank, report: RankReport, now: float) -> bool:
+        """Take what is now true of a rank and tell whether that changes its listing.
+
+        Raise PeerError if it can't be true, or if the rank has said goodbye.
+        """
+        check_report(report)
+        if rank.state is RankState.EXITED:
+            raise PeerError("a report after the goodbye")
+        face = rank._face()
+        self._take_report(rank, report, now)
+        rank.heard = now
+        return rank._face() != face
+
+    def heard(self, rank: Rank, now: float) -> bool:
+        """Note that a rank said something, and tell whether that ended its silence."""
+        rank.heard = now
+        if rank.state is not RankState.UNRESPONSIVE:
+            return False
+        self._move(rank, _EVENT_OF_REPORT[rank.report.state])
+        return True
+
+    def goodbye(self, rank: Rank, exit_status: int | None, now: float) -> None:
+        """Note that a rank ends. Raise PeerError if it said so before."""
+        if rank.state is RankState.EXITED:
+            raise PeerError("a second goodbye")
+        rank.exit = exit_status
+        self._end(rank, RankEvent.SAYS_GOODBYE, now)
+
+    # --------------------------------------------------------------------------------------------- what the broker sees
+
+    def fell_silent(self, rank: Rank) -> None:
+        """Note that a live rank left its probes unanswered."""
+        self._move(rank, RankEvent.FALLS_SILENT)
+
+    def disconnected(self, rank: Rank, now: float) -> None:
+        """Note that a rank's connection ended, which is no news of one that has said goodbye."""
+        if rank.state is not RankState.EXITED:
+            self._end(rank, RankEvent.CONNECTION_ENDS, now)
+
+    def found_dead(self, rank: Rank, now: float) -> None:
+        """Note that the process of a lost rank is gone."""
+        self._end(rank, RankEvent.IS_FOUND_DEAD, now)
+
+    def expire(self, now: float) -> list[str]:
+        """Forget ranks that ended long ago or are too many, and return their keys."""
+        gone = []
+        while self._ended:
+            oldest = self._ranks[next(iter(self._ended))]
+            if len(self._ended) <= limits.MAX_ENDED_RANKS and now - oldest.ended < limits.ENDED_RANK_SECONDS:
+                break
+            self._remove(oldest)
+            gone.append(oldest.key)
+        return gone
+
+    def info(self, rank: Rank, *, epoch: float, driver: str | None, watchers: int) -> RankInfo:
+        """Return a rank as it is listed; ``epoch`` is the wall clock's time at monotonic zero."""
+        said, report = rank.said, rank.report
+        stop = report.stop if rank.halted else None
+        began = {
+            RankState.UNRESPONSIVE: rank.heard,
+            RankState.LOST: rank.ended,
+            RankState.EXITED: rank.ended,
+        }.get(rank.state, rank.since)
+        return RankInfo(
+            key=rank.key,
+            address=rank.address,
+            job=said.job,
+            run=said.run,
+            host=said.host,
+            rank=said.rank,
+            local_rank=said.local_rank,
+            world_size=said.world_size,
+            child=rank.child,
+            pid=said.pid,
+            script=said.script,
+            directory=said.directory,
+            state=rank.state,
+            reason=stop.reason if stop else None,
+            where=stop.where if stop else None,
+            engine=report.session.engine if report.session else None,
+            queued=report.queued,
+            since=round(epoch + began, 3),
+            driver=driver,
+            watchers=watchers,
+            exit=rank.exit,
+        )
+
+    # ------------------------------------------------------------------------------------------------------- children
+
+    def _join_group(self, rank: Rank, wanted: int | None) -> tuple[Rank, ...]:
+        """Give a rank its place among those of its address, and return the ranks that became children by it.
+
+        A rank is a child if a process above it is in the group as well, or if it was one before.
+        """
+        group = self._groups.setdefault(rank.group, _AddressGroup())
+        has_parent = any(pid in group.by_pid for pid in rank.said.ancestors)
+        rank.child = None
+        if has_parent or wanted is not None:
+            self._number(group, rank, wanted)
+        renamed = [self._ranks[key] for key in sorted(group.below.get(rank.said.pid, ()))]
+        renamed = [child for child in renamed if child.child is None and child.state is not RankState.EXITED]
+        for child in renamed:
+            self._number(group, child, None)
+        group.size += 1
+        if rank.state is not RankState.EXITED:
+            group.by_pid[rank.said.pid] = rank.key
+        for pid in rank.said.ancestors:
+            group.below.setdefault(pid, set()).add(rank.key)
+        return tuple(renamed)
+
+    def _number(self, group: _AddressGroup, rank: Rank, wanted: int | None) -> None:
+        holder = self._ranks.get(group.children.get(wanted, "")) if wanted is not None else None
+        taken = holder is not None and holder is not rank and holder.state is not RankState.EXITED
+        # Numbers grow and come back only with their owner: a listed `.1` must not be two processes one after another.
+        rank.child = group.last_child + 1 if wanted is None or taken else wanted
+        group.last_child = max(group.last_child, rank.child)
+        group.children[rank.child] = rank.key
+
+    def _leave_group(self, rank: Rank) -> None:
+        group = self._groups[rank.group]
+        group.size -= 1
+        if group.size == 0:
+            del self._groups[rank.group]
+            return
+        if group.by_pid.get(rank.said.pid) == rank.key:
+            del group.by_pid[rank.said.pid]
+        for pid in rank.said.ancestors:
+            keys = group.below[pid]
+            keys.discard(rank.key)
+            if not keys:
+                del group.below[pid]
+        if rank.child is not None and group.children.get(rank.child) == rank.key:
+            del group.children[rank.child]
+
+    # ----------------------------------------------------------------------------------------------------------- moves
+
+    def _take_report(self, rank: Rank, report: RankReport, now: float) -> None:
+        if _occasion(rank.report) != _occasion(report):
+            rank.since = _began(report, now)
+        rank.report = report
+        self._move(rank, _EVENT_OF_REPORT[report.state])
+
+    def _end(self, rank: Rank, event: RankEvent, now: float) -> None:
+        self._move(rank, event)
+        rank.ended = now
+        self._ended.pop(rank.key, None)
+        self._ended[rank.key] = None
+        if rank.state is RankState.EXITED:
+            group = self._groups[rank.group]
+            if group.by_pid.get(rank.said.pid) == rank.key:
+                del group.by_pid[rank.said.pid]
+
+    def _move(self, rank: Rank, event: RankEvent) -> None:
+        self.counts[rank.state] -= 1
+        rank.state = move_rank(rank.state, event)
+        self.counts[rank.state] += 1
+
+    def _remove(self, rank: Rank) -> None:
+        self._leave_group(rank)
+        del self._ranks[rank.key]
+        self._ended.pop(rank.key, None)
+        self.counts[rank.state] -= 1
+
+
+def _group_of(said: Register) -> _Group:
+    return said.job, said.run, said.host, said.rank
+
+
+def _occasion(report: RankReport) -> tuple[RankState, int | None]:
+    """Return what a rank's ``since`` belongs to: one stretch of running, or one stop."""
+    return report.state, report.stop.number if report.stop and report.state is not RankState.RUNNING else None
+
+
+def _began(report: RankReport, now: float) -> float:
+    """Return when what a report tells began: a rank counts the age of its stop, a broker may be younger."""
+    if report.stop is None or report.state is RankState.RUNNING:
+        return now
+    return now - report.stop.age

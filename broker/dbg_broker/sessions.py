@@ -1,0 +1,272 @@
+"""Who types at which rank, who looks, and at what size.
+
+Pure: viewers are connection numbers, and every change comes back as data for whoever owns the sockets. There is never
+more than one driver, and the generation of a rank's driver only grows.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dbg_wire import limits
+from dbg_wire.messages import Attach, Audience, Mode
+
+MAX_GENERATION = 2**32 - 1
+"""What a binary frame can carry."""
+
+RESUME_AHEAD = 1000
+"""How far a terminal's number may be ahead of the rank's: drivers handed over while the rank was away."""
+
+DEFAULT_ROWS, DEFAULT_COLUMNS, DEFAULT_COLORS = 24, 80, 256
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Say what follows from a change: who gets a new seat, which ranks get a new audience.
+
+    ``seats`` names viewers, the one who asked first. ``audiences`` names ranks, whose listing changes as well.
+    """
+
+    seats: tuple[int, ...] = ()
+    audiences: tuple[str, ...] = ()
+
+
+class Verdict(enum.Enum):
+    """Say what is to be done with input."""
+
+    ACCEPTED = "accepted"
+    NOT_ATTACHED = "not attached"
+    NOT_DRIVING = "not driving"
+    STALE = "stale"
+
+
+@dataclass(slots=True)
+class Viewer:
+    """Hold one terminal at a rank."""
+
+    number: int
+    name: str
+    key: str
+    rows: int
+    columns: int
+    colors: int
+    engine: str | None
+
+
+@dataclass(slots=True)
+class _Room:
+    """Hold the terminals of one rank. ``generation`` is the last one given out here, 0 if none was."""
+
+    generation: int = 0
+    driver: Viewer | None = None
+    watchers: dict[int, Viewer] = field(default_factory=dict)
+    rows: int = DEFAULT_ROWS
+    columns: int = DEFAULT_COLUMNS
+    colors: int = DEFAULT_COLORS
+    engine: str | None = None
+    was_driven: bool = False
+
+    def viewers(self) -> Iterator[Viewer]:
+        if self.driver is not None:
+            yield self.driver
+        yield from self.watchers.values()
+
+    def size(self) -> int:
+        return len(self.watchers) + (self.driver is not None)
+
+    def sit_down_to_type(self, viewer: Viewer) -> None:
+        self.watchers.pop(viewer.number, None)
+        self.driver = viewer
+        self.was_driven = True
+        self.engine = viewer.engine
+        self.use_size_of(viewer)
+
+    def use_size_of(self, viewer: Viewer) -> None:
+        self.rows, self.columns, self.colors = viewer.rows, viewer.columns, viewer.colors
+
+
+class Sessions:
+    """Hold all terminals at all ranks."""
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, _Room] = {}
+        self._viewers: dict[int, Viewer] = {}
+
+    # --------------------------------------------------------------------------------------------------------- asking
+
+    def viewer(self, number: int) -> Viewer | None:
+        """Return where a terminal sits, or None."""
+        return self._viewers.get(number)
+
+    def viewers(self, key: str) -> list[int]:
+        """Return the terminals at a rank, the driver first."""
+        room = self._rooms.get(key)
+        return [viewer.number for viewer in room.viewers()] if room else []
+
+    def is_attended(self, key: str) -> bool:
+        """Tell whether a terminal sits at a rank."""
+        room = self._rooms.get(key)
+        return room is not None and room.size() > 0
+
+    def is_full(self, key: str, number: int) -> bool:
+        """Tell whether a rank has no seat left for one more terminal."""
+        room = self._rooms.get(key)
+        viewer = self._viewers.get(number)
+        return room is not None and room.size() >= limits.MAX_VIEWERS_PER_RANK and (viewer is None or viewer.key != key)
+
+    def driver(self, key: str) -> str | None:
+        """Return the name of who types at a rank, or None."""
+        room = self._rooms.get(key)
+        return room.driver.name if room and room.driver else None
+
+    def watchers(self, key: str) -> int:
+        """Return how many only look."""
+        room = self._rooms.get(key)
+        return len(room.watchers) if room else 0
+
+    def counts(self) -> tuple[int, int, int]:
+        """Return how many ranks have a terminal, how many terminals type, and how many only look."""
+        occupied = sum(1 for room in self._rooms.values() if room.size())
+        drivers = sum(1 for room in self._rooms.values() if room.driver)
+        return occupied, drivers, len(self._viewers) - drivers
+
+    def generation_of(self, number: int) -> int | None:
+        """Return the number a terminal tags its input with, None if it doesn't type."""
+        viewer = self._viewers.get(number)
+        room = self._rooms[viewer.key] if viewer else None
+        return room.generation if room and room.driver is viewer else None
+
+    def judge_input(self, number: int, generation: int) -> Verdict:
+        """Say what is to be done with input of a terminal that is tagged with a generation."""
+        viewer = self._viewers.get(number)
+        if viewer is None:
+            return Verdict.NOT_ATTACHED
+        room = self._rooms[viewer.key]
+        if room.driver is not viewer:
+            return Verdict.NOT_DRIVING
+        return Verdict.ACCEPTED if generation == room.generation else Verdict.STALE
+
+    def audience(self, key: str, rank_generation: int) -> Audience:
+        """Return what a rank must know of its terminals; ``rank_generation`` is the last number it knows itself."""
+        room = self._rooms.get(key) or _Room()
+        return Audience(
+            viewers=room.size(),
+            generation=max(room.generation, rank_generation),
+            rows=room.rows,
+            columns=room.columns,
+            colors=room.colors,
+            engine=room.engine,
+        )
+
+    # ------------------------------------------------------------------------------------------------------- terminals
+
+    def attach(self, number: int, name: str, asked: Attach, rank_generation: int) -> Decision:
+        """Seat a terminal at a rank, leaving the one before.
+
+        Where somebody else types, ``drive`` gives a watcher's seat, unless ``resume`` is the number that is current:
+        then this terminal is the one that types, over a newer connection.
+        """
+        left = self.leave(number)
+        room = self._rooms.setdefault(asked.key, _Room())
+        viewer = Viewer(
+            number,
+            name,
+            asked.key,
+            _within(asked.rows, limits.MIN_ROWS, limits.MAX_ROWS),
+            _within(asked.columns, limits.MIN_COLUMNS, limits.MAX_COLUMNS),
+            _within(asked.colors, 1, 1 << 24),
+            asked.engine,
+        )
+        self._viewers[number] = viewer
+        current = max(room.generation, rank_generation)
+        resumes = asked.resume is not None and 0 < asked.resume == current
+        if asked.mode is Mode.WATCH or (asked.mode is Mode.DRIVE and room.driver is not None and not resumes):
+            self._seat_watcher(room, viewer)
+            return _both(Decision((number,), (asked.key,)), left)
+        if not resumes:
+            # A number that this terminal held and the rank never heard of must not come back with another meaning.
+            ahead = asked.resume if asked.resume and asked.resume <= current + RESUME_AHEAD else 0
+            current = min(max(current, ahead) + 1, MAX_GENERATION)
+        return _both(self._hand_over(asked.key, room, viewer, current), left)
+
+    def take(self, number: int, rank_generation: int) -> Decision:
+        """Give the keyboard to a terminal that sits at a rank; one that has it already gets its seat told again."""
+        viewer = self._viewers[number]
+        room = self._rooms[viewer.key]
+        if room.driver is viewer:
+            return Decision((number,))
+        generation = min(max(room.generation, rank_generation) + 1, MAX_GENERATION)
+        return self._hand_over(viewer.key, room, viewer, generation)
+
+    def leave(self, number: int) -> Decision:
+        """Free a terminal's seat, if it has one."""
+        viewer = self._viewers.pop(number, None)
+        if viewer is None:
+            return Decision()
+        room = self._rooms[viewer.key]
+        room.watchers.pop(number, None)
+        if room.driver is not viewer:
+            return Decision((), (viewer.key,))
+        room.driver = None
+        return Decision(tuple(room.watchers), (viewer.key,))
+
+    def resize(self, number: int, rows: int, columns: int) -> Decision:
+        """Note the size that a terminal offers; it counts if it is the driver's, or nobody ever drove."""
+        viewer = self._viewers[number]
+        room = self._rooms[viewer.key]
+        viewer.rows = _within(rows, limits.MIN_ROWS, limits.MAX_ROWS)
+        viewer.columns = _within(columns, limits.MIN_COLUMNS, limits.MAX_COLUMNS)
+        if not (room.driver is viewer or (not room.was_driven and next(iter(room.watchers)) == number)):
+            return Decision()
+        room.use_size_of(viewer)
+        return Decision((), (viewer.key,))
+
+    # ----------------------------------------------------------------------------------------------------------- ranks
+
+    def rank_came(self, key: str, rank_generation: int) -> Decision:
+        """Note that a rank registered: its terminals get their seats told again, and it gets its audience.
+
+        If it has had drivers elsewhere meanwhile, the one here gets a new number.
+        """
+        room = self._rooms.get(key)
+        if room is None:
+            return Decision((), (key,))
+        if room.driver is not None and rank_generation > room.generation:
+            room.generation = min(rank_generation + 1, MAX_GENERATION)
+        return Decision(tuple(self.viewers(key)), (key,))
+
+    def rank_gone(self, key: str) -> list[int]:
+        """Forget a rank that is no longer listed, and return the terminals that sat there."""
+        room = self._rooms.pop(key, None)
+        numbers = [viewer.number for viewer in room.viewers()] if room else []
+        for number in numbers:
+            del self._viewers[number]
+        return numbers
+
+    # ------------------------------------------------------------------------------------------------------ inner moves
+
+    def _seat_watcher(self, room: _Room, viewer: Viewer) -> None:
+        if not room.was_driven and not room.watchers:
+            room.use_size_of(viewer)
+            room.engine = viewer.engine
+        room.watchers[viewer.number] = viewer
+
+    def _hand_over(self, key: str, room: _Room, viewer: Viewer, generation: int) -> Decision:
+        former = room.driver
+        room.generation = generation
+        room.sit_down_to_type(viewer)
+        if former is not None:
+            room.watchers[former.number] = former
+        return Decision((viewer.number, *room.watchers), (key,))
+
+
+def _both(first: Decision, second: Decision) -> Decision:
+    """Return the decisions as one, nobody named twice."""
+    seats = tuple(dict.fromkeys(first.seats + second.seats))
+    return Decision(seats, tuple(dict.fromkeys(first.audiences + second.audiences)))
+
+
+def _within(value: int, least: int, most: int) -> int:
+    return max(least, min(value, most))

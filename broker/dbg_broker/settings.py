@@ -1,0 +1,101 @@
+"""What each verb was told: arguments first, then variables, then what holds without either. Pure."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dbg_wire.endpoint import DEFAULT_PORT
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.home import home_directory
+
+LOOPBACK = "127.0.0.1"
+
+_LISTEN = re.compile(r"(?:\[(?P<six>[^\[\]]+)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]{1,5}))?")
+_HOW_TO_LISTEN = "write HOST:PORT, such as 0.0.0.0:6900 or [::]:6900"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listen:
+    """Hold where to listen; ``port`` is None if none was given, so that a taken one is no error."""
+
+    host: str = LOOPBACK
+    port: int | None = None
+
+    @property
+    def is_loopback(self) -> bool:
+        """Tell whether nobody on another host can reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host.lower() == "localhost"
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Tell whether it is all addresses of this host, none of which is a name for it."""
+        try:
+            return ipaddress.ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeSettings:
+    """Hold what ``serve`` was told."""
+
+    home: str
+    listen: Listen = Listen()
+    insecure: bool = False
+    verbosity: int = 0
+
+
+def parse_listen(text: str) -> Listen:
+    """Read ``HOST:PORT``, ``HOST`` or ``:PORT``; port 0 takes a free one. Raise BadInput."""
+    found = _LISTEN.fullmatch(text)
+    if found is None or not text or not text.isprintable() or " " in text:
+        raise BadInput(f"--listen {printable(text)!r} is not an address", _HOW_TO_LISTEN)
+    host = found["six"] or found["name"] or LOOPBACK
+    if found["six"] is not None and not _is_six(host):
+        raise BadInput(f"--listen {printable(text)!r} has no IPv6 address in its brackets", _HOW_TO_LISTEN)
+    if found["name"] and found["port"] is None and found["name"].isdigit():
+        raise BadInput(f"--listen {printable(text)!r} has no host", f"write 127.0.0.1:{text}, or 0.0.0.0:{text}")
+    port = None if found["port"] is None else int(found["port"])
+    if port is not None and port > 65535:
+        raise BadInput(f"--listen {printable(text)!r} has a port above 65535", _HOW_TO_LISTEN)
+    return Listen(host=host, port=port)
+
+
+def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], directory: str) -> ServeSettings:
+    """Return what ``serve`` was told; relative paths count from ``directory``. Raise BadInput."""
+    return ServeSettings(
+        home=home(arguments.home, environ, directory),
+        listen=Listen() if arguments.listen is None else parse_listen(arguments.listen),
+        insecure=arguments.insecure,
+        verbosity=arguments.verbose,
+    )
+
+
+def home(argument: str | None, environ: Mapping[str, str], directory: str) -> str:
+    """Return the broker's home: --home, $DBG_HOME, or the default. Raise BadInput."""
+    if argument is None:
+        return home_directory(environ)
+    if not argument:
+        raise BadInput("--home is empty", "name a directory of your own")
+    return posixpath.normpath(posixpath.join(directory, argument))
+
+
+def ports_to_try(listen: Listen) -> tuple[int, ...]:
+    """Return the ports to try in turn: the one given, or the usual one and then any free one."""
+    return (DEFAULT_PORT, 0) if listen.port is None else (listen.port,)
+
+
+def _is_six(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,140 @@
+"""Attach this terminal: find the rank, hold sessions at it, and say how it ended."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import sys
+
+from dbg_wire.errors import printable
+from dbg_wire.targets import Target, parse_target, unique_target
+
+from .choose import Choice, choose
+from .directory import Directory
+from .errors import NoTerminal
+from .line import Line
+from .raw import End, Manner, Outcome, RawSession
+from .reach import find_reach
+from .say import talk
+from .settings import Settings
+from .waiting import list_ranks, wait_for_stop
+
+WENT_ON = 7
+"""Exit status when the stop ended while attached."""
+
+_FEW_COLORS = ("linux", "vt", "ansi", "dumb", "cons", "screen.linux")
+"""Beginnings of the TERM of terminals that know eight or sixteen colours."""
+
+
+def user_name() -> str:
+    """Return who sits here, for others to see: ``user@host``."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname().partition('.')[0]}"
+
+
+async def attach(settings: Settings) -> int:
+    """Attach to the target, or to what the user picks, and return the exit status.
+
+    Raises DbgError where it comes to no session, or where one ends badly.
+    """
+    _require_terminal()
+    target = parse_target(settings.target) if settings.target is not None else None
+    line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
+    await line.open()
+    try:
+        return await _Attaching(settings, line).run(target)
+    finally:
+        await line.close()
+
+
+def _require_terminal() -> None:
+    for stream, name in ((sys.stdin, "stdin"), (sys.stdout, "stdout")):
+        if not stream.isatty():
+            raise NoTerminal(
+                f"{name} is not a terminal, and attaching needs one",
+                "use --screen to print the debugger's screen, or --list for the ranks",
+            )
+
+
+class _Attaching:
+    """Hold one session after another over one line."""
+
+    def __init__(self, settings: Settings, line: Line) -> None:
+        self._settings = settings
+        self._line = line
+        self._directory = Directory()
+
+    async def run(self, target: Target | None) -> int:
+        await list_ranks(self._line, self._directory, self._settings.timeout)
+        if target is None:
+            picked = await self._pick_first()
+            if picked is None:
+                return 0
+            target, choice = picked
+        else:
+            choice = await self._first_choice(target)
+        while True:
+            outcome = await self._session(choice)
+            if not self._goes_on(outcome):
+                return _tell(outcome)
+            talk(f"{_how_it_ended(outcome)}.")
+            choice = await wait_for_stop(self._line, self._directory, target, float("inf"), outcome.rank)
+
+    async def _pick_first(self) -> tuple[Target, Choice] | None:
+        from .picker import pick_from
+
+        rank, _ = await pick_from(self._line, self._directory)
+        if rank is None:
+            return None
+        return parse_target(unique_target(rank, self._directory.ranks)), Choice(rank)
+
+    async def _first_choice(self, target: Target) -> Choice:
+        if self._settings.wait is not None:
+            return await wait_for_stop(self._line, self._directory, target, self._settings.wait)
+        if self._settings.follow:
+            return await wait_for_stop(self._line, self._directory, target, float("inf"))
+        return choose(target, self._directory.ranks)
+
+    async def _session(self, choice: Choice) -> Outcome:
+        from .picker import pick_in_session
+
+        manner = Manner(
+            mode=self._settings.mode,
+            prefix=self._settings.prefix,
+            status=self._settings.status,
+            colors=_colors(),
+            color=self._settings.color,
+            note=choice.note,
+        )
+        return await RawSession(self._line, self._directory, choice.rank, manner, pick_in_session).run()
+
+    def _goes_on(self, outcome: Outcome) -> bool:
+        if not self._settings.follow or outcome.end is End.DETACHED:
+            return False
+        return outcome.opened or outcome.end is End.WENT_ON
+
+
+def _tell(outcome: Outcome) -> int:
+    if outcome.error is not None:
+        raise outcome.error
+    if outcome.end is End.WENT_ON:
+        talk(f"{_how_it_ended(outcome)}; --follow waits for its next stop")
+        return WENT_ON
+    address = printable(outcome.rank.address)
+    talk(f"Detached from {address}, which stays as it is; `dbg-attach {address}` comes back.")
+    return 0
+
+
+def _how_it_ended(outcome: Outcome) -> str:
+    if outcome.error is not None:
+        return str(outcome.error)
+    return f"{printable(outcome.rank.address)} went on"
+
+
+def _colors() -> int:
+    term = os.environ.get("TERM", "")
+    return 16 if "256" not in term and term.startswith(_FEW_COLORS) else 256

@@ -1,0 +1,163 @@
+"""The command ``dbg-attach``: reads the command line, calls what was asked for, turns errors into exit statuses.
+
+Everything heavier than argparse is imported after the command line is known to be good.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
+
+from .say import silence, talk
+from .settings import DEFAULT_TIMEOUT, WAIT_FOR_EVER, Arguments, Settings, Verb, settle
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells give it: 128 plus SIGINT."""
+
+_DESCRIPTION = """\
+Attach this terminal to the debugger of any rank of a running job.
+
+examples:
+  dbg-attach                     pick a rank from a live list
+  dbg-attach gpu013:5            attach to global rank 5 on gpu013
+  dbg-attach 5                   the same, if 5 is on one host only
+  dbg-attach 4711.0/gpu013:5     the same, of one of several jobs
+  dbg-attach --wait 5            as soon as rank 5 stops
+  dbg-attach --follow 5          again at its next stop, also after a relaunch
+  dbg-attach --watch 5           look only; --take takes the keyboard from whoever has it
+  dbg-attach --list              the ranks and where they are
+  dbg-attach --screen 5          print the debugger's screen as text
+  dbg-attach --continue stopped  let all stopped ranks go on
+"""
+
+_EPILOG = """\
+TARGET is host:rank, :rank, rank, host:*, all, 0-3,5, 0-1023/8, gpu[01-04]:*, stopped, held, crashed or !5, each
+optionally with job/ or */ before it. Attaching takes one rank, the other actions take any number.
+
+Attached, Ctrl-] is the prefix: d detaches, ? helps, r picks another rank, n and p go to the next and previous
+stopped rank, w takes the keyboard, ] sends Ctrl-] itself. Leaving never resumes or ends a rank.
+
+environment (an argument goes before it, broker.json after it):
+  DBG_BROKER                 host:port#fingerprint of the broker
+  DBG_TOKEN_FILE, DBG_TOKEN  the token, or the file that has it
+  DBG_HOME                   where broker.json is
+  DBG_ESCAPE, DBG_TIMEOUT    as --escape and --timeout
+  NO_COLOR                   no colour
+
+exit status:
+  0  done, or detached              5  the broker refused us, or is not the one pinned
+  1  error; the rank is running     6  timed out, or some ranks did not answer
+     or lost                        7  the stop ended: the rank went on
+  2  usage, or an ambiguous target  8  the rank died or has exited
+  3  no such rank                 130  interrupted
+  4  no broker answers
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Say what is wrong in one sentence, like every other error of this command."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(printable(message, 300), "see `dbg-attach --help`")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser; its result has the fields of Arguments."""
+    parser = _Parser(
+        prog="dbg-attach",
+        usage="dbg-attach [TARGET] [action] [options]",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="which ranks; none: pick from a live list")
+    actions = parser.add_argument_group("actions; none of them: attach")
+    actions.add_argument("-l", "--list", action="store_true", help="list the ranks and their states")
+    actions.add_argument("--screen", action="store_true", help="print the debugger's screen as text")
+    actions.add_argument("--continue", dest="resume", action="store_true", help="let the stopped ranks go on")
+    actions.add_argument("--kill", action="store_true", help="end the ranks; asks first")
+    _add_attach_options(parser.add_argument_group("attaching"))
+    _add_common_options(parser.add_argument_group("other options"))
+    return parser
+
+
+def _add_attach_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--watch", action="store_true", help="look only")
+    group.add_argument("--take", action="store_true", help="take the keyboard from whoever has it")
+    group.add_argument(
+        "--wait",
+        nargs="?",
+        const=WAIT_FOR_EVER,
+        metavar="S",
+        help="wait, at most S seconds, until the target is stopped",
+    )
+    group.add_argument("--follow", action="store_true", help="wait for the next stop whenever one ends")
+    group.add_argument("--escape", metavar="KEY", help="prefix key, e.g. ^], ^\\ or none (default ^]; or DBG_ESCAPE)")
+    group.add_argument("--no-status", action="store_true", help="no status line; the debugger gets the last row, too")
+
+
+def _add_common_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--all", action="store_true", help="with --list: exited ranks, too")
+    group.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    group.add_argument("--plain", action="store_true", help="with --list: tab separated; column 1 is a unique target")
+    group.add_argument(
+        "--timeout",
+        metavar="S",
+        help=f"seconds to wait for broker and answers (default {DEFAULT_TIMEOUT:g}; or DBG_TIMEOUT)",
+    )
+    group.add_argument("-y", "--yes", action="store_true", help="don't ask")
+    group.add_argument("--broker", metavar="ADDRESS", help="host:port or URL of the broker (or DBG_BROKER)")
+    group.add_argument("-v", "--verbose", action="store_true", help="show where an error came from")
+    group.add_argument(
+        "--version",
+        action="version",
+        version=f"dbg-attach {RELEASE} (protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR}, Python {sys.version.split()[0]})",
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status; argparse itself exits for --help and --version."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    verbose = "-v" in words or "--verbose" in words
+    try:
+        arguments = Arguments(**vars(build_parser().parse_args(words)))
+        return _run(settle(arguments, os.environ, stdout_is_tty=sys.stdout.isatty()))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        silence(sys.stdout)  # whoever reads it has enough: `dbg-attach -l | head`
+        return 1
+    except DbgError as error:
+        return _fail(str(error), error.exit_status, verbose)
+    except Exception as error:
+        return _fail(f"a bug of dbg-attach: {type(error).__name__}: {printable(str(error))}", 1, verbose)
+
+
+def _fail(sentence: str, status: int, verbose: bool) -> int:
+    if verbose:
+        traceback.print_exc()
+    talk(f"dbg-attach: {sentence}")
+    return status
+
+
+def _run(settings: Settings) -> int:
+    import asyncio
+    import logging
+
+    # Nothing may write into a terminal that shows a debugger; what matters is told in errors.
+    logging.getLogger().addHandler(logging.NullHandler())
+    if settings.verb is Verb.ATTACH:
+        from .attach import attach
+
+        return asyncio.run(attach(settings))
+    from .actions import run_action
+
+    return asyncio.run(run_action(settings))

@@ -1,0 +1,131 @@
+"""What can go wrong on the terminal's side alone; every class says it in one sentence."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.ranks import RankInfo, RankState
+
+
+class NotStopped(DbgError):
+    """Say that the target can't be attached to right now, and how to wait until it can."""
+
+    def __init__(self, what: str, target: str) -> None:
+        super().__init__(what, target)
+        self.what = what
+        self.target = target
+
+    def __str__(self) -> str:
+        typed = printable(shlex.quote(self.target))
+        return f"{printable(self.what)}; `dbg-attach --wait {typed}` waits for the next stop"
+
+
+class LostRank(DbgError):
+    """Say that the broker has no connection to the rank any more, and that nobody knows whether it lives."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.address = address
+
+    def __str__(self) -> str:
+        return (
+            f"the connection to {printable(self.address)} was lost: its process or its network is gone; "
+            f"`dbg-attach --wait {printable(self.address)}` waits in case it comes back"
+        )
+
+
+class RankStayedAway(LostRank):
+    """Say that a rank was lost while this terminal was on it and did not come back: most likely it is dead."""
+
+    exit_status = 8
+
+
+class RankEnded(DbgError):
+    """Say that the rank has exited, and how."""
+
+    exit_status = 8
+
+    def __init__(self, rank: RankInfo) -> None:
+        super().__init__(rank)
+        self.rank = rank
+
+    def __str__(self) -> str:
+        how = describe_exit(self.rank.exit)
+        return f"{printable(self.rank.address)} {'was' if how.startswith('killed') else 'has'} {how}"
+
+
+class RankVanished(DbgError):
+    """Say that the rank left the broker's list between a look at it and the attach."""
+
+    exit_status = 3
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.address = address
+
+    def __str__(self) -> str:
+        return f"{printable(self.address)} is not there any more; `dbg-attach --list` shows the ranks that are"
+
+
+class Declined(DbgError):
+    """Say what the broker refused to do, in its own words."""
+
+    exit_status = 5
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"the broker refused: {printable(self.text)}"
+
+
+class NeedsTarget(BadInput):
+    """Say that an action needs a target."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__(f"{action} needs a target", "name ranks, or write `stopped` for all that are stopped")
+
+
+class TimedOut(DbgError):
+    """Say what did not happen in time."""
+
+    exit_status = 6
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return self.what
+
+
+class NoTerminal(BadInput):
+    """Say that a terminal is needed, and what works without one."""
+
+
+def describe_exit(status: int | None) -> str:
+    """Return how a process ended, e.g. ``killed by SIGKILL``; ``status`` is negative for a signal."""
+    if status is None:
+        return "exited"
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        return f"killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"killed by signal {-status}"
+
+
+def why_not_stopped(rank: RankInfo, target: str) -> DbgError:
+    """Return the error for a rank that one can't attach to in its present state."""
+    if rank.state is RankState.EXITED:
+        return RankEnded(rank)
+    if rank.state is RankState.LOST:
+        return LostRank(rank.address)
+    what = {
+        RankState.HELD: "is held, waiting for other ranks",
+        RankState.UNRESPONSIVE: "does not answer, and was not stopped",
+    }.get(rank.state, "is running")
+    return NotStopped(f"{rank.address} {what}", target)

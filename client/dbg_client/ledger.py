@@ -1,0 +1,114 @@
+"""Keys that were typed and that the rank has not settled yet, so that none is lost or applied twice. Pure.
+
+Every byte has an offset that counts the bytes of one driver's generation. The rank settles offsets in order; what it
+has not settled when a connection breaks is sent again with the same offset, and the rank drops what it knows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+from dbg_wire.limits import MAX_INPUT_PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """Hold keys with what they were typed for; ``session`` is None until a debugger is open."""
+
+    stop: int
+    session: int | None
+    offset: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        """Return the offset after the last byte."""
+        return self.offset + len(self.data)
+
+
+class Ledger:
+    """Keep at most MAX_INPUT_PENDING bytes of unsettled keys of one generation."""
+
+    def __init__(self) -> None:
+        self.generation: int | None = None
+        self._next = 0
+        self._typed: deque[Typed] = deque()
+
+    @property
+    def unsettled(self) -> tuple[Typed, ...]:
+        """Return what the rank has not settled, oldest first."""
+        return tuple(self._typed)
+
+    def begin(self, generation: int | None, settled: int) -> bytes:
+        """Begin a generation (None: no keyboard) with ``settled`` bytes; return what the one before left unsettled."""
+        left = self.abandon()
+        self.generation = generation
+        self._next = settled
+        return left
+
+    def add(self, data: bytes, stop: int, session: int | None) -> Typed | None:
+        """Keep keys and return them with their offset; None if they don't fit any more."""
+        waiting = sum(len(typed.data) for typed in self._typed)
+        if waiting + len(data) > MAX_INPUT_PENDING:
+            return None
+        typed = Typed(stop, session, self._next, data)
+        self._typed.append(typed)
+        self._next = typed.end
+        return typed
+
+    def open_session(self, stop: int, session: int) -> tuple[Typed, ...]:
+        """Give the keys that waited for the stop's debugger its number, and return them: they are to be sent."""
+        opened = tuple(replace(t, session=session) for t in self._typed if t.session is None and t.stop == stop)
+        by_offset = {typed.offset: typed for typed in opened}
+        self._typed = deque(by_offset.get(typed.offset, typed) for typed in self._typed)
+        return opened
+
+    def settle(self, generation: int, offset: int) -> None:
+        """Forget what lies below ``offset``, if it is this generation's."""
+        if generation == self.generation:
+            self._take_below(offset)
+            self._next = max(self._next, offset)
+
+    def discard(self, generation: int, offset: int, count: int) -> bytes:
+        """Settle below ``offset`` and return those of the last ``count`` bytes before it that were still unsettled."""
+        if generation != self.generation:
+            return b""
+        self._take_below(offset - count)
+        lost = self._take_below(offset)
+        self._next = max(self._next, offset)
+        return lost
+
+    def abandon(self) -> bytes:
+        """Forget all keys and return them: they can't be sent again."""
+        left = b"".join(typed.data for typed in self._typed)
+        self._typed.clear()
+        return left
+
+    def abandon_but(self, stop: int | None) -> bytes:
+        """Forget the keys that were typed for any other stop, and return them."""
+        left = b"".join(typed.data for typed in self._typed if typed.stop != stop)
+        self._typed = deque(typed for typed in self._typed if typed.stop == stop)
+        return left
+
+    def abandon_unsent(self) -> bytes:
+        """Forget the keys that waited for a debugger which never opened, and return them; they take no offset."""
+        kept = deque(typed for typed in self._typed if typed.session is not None)
+        left = b"".join(typed.data for typed in self._typed if typed.session is None)
+        if left:
+            # They are the youngest, so the next keys take their place and the rank sees no hole.
+            self._typed = kept
+            self._next -= len(left)
+        return left
+
+    def _take_below(self, offset: int) -> bytes:
+        taken = []
+        while self._typed and self._typed[0].offset < offset:
+            first = self._typed.popleft()
+            if first.end > offset:
+                cut = offset - first.offset
+                self._typed.appendleft(replace(first, offset=offset, data=first.data[cut:]))
+                taken.append(first.data[:cut])
+                break
+            taken.append(first.data)
+        return b"".join(taken)

@@ -1,0 +1,372 @@
+"""One terminal at one rank: what it knows, and what follows from each thing that happens. Pure.
+
+Every method takes the time (monotonic seconds) and returns the effects that its caller carries out, in order.
+"""
+
+from __future__ import annotations
+
+from dbg_wire.codec import Input, Output
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.limits import MAX_INPUT_PENDING
+from dbg_wire.messages import (
+    Applied,
+    Attach,
+    Detach,
+    Discarded,
+    Message,
+    Mode,
+    Pulse,
+    RankReport,
+    Refusal,
+    RefusalCode,
+    Repaint,
+    Report,
+    Resize,
+    Seat,
+    Take,
+)
+from dbg_wire.ranks import LIVE_STATES, Place, RankInfo, RankState
+
+from .effects import Bell, Blank, Effects, Finish, Open, Send, Show
+from .errors import Declined, RankEnded, RankStayedAway, RankVanished
+from .ledger import Ledger, Typed
+
+LOST_SECONDS = 10.0
+"""Seconds for a rank to come back after its connection ended. A link redials within a few seconds, so a rank that is
+still away is dead or behind a broken network, and which of them can't be told from here."""
+
+REPAINT_SECONDS = 0.5
+"""Seconds between two repaints asked for, so that a stream with many holes doesn't make the rank do nothing else."""
+
+NOTICE_SECONDS = 8.0
+"""Seconds for which a notice stands in the status line: time to look down and read a sentence."""
+
+MAX_SHOWN_KEYS = 40
+"""Characters of discarded keys that a notice repeats."""
+
+_ANSWERS_TO_ATTACH = frozenset({RefusalCode.NO_SUCH_RANK, RefusalCode.ROLE, RefusalCode.FULL, RefusalCode.GONE})
+
+
+class Attachment:
+    """Decide for one terminal at one rank.
+
+    ``line_up``, ``line_down``, ``rank_listed`` and ``message`` tell what comes from the broker, ``keys``, ``take`` and
+    ``resize`` what the user does; ``tick`` is called every second. ``prefix`` is the escape key's name, for notices.
+    """
+
+    def __init__(self, rank: RankInfo, mode: Mode, size: tuple[int, int], *, colors: int, prefix: str = "") -> None:
+        self.rank = rank
+        self.mode = mode
+        self.report: RankReport | None = None
+        self.driver: str | None = None
+        self.line_down_since: float | None = None
+        self.line_down_reason = ""
+        self.absent_since: float | None = None
+        self.lost_since: float | None = None
+        self.moving_since: float | None = None
+        self.pulse: Place | None = None
+        self.heard = 0.0
+        self._rows, self._columns = size
+        self._colors = colors
+        self._how_to_take = f"; {prefix} w takes the keyboard" if prefix else ""
+        self._ledger = Ledger()
+        self._early = b""
+        self._seated = False
+        self._asked = False
+        self.opened = False
+        self._session: int | None = None
+        self._expected: int | None = None
+        self._repaint_asked: float | None = None
+        self._repaint_owed = False
+        self._notice = ""
+        self._notice_until = 0.0
+
+    @property
+    def driving(self) -> bool:
+        """Return whether this terminal has the keyboard."""
+        return self._ledger.generation is not None
+
+    @property
+    def blank_text(self) -> str:
+        """Return what stands on the screen while no debugger does; empty while one does."""
+        report = self.report
+        if report is None or report.stop is not None:
+            return ""
+        if report.state is RankState.HELD:
+            return f"{self.rank.address} is held: it waits for other ranks."
+        left = []
+        if report.breakpoints:
+            left.append(f"{report.breakpoints} breakpoint{'s' if report.breakpoints > 1 else ''} left")
+        if report.queued:
+            left.append(f"{report.queued} more thread{'s' if report.queued > 1 else ''} stopped")
+        return f"{self.rank.address} is running, {' and '.join(left)}.\nIts debugger comes back here at the next stop."
+
+    def notice(self, now: float) -> str | None:
+        """Return the notice that is still to be shown."""
+        return self._notice if self._notice and now < self._notice_until else None
+
+    def say(self, text: str, now: float) -> None:
+        """Show a notice for a while."""
+        self._notice, self._notice_until = text, now + NOTICE_SECONDS
+
+    # ------------------------------------------------------------------------------------------------ the broker's side
+
+    def attach(self) -> Effects:
+        """Ask for a seat at the rank."""
+        self._asked = True
+        # Whoever comes back after a broken line wants the seat it had, not the one it asked for at first.
+        back_to = Mode.DRIVE if self.driving else Mode.WATCH
+        attach = Attach(
+            key=self.rank.key,
+            mode=back_to if self.opened else self.mode,
+            rows=self._rows,
+            columns=self._columns,
+            colors=self._colors,
+            resume=self._ledger.generation,
+        )
+        return [Send(attach)]
+
+    def line_up(self, now: float) -> None:
+        """Take note that the broker is back; its list of ranks follows."""
+        self.line_down_since = None
+        self.absent_since = now
+
+    def line_down(self, reason: str, now: float) -> None:
+        """Take note that the broker is gone, or that another attempt to reach it failed."""
+        if self.line_down_since is None:
+            self.line_down_since = now
+            self._notice = ""  # this is the news now
+        self.line_down_reason = reason
+        self._seated = self._asked = False
+        self.lost_since = self.absent_since = None
+
+    def rank_listed(self, listed: RankInfo | None, now: float) -> Effects:
+        """Take what the broker's complete list says of the rank now; None: it doesn't know it."""
+        if listed is None:
+            return []
+        self.rank = listed
+        if listed.state is RankState.EXITED:
+            return [Finish(RankEnded(listed))]
+        if listed.state is RankState.LOST:
+            self.lost_since = now if self.lost_since is None else self.lost_since
+            return []
+        self.lost_since = self.absent_since = None
+        if listed.state in LIVE_STATES and not self._seated and not self._asked:
+            return self.attach()
+        return []
+
+    def message(self, message: Message, now: float) -> Effects:
+        """Take a message about the rank."""
+        if isinstance(message, Seat):
+            return self._take_seat(message, now)
+        if isinstance(message, Refusal):
+            return self._take_refusal(message, now)
+        if not self._seated:
+            return []  # about the rank before
+        if isinstance(message, (Report, Applied, Discarded, Pulse)):
+            self.heard = now  # these come from the rank itself
+        if isinstance(message, Report):
+            return self._take_report(message.report, now)
+        if isinstance(message, Applied):
+            self._ledger.settle(message.generation, message.offset)
+        elif isinstance(message, Discarded):
+            lost = self._ledger.discard(message.generation, message.offset, message.count)
+            return self._tell_discarded(lost, message.reason, now)
+        elif isinstance(message, Pulse):
+            self.pulse = message.where
+        return []
+
+    def output(self, frame: Output, now: float) -> Effects:
+        """Take bytes of the debugger's screen; a hole in them is answered by asking for a repaint."""
+        if not self._seated or (self._session is not None and frame.session < self._session):
+            return []
+        self.heard = now
+        effects: Effects = []
+        if frame.session != self._session:
+            self._session, self._expected = frame.session, None
+            effects.append(Blank())
+        if self._expected is not None and frame.offset != self._expected:
+            effects += [Blank(), *self.ask_repaint(now)]
+        self._expected = frame.offset + len(frame.data)
+        return [*effects, Show(frame.data)]
+
+    def ask_repaint(self, now: float) -> Effects:
+        """Ask for the whole screen, at once or, if that was done just now, a little later."""
+        if self._repaint_asked is not None and now - self._repaint_asked < REPAINT_SECONDS:
+            self._repaint_owed = True
+            return []
+        self._repaint_asked, self._repaint_owed = now, False
+        return [Send(Repaint())]
+
+    def tick(self, now: float) -> Effects:
+        """Do what is due by time alone."""
+        if self.lost_since is not None and now - self.lost_since > LOST_SECONDS:
+            return [Finish(RankStayedAway(self.rank.address))]
+        if self._may_ask_again():
+            return self.attach()
+        return self.ask_repaint(now) if self._repaint_owed and self._seated else []
+
+    # -------------------------------------------------------------------------------------------------- the user's side
+
+    def keys(self, data: bytes, now: float) -> Effects:
+        """Take typed keys: send them at once, or keep them while there is no seat or no line."""
+        if not self.opened:
+            if len(self._early) + len(data) > MAX_INPUT_PENDING:
+                return self._tell_discarded(data, "too much is waiting already", now)
+            self._early += data
+            return []
+        if not self.driving:
+            self.say(f"you only watch{self._how_to_take}", now)
+            return [Bell()]
+        stop = self.report.stop if self.report else None
+        if self.report is None or stop is None:
+            self.say(f"{self.rank.address} is not stopped; keys are not kept", now)
+            return [Bell()]
+        session = self.report.session
+        typed = self._ledger.add(data, stop.number, session.number if session else None)
+        if typed is None:
+            return self._tell_discarded(data, "too much is waiting already", now)
+        return self._send_keys((typed,))
+
+    def take(self, now: float) -> Effects:
+        """Take the keyboard."""
+        if self.driving:
+            self.say("you have the keyboard", now)
+            return []
+        if not self._seated:
+            self.say("the keyboard can be taken when the rank is back", now)
+            return [Bell()]
+        return [Send(Take())]
+
+    def resize(self, rows: int, columns: int, now: float) -> Effects:
+        """Offer another size to the rank."""
+        self._rows, self._columns = rows, columns
+        if not self._seated and not self._asked:
+            return []
+        offer = Send(Resize(rows=rows, columns=columns))
+        # A driver's new size makes the rank draw everything; a watcher's doesn't count there.
+        return [offer] if self.driving else [offer, *self.ask_repaint(now)]
+
+    def leave(self) -> Effects:
+        """Leave the rank as it is."""
+        return [Send(Detach())] if self._seated or self._asked else []
+
+    # ----------------------------------------------------------------------------------------------------- what follows
+
+    def _may_ask_again(self) -> bool:
+        away = (self.line_down_since, self.absent_since, self.lost_since)
+        return self.opened and not self._seated and not self._asked and away == (None, None, None)
+
+    def _take_seat(self, seat: Seat, now: float) -> Effects:
+        if seat.rank.key != self.rank.key:
+            return []
+        first = not self.opened
+        had, before = self.driving, self.driver
+        self.opened, self._asked = True, False
+        self.heard, self.rank, self.driver = now, seat.rank, seat.driver
+        self.lost_since = self.absent_since = None
+        if not self._seated:
+            self._expected = self._session = None
+        effects: Effects = [Open()] if first else []
+        effects += self._begin_generation(seat, now)
+        self._tell_driver(first=first, had=had, before=before, now=now)
+        # Seated only from here on, so that keys which waited go out in order with those that are sent again.
+        self._seated = False
+        effects += self._take_report(seat.report, now)
+        self._seated = True
+        if seat.rank.state is RankState.EXITED:
+            effects.append(Finish(RankEnded(seat.rank)))
+        effects += self._send_again(now)
+        early, self._early = self._early, b""
+        return effects + (self.keys(early, now) if early else [])
+
+    def _begin_generation(self, seat: Seat, now: float) -> Effects:
+        report, mine = seat.report, self._ledger.generation
+        self._ledger.settle(report.generation, report.applied)
+        if seat.generation == mine:
+            return []
+        settled = report.applied if report.generation == seat.generation else 0
+        left = self._ledger.begin(seat.generation, settled)
+        # Another driver sat down in between, so the rank no longer says what it took of ours.
+        return self._tell_discarded(left, "perhaps: the keyboard changed hands", now)
+
+    def _send_again(self, now: float) -> Effects:
+        stop = self.report.stop if self.report else None
+        stale = self._ledger.abandon_but(stop.number if stop else None)
+        return self._tell_discarded(stale, "the stop ended", now) + self._send_keys(self._ledger.unsettled)
+
+    def _send_keys(self, keys: tuple[Typed, ...]) -> Effects:
+        generation = self._ledger.generation
+        if generation is None or not self._seated:
+            return []
+        return [
+            Send(Input(typed.session, typed.stop, generation, typed.offset, typed.data))
+            for typed in keys
+            if typed.session is not None
+        ]
+
+    def _take_report(self, report: RankReport, now: float) -> Effects:
+        before, self.report = self.report, report
+        self._ledger.settle(report.generation, report.applied)
+        self._keep_time(report, now)
+        if report.stop is None:
+            effects = self._tell_discarded(self._ledger.abandon_unsent(), "the stop ended", now)
+            if report.state is RankState.RUNNING and not report.breakpoints and not report.queued:
+                return [*effects, Finish(None)]
+            was_blank = before is not None and before.stop is None and before.state is report.state
+            return effects if was_blank else [*effects, Blank(self.blank_text)]
+        effects = []
+        if before is not None and before.stop is None:
+            effects.append(Blank())
+        if before is not None and before.stop is not None and before.stop.number != report.stop.number:
+            effects += self._tell_discarded(self._ledger.abandon_unsent(), "the stop ended", now)
+        if report.session is not None:
+            opened = self._ledger.open_session(report.stop.number, report.session.number)
+            effects += self._send_keys(opened)
+        return effects
+
+    def _keep_time(self, report: RankReport, now: float) -> None:
+        if report.state is not RankState.RUNNING:
+            self.moving_since = self.pulse = None
+        elif self.moving_since is None:
+            self.moving_since = now
+
+    def _take_refusal(self, refusal: Refusal, now: float) -> Effects:
+        if refusal.code == RefusalCode.NOT_ATTACHED:
+            return []  # a farewell to a rank that had ended by then
+        if not self._asked or refusal.code not in _ANSWERS_TO_ATTACH:
+            self.say(refusal.text, now)
+            return [Bell()]
+        self._asked = False
+        if refusal.code == RefusalCode.ROLE and self.mode is Mode.DRIVE:
+            self.mode = Mode.WATCH
+            return self.attach()
+        if not self.opened:
+            return [Finish(self._refused(refusal))]
+        # The rank isn't back yet, or its seats are taken: the next change of it is the next chance.
+        self.say(refusal.text, now)
+        return []
+
+    def _refused(self, refusal: Refusal) -> DbgError:
+        if refusal.code in (RefusalCode.NO_SUCH_RANK, RefusalCode.GONE):
+            return RankVanished(self.rank.address)
+        return Declined(refusal.text)
+
+    def _tell_driver(self, *, first: bool, had: bool, before: str | None, now: float) -> None:
+        who = printable(self.driver) if self.driver else None
+        if self.driving:
+            if not first and not had:
+                self.say("you have the keyboard", now)
+        elif had:
+            self.say(f"{who} took the keyboard" if who else f"the keyboard is free{self._how_to_take}", now)
+        elif first and self.mode is not Mode.WATCH and who:
+            self.say(f"{who} types{self._how_to_take}", now)
+        elif not first and self.driver != before:
+            self.say(f"{who} types now" if who else f"nobody types now{self._how_to_take}", now)
+
+    def _tell_discarded(self, data: bytes, reason: str, now: float) -> Effects:
+        if not data:
+            return []
+        shown = printable(data.decode("utf-8", "backslashreplace"), MAX_SHOWN_KEYS)
+        self.say(f"discarded: '{shown}' ({printable(reason)})", now)
+        return [Bell()]

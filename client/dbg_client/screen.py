@@ -1,0 +1,258 @@
+"""Own the user's terminal while a session shows in it, and give it back as it was.
+
+:class:`RawTerminal` holds the settings, :class:`TerminalWriter` the output. Both open the terminal anew, as a file
+description of their own: O_NONBLOCK belongs to the description, and the one we inherit is shared with the user's
+shell, which would find its terminal broken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import select
+import termios
+import time
+import tty
+from types import TracebackType
+
+from dbg_wire.errors import BadInput
+
+MAX_BUFFERED = 256 * 1024
+"""Bytes that wait for a slow terminal, some fifty full screens; what is older than that nobody wants to see."""
+
+RESTORE_PATIENCE = 1.0
+"""Seconds for a terminal to take the reset: a frozen window must not keep the client from ending."""
+
+CANCEL = b"\x18"
+"""Ends whatever sequence the terminal is in the middle of."""
+
+_WRITE_SIZE = 64 * 1024  # bytes of one write; a pseudo-terminal takes less anyway
+_BLOCKING_WRITE_SIZE = 1  # a terminal that says it has space may have no more, and would block for the rest
+_FALLBACK_SIZE = (24, 80)
+
+# The stack of the kitty keyboard protocol: one entry of ours, all features off, while raw. Terminals that misread it
+# take it for "restore the cursor", hence the save before.
+_ENTER = b"\x1b7\x1b[>u"
+
+_RESET = b"".join(
+    (
+        CANCEL,
+        b"\x1b]8;;\x1b\\",  # no hyperlink
+        b"\x1b[?2026l",  # show what a synchronised update still holds back
+        b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1004l",  # no reports of mouse or focus
+        b"\x1b[?2004l",  # no bracketed paste
+        b"\x1b[?1l\x1b[?66l\x1b>",  # cursor keys and keypad as usual
+        b"\x1b[>4m",  # modifyOtherKeys off; before the colours, since some terminals take it for underline
+        # Leaving the alternate screen restores the cursor, and does so also where it was never entered: there the
+        # save makes it the same place.
+        b"\x1b7\x1b[?1049l",
+        # Resetting the scroll region moves the cursor home. Our keyboard entry goes from the main screen's stack.
+        b"\x1b7\x1b[r\x1b[<u\x1b8",
+        b"\x1b[4l\x1b[?7h\x1b[?5l",  # overwrite, wrap, no reverse video
+        b"\x0f\x1b(B\x1b)B\x1b[0m",  # ASCII, no colours; after the last restored cursor, which brings its own
+        b"\x1b[?12l\x1b[?25h",  # the cursor visible
+    )
+)
+
+
+class RawTerminal:
+    """Switch a terminal between its own settings and raw, and leave it as it was.
+
+    As a context manager it remembers the settings on entering and restores them on leaving, at the interpreter's exit
+    at the latest. Entering raises BadInput where there is no terminal. A terminal that has gone away raises nothing
+    afterwards: there is nothing left to restore.
+    """
+
+    def __init__(self, fd_in: int, fd_out: int) -> None:
+        self._fd_in = fd_in
+        self._fd_out = fd_out
+        self._own_out, self._write_size = -1, 0
+        self._saved: list[int | list[bytes | int]] | None = None
+        self._raw = False
+
+    def __enter__(self) -> RawTerminal:
+        try:
+            self._saved = termios.tcgetattr(self._fd_in)
+        except termios.error:
+            raise BadInput(
+                "standard input is not a terminal", "run dbg-attach in one, or ask with --list, --screen or -e"
+            ) from None
+        self._own_out, self._write_size = _open_own(self._fd_out)
+        atexit.register(self.restore)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.restore()
+        atexit.unregister(self.restore)
+        own, self._own_out = self._own_out, -1
+        if own >= 0:
+            os.close(own)
+
+    def enter_raw(self) -> None:
+        """Pass every key as it is typed and every byte as it is written; keep what was typed ahead.
+
+        Calling it again is useful after the process was suspended: the shell has put its own settings back.
+        """
+        with contextlib.suppress(OSError, termios.error):
+            tty.setraw(self._fd_in, termios.TCSANOW)
+        if not self._raw:
+            self._raw = True
+            _write_patiently(self._own_out, _ENTER, self._write_size)
+
+    def leave_raw(self) -> None:
+        """Put terminal and settings back, keeping what was typed ahead; nothing happens if it isn't raw."""
+        if not self._raw:
+            return
+        _write_patiently(self._own_out, _RESET, self._write_size)
+        if self._saved is not None and _in_foreground(self._fd_in):
+            with contextlib.suppress(OSError, termios.error):
+                termios.tcsetattr(self._fd_in, termios.TCSANOW, self._saved)
+        # Only now: whoever interrupts the lines above, a signal handler say, does all of it again.
+        self._raw = False
+
+    def restore(self) -> None:
+        """Put everything back for good, from anywhere and as often as you like; never raises, takes a second at most.
+
+        Keys typed for the debugger and not read are dropped, or else the user's shell would run them.
+        """
+        if not self._raw:
+            return
+        self.leave_raw()
+        with contextlib.suppress(OSError, termios.error):
+            if _in_foreground(self._fd_in):
+                termios.tcflush(self._fd_in, termios.TCIFLUSH)
+
+    def size(self) -> tuple[int, int]:
+        """Return (rows, columns); 24 by 80 where the terminal doesn't know."""
+        with contextlib.suppress(OSError):
+            columns, rows = os.get_terminal_size(self._fd_out)
+            if rows > 0 and columns > 0:
+                return rows, columns
+        return _FALLBACK_SIZE
+
+
+class TerminalWriter:
+    """Write to a terminal without ever waiting for it.
+
+    What the terminal doesn't take waits in a buffer of at most ``limit`` bytes. When that is full everything in it is
+    dropped, ``overflowed`` becomes true and whatever is written is dropped too, until :meth:`drain` returns true: the
+    screen is then unknown and the caller asks for a repaint. A terminal that has gone away takes everything and
+    raises nothing; ``gone`` tells. All methods belong to the thread of ``loop``.
+    """
+
+    def __init__(self, fd: int, loop: asyncio.AbstractEventLoop, *, limit: int = MAX_BUFFERED) -> None:
+        self._loop = loop
+        self._limit = limit
+        self._fd, self._write_size = _open_own(fd)
+        self._buffer = bytearray()
+        self._waiting = False
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self.overflowed = False
+        self.gone = self._fd < 0
+
+    @property
+    def buffered(self) -> int:
+        """Return how many bytes wait for the terminal."""
+        return len(self._buffer)
+
+    def write(self, data: bytes) -> None:
+        """Give ``data`` to the terminal now, or as soon as it takes it."""
+        if self.gone or self.overflowed:
+            return
+        self._buffer += data
+        if not self._waiting:
+            self._flush()
+        if len(self._buffer) > self._limit:
+            # The terminal may stand in the middle of a sequence whose rest goes away here.
+            self._buffer[:] = CANCEL
+            self.overflowed = True
+
+    async def drain(self) -> bool:
+        """Wait until the terminal has taken everything; return whether something was dropped since the last time.
+
+        If so, writing works again, and the screen needs a repaint.
+        """
+        await self._empty.wait()
+        dropped, self.overflowed = self.overflowed, False
+        return dropped
+
+    def close(self) -> None:
+        """Stop writing; what still waits is dropped. Closing twice is fine."""
+        self._lose()
+        own, self._fd = self._fd, -1
+        if own >= 0:
+            os.close(own)
+
+    def _flush(self) -> None:
+        try:
+            while self._buffer and _writable(self._fd, 0):
+                del self._buffer[: os.write(self._fd, self._buffer[: self._write_size])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._lose()
+        self._wait_if(bool(self._buffer))
+
+    def _wait_if(self, waiting: bool) -> None:
+        if waiting == self._waiting:
+            return
+        self._waiting = waiting
+        if waiting:
+            self._empty.clear()
+            self._loop.add_writer(self._fd, self._flush)
+        else:
+            self._loop.remove_writer(self._fd)
+            self._empty.set()
+
+    def _lose(self) -> None:
+        self.gone = True
+        self._buffer.clear()
+        self._wait_if(False)
+
+
+def _open_own(fd: int) -> tuple[int, int]:
+    """Return a descriptor for the terminal behind ``fd`` and how much to write at once; -1 if it is gone."""
+    for path in _terminal_paths(fd):
+        with contextlib.suppress(OSError):
+            return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY), _WRITE_SIZE
+    with contextlib.suppress(OSError):
+        return os.dup(fd), _BLOCKING_WRITE_SIZE
+    return -1, 0
+
+
+def _terminal_paths(fd: int) -> list[str]:
+    paths = []
+    with contextlib.suppress(OSError):
+        paths.append(os.ttyname(fd))
+    with contextlib.suppress(OSError):
+        # After `su` the terminal's own name is the other user's, and in a container it may not exist; only our
+        # controlling terminal has a foreground group to tell.
+        os.tcgetpgrp(fd)
+        paths.append("/dev/tty")
+    return paths
+
+
+def _in_foreground(fd: int) -> bool:
+    # In the background the terminal is the shell's, which has put its settings back, and touching them would stop us.
+    try:
+        return os.tcgetpgrp(fd) == os.getpgrp()
+    except OSError:
+        return True
+
+
+def _writable(fd: int, patience: float) -> bool:
+    # Not poll(), which knows no terminals on macOS.
+    return bool(select.select([], [fd], [], patience)[1])
+
+
+def _write_patiently(fd: int, data: bytes, size: int) -> None:
+    deadline = time.monotonic() + RESTORE_PATIENCE
+    with contextlib.suppress(OSError, ValueError):
+        while data and _writable(fd, max(0.0, deadline - time.monotonic())):
+            with contextlib.suppress(BlockingIOError):
+                data = data[os.write(fd, data[:size]) :]

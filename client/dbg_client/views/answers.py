@@ -1,0 +1,82 @@
+"""The answers of ranks to one question, as text and JSON. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from dbg_wire.errors import printable
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.ranks import RankInfo
+
+MAX_NAMED = 8
+"""Ranks with the same answer that are named one by one; more are counted."""
+
+ANSWERED = frozenset({Kind.VALUE, Kind.ERROR})
+"""Kinds in which the rank itself spoke; the others are the broker's words about its silence."""
+
+
+def show_answers(answers: Sequence[RankAnswer], ranks: Mapping[str, RankInfo]) -> str:
+    """Return a line for each rank, ranks beyond MAX_NAMED with the same answer counted in one; most frequent first."""
+    groups: defaultdict[tuple[Kind, str], list[str]] = defaultdict(list)
+    for answer in answers:
+        groups[answer.kind, answer.text].append(_address(answer, ranks))
+    lines = []
+    for (kind, text), addresses in sorted(groups.items(), key=lambda item: -len(item[1])):
+        said = _said(kind, text)
+        if len(addresses) > MAX_NAMED:
+            lines.append(f"{len(addresses)} ranks {said}")
+        else:
+            lines += [f"{address} {said}" for address in addresses]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def show_answers_json(command: str, answers: Sequence[RankAnswer], ranks: Mapping[str, RankInfo]) -> str:
+    """Return one JSON document with every rank's answer."""
+    document = {
+        "schema": 1,
+        "command": command,
+        "asked": len(answers),
+        "answered": sum(answer.kind in ANSWERED for answer in answers),
+        "answers": [
+            {
+                "address": _known(answer, ranks, "address"),
+                "job": _known(answer, ranks, "job"),
+                "kind": answer.kind.value,
+                "text": answer.text,
+            }
+            for answer in answers
+        ],
+    }
+    return json.dumps(document) + "\n"
+
+
+def show_screen(rows: Sequence[str]) -> str:
+    """Return a screen as text: every row on a line of its own, blanks at the right left out."""
+    return "".join(f"{printable(row.rstrip(), 10_000)}\n" for row in rows)
+
+
+def show_screen_json(rank: RankInfo, rows: Sequence[str]) -> str:
+    """Return a screen as one JSON document."""
+    return json.dumps({"schema": 1, "address": rank.address, "job": rank.job, "screen": list(rows)}) + "\n"
+
+
+def _said(kind: Kind, text: str) -> str:
+    if kind is Kind.VALUE:
+        return printable(text)
+    explained = {
+        Kind.ERROR: "refused",
+        Kind.RUNNING: "is running",
+        Kind.SILENT: "did not answer",
+        Kind.LOST: "is lost",
+    }[kind]
+    return f"{explained} ({printable(text)})" if text else explained
+
+
+def _address(answer: RankAnswer, ranks: Mapping[str, RankInfo]) -> str:
+    return printable(ranks[answer.key].address if answer.key in ranks else answer.key)
+
+
+def _known(answer: RankAnswer, ranks: Mapping[str, RankInfo], name: str) -> str | None:
+    return getattr(ranks[answer.key], name) if answer.key in ranks else None

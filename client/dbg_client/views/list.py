@@ -1,0 +1,131 @@
+"""The ranks as ``--list`` prints them: a table for people, tab-separated lines for scripts, JSON for programs. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from dbg_client.errors import describe_exit
+from dbg_client.status_line import text_width
+from dbg_client.views.status import show_place
+from dbg_wire.errors import printable
+from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.targets import unique_targets
+
+_COLORS = {
+    RankState.RUNNING: "32",
+    RankState.STOPPED: "1;33",
+    RankState.HELD: "36",
+    RankState.UNRESPONSIVE: "31",
+    RankState.LOST: "31",
+    RankState.EXITED: "2",
+}
+
+_HEADERS = ("JOB", "RANK", "STATE", "PLACE", "SINCE", "WHO", "")
+_JSON_FIELDS = (
+    *("address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "state", "reason"),
+    *("where", "engine", "queued", "since", "driver", "watchers", "exit"),
+)
+
+
+def show_table(ranks: Sequence[RankInfo], now: float, *, color: bool) -> str:
+    """Return an aligned table with a header; ``now`` is wall-clock seconds. Empty for no ranks."""
+    if not ranks:
+        return ""
+    header, lines = align(ranks, now, color=color)
+    return "".join(f"{line}\n" for line in (header, *lines))
+
+
+def align(ranks: Sequence[RankInfo], now: float, *, color: bool = False) -> tuple[str, list[str]]:
+    """Return the table's header and a line for each rank; columns that hold nothing are left out."""
+    rows = [_row(rank, now) for rank in ranks]
+    if len({rank.job for rank in ranks}) == 1:
+        rows = [("", *row[1:]) for row in rows]
+    empty = [not any(row[column] for row in rows) for column in range(len(_HEADERS))]
+    header = tuple("" if is_empty else name for name, is_empty in zip(_HEADERS, empty, strict=True))
+    widths = [max(text_width(row[column]) for row in (header, *rows)) for column in range(len(_HEADERS))]
+    lines = [
+        _aligned(row, widths, _COLORS[rank.state] if color else None) for row, rank in zip(rows, ranks, strict=True)
+    ]
+    return _aligned(header, widths, None), lines
+
+
+def show_plain(ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> str:
+    """Return a tab-separated line for each rank, column 1 a target that names it alone among all ``known``.
+
+    Columns: target, state, reason, file:line, function, since (epoch), driver, watchers, queued, exit status.
+    """
+    targets = unique_targets(known)
+    return "".join(f"{_plain_line(rank, targets[rank.key])}\n" for rank in ranks)
+
+
+def show_json(ranks: Sequence[RankInfo]) -> str:
+    """Return one JSON document with all that is known of the ranks."""
+    return json.dumps({"schema": 1, "ranks": [_document(rank) for rank in ranks]}) + "\n"
+
+
+def show_state(rank: RankInfo) -> str:
+    """Return a rank's state with what people ask next: why it stopped, how it ended."""
+    if rank.state is RankState.EXITED:
+        return describe_exit(rank.exit)
+    if rank.state is RankState.STOPPED and rank.reason not in (None, "breakpoint"):
+        return f"{rank.state.value} ({printable(rank.reason or '')})"
+    return str(rank.state.value)
+
+
+def show_duration(seconds: float) -> str:
+    """Return seconds as people say them; clocks of two hosts differ, so never a negative number."""
+    whole = max(0, int(seconds))
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min"
+    return f"{whole // 3600} h" if whole < 48 * 3600 else f"{whole // 86400} d"
+
+
+def show_people(rank: RankInfo) -> str:
+    """Return who types there and how many look on."""
+    watching = f"{rank.watchers} watching" if rank.watchers else ""
+    return ", ".join(part for part in (printable(rank.driver or ""), watching) if part)
+
+
+def _row(rank: RankInfo, now: float) -> tuple[str, ...]:
+    queued = f"{rank.queued} queued" if rank.queued else ""
+    since = show_duration(now - rank.since) if rank.since else ""
+    place = show_place(rank.where) or ""
+    return printable(rank.job), printable(rank.address), show_state(rank), place, since, show_people(rank), queued
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int], state_color: str | None) -> str:
+    cells = []
+    for column, (text, width) in enumerate(zip(row, widths, strict=True)):
+        if not width:
+            continue
+        painted = f"\x1b[{state_color}m{text}\x1b[0m" if state_color and column == 2 else text
+        cells.append(painted + " " * (width - text_width(text)))
+    return "  ".join(cells).rstrip()
+
+
+def _plain_line(rank: RankInfo, target: str) -> str:
+    where = rank.where
+    cells = (
+        target,
+        rank.state.value,
+        rank.reason or "",
+        f"{where.file}:{where.line}" if where else "",
+        where.function if where else "",
+        f"{rank.since:.3f}",
+        rank.driver or "",
+        str(rank.watchers),
+        str(rank.queued),
+        "" if rank.exit is None else str(rank.exit),
+    )
+    return "\t".join(printable(cell, 4096) for cell in cells)
+
+
+def _document(rank: RankInfo) -> dict[str, object]:
+    document: dict[str, object] = {name: getattr(rank, name) for name in _JSON_FIELDS}
+    where = rank.where
+    document["state"] = rank.state.value
+    document["where"] = {"file": where.file, "line": where.line, "function": where.function} if where else None
+    return document

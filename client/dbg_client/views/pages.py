@@ -1,0 +1,50 @@
+"""Full-screen texts of a raw session: bytes that replace what stands on the debugger's rows. Pure."""
+
+from __future__ import annotations
+
+from dbg_wire.errors import printable
+
+_KNOWN_STATE = (
+    b"\x18"  # ends a sequence that was cut off
+    b"\x1b[?2026l"
+    b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1004l\x1b[?2004l"
+    b"\x1b[?1l\x1b[?66l\x1b>"
+    b"\x1b[r\x1b[?6l\x1b[4l\x1b[?7h\x1b[?5l"
+    b"\x0f\x1b(B\x1b)B\x1b[0m"
+)
+
+ENTER = b"\x1b[?1049h"
+"""Shows the alternate screen; the user's shell and its history stay untouched behind it."""
+
+PUSH_TITLE, POP_TITLE = b"\x1b[22;2t", b"\x1b[23;2t"
+"""Keep the window's title, and put it back."""
+
+
+def blank(text: str, rows: int, columns: int) -> bytes:
+    """Return the bytes that bring any terminal to a known state, clear it, hide the cursor and write ``text``."""
+    drawn = ENTER + _KNOWN_STATE + b"\x1b[?25l\x1b[H\x1b[2J"
+    for number, line in enumerate(text.split("\n")[: max(0, rows - 1)]):
+        if line:
+            drawn += b"\x1b[%d;2H%b" % (number + 2, printable(line, max(1, columns - 3)).encode())
+    return drawn
+
+
+def title(address: str) -> bytes:
+    """Return the bytes that name the window after the rank."""
+    return b"\x1b]2;" + printable(address).encode() + b"\x07"
+
+
+def help_text(prefix: str) -> str:
+    """Return the help page; ``prefix`` is the escape key's name."""
+    keys = (
+        ("d  or  .", "detach: the rank stays as it is"),
+        ("n / p", "next / previous stopped rank of this job"),
+        ("r", "pick another rank"),
+        ("w", "take the keyboard"),
+        ("]", f"send {prefix} itself"),
+        ("?", "this page"),
+    )
+    lines = [f"{prefix}, then", ""]
+    lines += [f"  {key:<10}{does}" for key, does in keys]
+    lines += ["", "Every other key goes to the debugger, Ctrl-C too.", "", "Any key goes back."]
+    return "\n".join(lines)

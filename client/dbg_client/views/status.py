@@ -1,0 +1,78 @@
+"""What the status line says of one terminal's session. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from dbg_client.model import Attachment
+from dbg_client.status_line import Status
+from dbg_wire.errors import printable
+from dbg_wire.ranks import Place, RankInfo, RankState
+
+LONG_STEP_SECONDS = 3.0
+"""Seconds of running after which one asks oneself where the rank is; most steps end sooner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """Count the other ranks of the job that wait for somebody."""
+
+    stopped: int = 0
+    held: int = 0
+
+
+def count_others(rank: RankInfo, ranks: Iterable[RankInfo]) -> Others:
+    """Count those of the same job."""
+    states = [other.state for other in ranks if other.job == rank.job and other.key != rank.key]
+    return Others(states.count(RankState.STOPPED), states.count(RankState.HELD))
+
+
+def show_place(place: Place | None) -> str | None:
+    """Return a place as people say it, ``train.py:41 in step``."""
+    if place is None:
+        return None
+    return printable(f"{PurePosixPath(place.file).name}:{place.line} in {place.function}")
+
+
+def status_of(attachment: Attachment, others: Others, now: float, *, prefix: str, pending: bool) -> Status:
+    """Return what the line shows now; ``prefix`` is the escape key's name, ``pending`` whether it was just typed."""
+    state, since, place, standing = _state(attachment, now)
+    return Status(
+        address=attachment.rank.address,
+        state=state,
+        since=since,
+        place=show_place(place),
+        others_stopped=others.stopped,
+        others_held=others.held,
+        driving=attachment.driving,
+        driver=attachment.driver,
+        notice=attachment.notice(now) or standing,
+        prefix=prefix,
+        pending=pending,
+    )
+
+
+def _state(attachment: Attachment, now: float) -> tuple[str, float | None, Place | None, str | None]:
+    """Return state, for how long, where, and the notice that stands as long as the state does."""
+    report = attachment.report
+    stopped_at = report.stop.where if report is not None and report.stop is not None else None
+    if attachment.line_down_since is not None:
+        notice = f"reconnecting; keys are kept ({attachment.line_down_reason})"
+        return "broker gone", now - attachment.line_down_since, stopped_at, notice
+    if attachment.absent_since is not None:
+        notice = "the broker is back, the rank has not called it yet; keys are kept"
+        return "away", now - attachment.absent_since, stopped_at, notice
+    if attachment.lost_since is not None:
+        return "lost", now - attachment.lost_since, stopped_at, "its connection ended; it may come back"
+    if attachment.rank.state is RankState.UNRESPONSIVE:
+        return "unresponsive", now - attachment.heard, stopped_at, None
+    if report is None:
+        return attachment.rank.state.value, None, attachment.rank.where, None
+    if attachment.moving_since is None:
+        return report.state.value, None, stopped_at, None
+    moving = now - attachment.moving_since
+    if moving < LONG_STEP_SECONDS:
+        return "running", None, stopped_at, None
+    return "running", moving, attachment.pulse or stopped_at, None

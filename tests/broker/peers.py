@@ -1,0 +1,220 @@
+"""Ranks and terminals as the broker meets them: raw WebSocket clients that say what a test tells them to."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.typing import Subprotocol
+
+from dbg_broker.auth import Role, Tokens, load_tokens
+from dbg_broker.certificate import server_context
+from dbg_broker.hub import Hub
+from dbg_broker.probes import ProbeIntervals
+from dbg_broker.server import Server, listen
+from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
+from dbg_wire.endpoint import Endpoint
+from dbg_wire.messages import (
+    Attach,
+    Audience,
+    Greet,
+    Message,
+    Mode,
+    RankReport,
+    Register,
+    Seat,
+    Sender,
+    SessionInfo,
+    StopInfo,
+    Welcome,
+)
+from dbg_wire.ranks import Place, RankState
+from dbg_wire.version import subprotocol
+
+SECONDS = 10.0
+"""How long a test waits for what must come; far above what it takes on a busy machine."""
+
+WHERE = Place(file="/home/me/train.py", line=41, function="step")
+RUNNING = RankReport(state=RankState.RUNNING)
+STOP = StopInfo(number=1, reason="breakpoint", where=WHERE, age=0.25, thread="MainThread")
+STOPPED = RankReport(
+    state=RankState.STOPPED, stop=STOP, session=SessionInfo(number=1, engine="pudb", rows=24, columns=80)
+)
+
+M = TypeVar("M", bound=Message)
+
+
+def registration(number: int = 0, **changes: Any) -> Register:
+    """Return what rank ``number`` of a job on one host registers with."""
+    said: dict[str, Any] = {
+        "minor": 0,
+        "release": "0.1.0",
+        "key": f"4711.0/0.0/gpu013:{number}/{8800 + number}",
+        "job": "4711.0",
+        "run": "0.0",
+        "host": "gpu013",
+        "rank": number,
+        "local_rank": number,
+        "world_size": 8,
+        "child": None,
+        "pid": 8800 + number,
+        "ancestors": (8790,),
+        "kernel": "another/1",
+        "script": "/home/me/train.py",
+        "directory": "/home/me",
+        "python": "3.11.7",
+        "report": STOPPED,
+    }
+    return Register(**{**said, **changes})
+
+
+def attach(key: str, mode: Mode = Mode.DRIVE, **changes: Any) -> Attach:
+    """Return a wish to sit down at a rank."""
+    wish = Attach(key=key, mode=mode, rows=40, columns=120, colors=256)
+    return replace(wish, **changes)
+
+
+def trusting_context() -> ssl.SSLContext:
+    """Return a context that takes any certificate; who a test dials is certain."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class Peer:
+    """Hold one end of a connection to the broker."""
+
+    def __init__(self, websocket: ClientConnection, sender: Sender) -> None:
+        self.websocket = websocket
+        self._sender = sender
+
+    async def say(self, message: Message) -> None:
+        """Send a message."""
+        await self.websocket.send(encode(message))
+
+    async def send(self, data: Output | Input) -> None:
+        """Send terminal bytes."""
+        await self.websocket.send(encode_data(data))
+
+    async def next(self) -> Message | bytes:
+        """Return what comes next."""
+        frame = await asyncio.wait_for(self.websocket.recv(), SECONDS)
+        return decode(frame, Sender.BROKER) if isinstance(frame, str) else frame
+
+    async def expect(self, kind: type[M], so_that: Callable[[M], bool] = lambda _: True) -> M:
+        """Return the next message of a kind that fits, whatever comes before."""
+        while True:
+            message = await self.next()
+            if isinstance(message, kind) and so_that(message):
+                return message
+
+    async def expect_data(self) -> Output | Input:
+        """Return the next terminal bytes, whatever comes before."""
+        while True:
+            frame = await self.next()
+            if isinstance(frame, bytes):
+                return decode_data(frame, Sender.AGENT if self._sender is Sender.CLIENT else Sender.CLIENT)
+
+    async def closed(self) -> tuple[int | None, str | None]:
+        """Wait for the end and return code and reason."""
+        await asyncio.wait_for(self.websocket.wait_closed(), SECONDS)
+        return self.websocket.close_code, self.websocket.close_reason
+
+    async def cut(self) -> None:
+        """End the connection without a word, as a process that is killed does."""
+        self.websocket.transport.abort()
+        await self.websocket.wait_closed()
+
+
+class Broker:
+    """Hold a broker that runs in the test's event loop."""
+
+    def __init__(self, hub: Hub, server: Server, tokens: Tokens, endpoint: Endpoint) -> None:
+        self.hub = hub
+        self.server = server
+        self.tokens = tokens
+        self.endpoint = endpoint
+        self._peers: list[ClientConnection] = []
+
+    async def dial(self, path: str, token: str | None, **options: Any) -> ClientConnection:
+        """Connect as anyone; websockets' own errors come out."""
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        options = {
+            "additional_headers": headers,
+            "subprotocols": [Subprotocol(subprotocol())],
+            "compression": None,
+            "ping_interval": None,
+            "max_size": None,
+            **options,
+        }
+        if self.endpoint.secure:
+            options["ssl"] = trusting_context()
+        websocket = await connect(f"{self.endpoint.url}{path}", **options)
+        self._peers.append(websocket)
+        return websocket
+
+    async def rank(self, number: int = 0, **changes: Any) -> Peer:
+        """Connect and register a rank, up to its first audience."""
+        peer = Peer(await self.dial("/agent", self.tokens.rank), Sender.AGENT)
+        await peer.say(registration(number, **changes))
+        await peer.expect(Welcome)
+        await peer.expect(Audience)
+        return peer
+
+    async def terminal(self, name: str = "me@login1", role: Role = Role.DRIVER, **options: Any) -> Peer:
+        """Connect and greet as a terminal."""
+        peer = Peer(await self.dial("/client", self.tokens.of(role), **options), Sender.CLIENT)
+        await peer.say(Greet(minor=0, release="0.1.0", name=name))
+        await peer.expect(Welcome)
+        return peer
+
+    async def seated(self, key: str, name: str = "me@login1", mode: Mode = Mode.DRIVE, **options: Any) -> Peer:
+        """Connect a terminal and sit it down at a rank."""
+        role = Role.WATCHER if mode is Mode.WATCH else Role.DRIVER
+        peer = await self.terminal(name, role, **options)
+        await peer.say(attach(key, mode))
+        await peer.expect(Seat)
+        return peer
+
+    async def hang_up(self) -> None:
+        """End all connections of the test."""
+        for websocket in self._peers:
+            websocket.transport.abort()
+        await asyncio.gather(*(websocket.wait_closed() for websocket in self._peers))
+
+
+@asynccontextmanager
+async def running_broker(
+    home: Path, *, tls: bool = False, kernel: str | None = None, intervals: ProbeIntervals | None = None
+) -> AsyncIterator[Broker]:
+    """Run a broker on a free port of the loopback."""
+    loop = asyncio.get_running_loop()
+    listener: socket.socket = listen("127.0.0.1", 0)
+    tokens = load_tokens(home)
+    hub = Hub(
+        tokens=tokens,
+        host="login1",
+        pid=4711,
+        kernel=kernel,
+        clock=loop.time,
+        schedule=loop.call_later,
+        intervals=intervals,
+    )
+    context, fingerprint = server_context(home) if tls else (None, None)
+    server = Server(hub, listener, context, sweep_seconds=0.01)
+    server.start()
+    endpoint = Endpoint(host="127.0.0.1", port=listener.getsockname()[1], secure=tls, fingerprint=fingerprint)
+    broker = Broker(hub, server, tokens, endpoint)
+    try:
+        yield broker
+    finally:
+        await broker.hang_up()
+        await server.stop()

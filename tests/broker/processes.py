@@ -1,0 +1,67 @@
+"""``dbg-broker`` as users run it: a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+SECONDS = 30
+"""How long a command may take; far above what it takes on a busy machine."""
+
+READY = re.compile(r"dbg-broker (?P<release>\S+) ready at (?P<url>wss?://\S+) \(pid (?P<pid>\d+), home (?P<home>.+)\)")
+
+
+def environment(home: Path, changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables of a user whose broker's home is ``home``."""
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("DBG_")}
+    return {**mine, "DBG_HOME": str(home), "PYTHONWARNINGS": "error", **(changes or {})}
+
+
+def run(home: Path, *arguments: str, changes: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a verb to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "dbg_broker", *arguments],
+        env=environment(home, changes),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+class Serving:
+    """Hold a ``dbg-broker serve`` that is ready."""
+
+    def __init__(self, home: Path, arguments: Sequence[str] = ("--listen", "127.0.0.1:0")) -> None:
+        self.home = home
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "dbg_broker", "serve", *arguments],
+            env=environment(home),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.output, self.errors = self.process.stdout, self.process.stderr
+        line = self.output.readline()
+        ready = READY.fullmatch(line.rstrip("\n"))
+        if ready is None:
+            self.process.kill()
+            raise AssertionError(f"not ready: {line!r} {self.process.communicate()}")
+        self.url = ready["url"]
+        self.port = int(self.url.rpartition(":")[2])
+        self.pid = int(ready["pid"])
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
+        """End it by a signal; return its status and what else it printed."""
+        self.process.send_signal(number)
+        self.process.wait(SECONDS)
+        # Not communicate(), which would pass over what was read together with the first line.
+        with self.output as output, self.errors as errors:
+            return self.process.returncode, output.read(), errors.read()

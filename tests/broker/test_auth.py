@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import hmac
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_broker.auth import PATHS, TOKENS_DIRECTORY, Role, Tokens, load_tokens, may_open
+from dbg_broker.rendezvous import write_private
+from dbg_wire.endpoint import parse_token
+from dbg_wire.errors import BadSecretFile
+from tests.support.reach import SECRET, any_text, said
+
+TOKENS = Tokens(rank="rank-" + SECRET, driver="driver-" + SECRET, watcher="watcher-" + SECRET)
+
+
+@pytest.fixture(params=[0, 0o077], ids=oct)
+def umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER   {} "])
+def test_a_token_stands_for_its_role(role: Role, form: str) -> None:
+    assert TOKENS.role_of(form.format(TOKENS.of(role))) is role
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        TOKENS.rank,
+        f"Basic {TOKENS.rank}",
+        f"Bearer{TOKENS.rank}",
+        f"Bearer {TOKENS.rank[:-1]}",
+        f"Bearer {TOKENS.rank}x",
+        f"Bearer {TOKENS.rank.upper()}",
+        f"Bearer {TOKENS.rank} {TOKENS.driver}",
+        f"Bearer {SECRET}",
+        "Bearer \ud800",
+    ],
+)
+def test_anything_else_stands_for_nobody(header: str | None) -> None:
+    assert TOKENS.role_of(header) is None
+
+
+@given(any_text | any_text.map("Bearer {}".format))
+def test_no_header_raises_or_guesses(header: str) -> None:
+    assert TOKENS.role_of(header) is None
+
+
+@pytest.mark.parametrize(
+    "header", [None, "x", f"Bearer {TOKENS.rank}", f"Bearer {TOKENS.watcher}", f"Basic {TOKENS.rank}", "Bearer no"]
+)
+def test_every_header_is_compared_with_all_three(header: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    compare = hmac.compare_digest
+
+    def counting(a: bytes, b: bytes) -> bool:
+        compared.append(len(a) - len(b))
+        return compare(a, b)
+
+    monkeypatch.setattr(hmac, "compare_digest", counting)
+    TOKENS.role_of(header)
+    assert compared == [0, 0, 0]
+
+
+def test_tokens_are_not_shown() -> None:
+    assert SECRET not in repr(TOKENS) + str(TOKENS)
+    assert TOKENS.by_name() == {role.value: TOKENS.of(role) for role in Role}
+
+
+def test_who_may_open_what() -> None:
+    allowed = {(role, path) for role in Role for path in PATHS if may_open(role, path)}
+    assert allowed == {(Role.RANK, "/agent"), (Role.DRIVER, "/client"), (Role.WATCHER, "/client")}
+
+
+@given(st.sampled_from(Role), any_text)
+def test_other_paths_are_open_to_nobody(role: Role, path: str) -> None:
+    assert not may_open(role, path)
+    assert not may_open(role, f"/agent{path}/")
+
+
+@pytest.mark.usefixtures("umask")
+def test_tokens_are_made_once_and_for_us_alone(tmp_path: Path) -> None:
+    tokens = load_tokens(tmp_path)
+    directory = tmp_path / TOKENS_DIRECTORY
+    assert directory.stat().st_mode & 0o777 == 0o700
+    for role in Role:
+        file = directory / role.value
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert parse_token(file.read_text(), source="file") == tokens.of(role)
+    assert load_tokens(tmp_path) == tokens
+    assert len({tokens.of(role) for role in Role}) == 3
+
+
+def test_two_homes_have_nothing_in_common(tmp_path: Path) -> None:
+    one, two = load_tokens(tmp_path / "one"), load_tokens(tmp_path / "two")
+    assert not {*one.by_name().values()} & {*two.by_name().values()}
+
+
+def test_a_missing_token_alone_is_made_anew(tmp_path: Path) -> None:
+    before = load_tokens(tmp_path)
+    (tmp_path / TOKENS_DIRECTORY / "driver").unlink()
+    after = load_tokens(tmp_path)
+    assert after.driver != before.driver
+    assert (after.rank, after.watcher) == (before.rank, before.watcher)
+
+
+def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    load_tokens(tmp_path)
+    path = tmp_path / TOKENS_DIRECTORY / "watcher"
+    path.chmod(0o640)
+    with pytest.raises(BadSecretFile, match=f"type `chmod 600 {path}`"):
+        load_tokens(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "short", f"{SECRET} {SECRET}"])
+def test_a_file_without_a_token_is_refused(tmp_path: Path, text: str) -> None:
+    load_tokens(tmp_path)
+    write_private(tmp_path / TOKENS_DIRECTORY / "rank", text)
+    with pytest.raises(BadSecretFile, match="tokens/rank does not hold a token") as caught:
+        load_tokens(tmp_path)
+    assert SECRET not in said(caught.value)
+
+
+def test_one_token_for_two_roles_is_refused(tmp_path: Path) -> None:
+    tokens = load_tokens(tmp_path)
+    write_private(tmp_path / TOKENS_DIRECTORY / "watcher", tokens.driver)
+    with pytest.raises(BadSecretFile, match="hold the same token") as caught:
+        load_tokens(tmp_path)
+    assert tokens.driver not in said(caught.value)
+
+
+def test_no_place_for_tokens_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadSecretFile, match=r"file/tokens can't be made \(Not a directory\)"):
+        load_tokens(tmp_path / "file")

@@ -1,0 +1,404 @@
+"""The command line, as processes: serve, status, token, check."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dbg_broker.certificate import server_context
+from dbg_wire.version import RELEASE
+from tests.broker.peers import registration, running_broker
+from tests.broker.processes import Serving, environment, run
+
+Serve = Callable[..., Serving]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def serve(home: Path) -> Iterator[Serve]:
+    """Start brokers that end with the test."""
+    started: list[Serving] = []
+
+    def start(*arguments: str, at: Path = home) -> Serving:
+        started.append(Serving(at, arguments or ("--listen", "127.0.0.1:0")))
+        return started[-1]
+
+    yield start
+    for serving in started:
+        if serving.process.poll() is None:
+            serving.end(signal.SIGKILL)
+
+
+def tokens(home: Path) -> list[str]:
+    return [(home / "tokens" / role).read_text().strip() for role in ("rank", "driver", "watcher")]
+
+
+# --------------------------------------------------------------------------------------------------------- in general
+
+
+def test_help_and_version_load_neither_asyncio_nor_websockets(home: Path) -> None:
+    for option in ("--help", "--version"):
+        code = (
+            "import sys\nfrom dbg_broker.cli import main\n"
+            f"try:\n    main([{option!r}])\nexcept SystemExit: pass\n"
+            "sys.exit(' '.join({'asyncio', 'websockets', 'ssl'} & set(sys.modules)) or None)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], env=environment(home), capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout
+
+
+def test_version_names_release_python_and_protocol(home: Path) -> None:
+    expected = f"dbg-broker {RELEASE} (Python {sys.version.split()[0]}, protocol 1.0)\n"
+    assert run(home, "--version").stdout == expected
+
+
+@pytest.mark.parametrize("arguments", [(), ("dance",), ("token", "--role", "king"), ("serve", "--no-such-option")])
+def test_wrong_usage_is_status_2(home: Path, arguments: tuple[str, ...]) -> None:
+    assert run(home, *arguments).returncode == 2
+
+
+def test_errors_are_one_line(home: Path) -> None:
+    done = run(home, "serve", "--listen", "\x1b[31m")
+    assert done.returncode == 2
+    assert done.stderr.startswith("dbg-broker: --listen ")
+    assert "\x1b" not in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+# -------------------------------------------------------------------------------------------------------------- serve
+
+
+def test_serve_says_what_to_paste_and_no_token(home: Path, serve: Serve) -> None:
+    serving = serve()
+    written = json.loads((home / "broker.json").read_text())
+    assert written["schema"] == 1
+    assert (written["url"], written["pid"], written["host"]) == (serving.url, serving.pid, socket.gethostname())
+    status, output, errors = serving.end()
+    assert (status, errors) == (0, "")
+    assert not (home / "broker.json").exists()
+    assert f"export DBG_HOME={home}" in output
+    assert f"DBG_BROKER='127.0.0.1:{serving.port}#{written['fingerprint']}'" in output
+    assert f"DBG_TOKEN_FILE={home}/tokens/rank" in output
+    assert f"ssh -L {serving.port}:127.0.0.1:{serving.port} {socket.gethostname()}" in output
+    assert "--listen 0.0.0.0" in output
+    assert not any(token in output for token in tokens(home))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_serve_ends_in_order_by_signal(home: Path, serve: Serve, number: int) -> None:
+    serving = serve()
+    assert serving.end(number)[0] == 0
+    assert not (home / "broker.json").exists()
+
+
+def test_serve_on_all_addresses_names_the_host(home: Path, serve: Serve) -> None:
+    serving = serve("--listen", "0.0.0.0:0")
+    assert socket.gethostname() in serving.url or re.search(r"//\d+\.\d+\.\d+\.\d+:", serving.url)
+    assert "loopback" not in serving.end()[1]
+
+
+def test_serve_without_tls_warns(home: Path, serve: Serve) -> None:
+    serving = serve("--listen", "127.0.0.1:0", "--insecure")
+    assert serving.url.startswith("ws://")
+    assert json.loads((home / "broker.json").read_text())["fingerprint"] is None
+    assert run(home, "status").returncode == 0
+    assert run(home, "check").returncode == 0
+    second = run(home, "serve", "--listen", "127.0.0.1:0")
+    assert second.returncode == 1
+    assert "in the clear" in serving.end()[2]
+
+
+def test_port_that_was_given_and_is_taken_is_an_error(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = run(home, "serve", "--listen", f"127.0.0.1:{port}")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"dbg-broker: port {port} on 127.0.0.1 is taken; `ss -ltnp 'sport = :{port}'`")
+    assert done.stderr.count("\n") == 1
+    assert not (home / "broker.json").exists()
+
+
+def test_usual_port_that_is_taken_is_replaced_by_a_free_one(home: Path, serve: Serve) -> None:
+    with taken(6900):
+        serving = serve("-v")
+    assert serving.port not in (0, 6900)
+
+
+@contextmanager
+def taken(port: int) -> Iterator[None]:
+    """Take a port, unless somebody else has it already."""
+    try:
+        with socket.create_server(("127.0.0.1", port)):
+            yield
+    except OSError:
+        yield
+
+
+def test_second_serve_on_the_home_is_refused_naming_the_first(home: Path, serve: Serve) -> None:
+    serving = serve()
+    done = run(home, "serve", "--listen", "127.0.0.1:0")
+    assert done.returncode == 1
+    for name in (serving.url, f"pid {serving.pid}", socket.gethostname()):
+        assert name in done.stderr
+    assert json.loads((home / "broker.json").read_text())["pid"] == serving.pid
+
+
+def test_first_is_found_by_its_answer_where_the_lock_does_not_tell(home: Path, serve: Serve) -> None:
+    serving = serve()
+    (home / "serve.lock").unlink()
+    done = run(home, "serve", "--listen", "127.0.0.1:0")
+    assert done.returncode == 1
+    assert f"pid {serving.pid}" in done.stderr
+
+
+def test_killed_broker_does_not_block_and_its_secrets_are_kept(home: Path, serve: Serve) -> None:
+    first = serve()
+    before = json.loads((home / "broker.json").read_text())
+    assert first.end(signal.SIGKILL)[0] == -signal.SIGKILL
+    assert (home / "broker.json").exists()
+    second = serve("--listen", f"127.0.0.1:{first.port}")
+    after = json.loads((home / "broker.json").read_text())
+    assert (after["url"], after["pid"]) == (first.url, second.pid)
+    assert (after["fingerprint"], after["tokens"]) == (before["fingerprint"], before["tokens"])
+
+
+@pytest.mark.parametrize("left_over", ["{", json.dumps({"schema": 99})])
+def test_broken_broker_json_does_not_block(home: Path, serve: Serve, left_over: str) -> None:
+    home.mkdir(mode=0o700)
+    (home / "broker.json").write_text(left_over)
+    (home / "broker.json").chmod(0o600)
+    assert run(home, "status").returncode == 2
+    assert json.loads((home / "broker.json").read_text() if serve() else "")["schema"] == 1
+
+
+def test_home_that_others_can_read_is_refused(home: Path) -> None:
+    home.mkdir(mode=0o755)
+    home.chmod(0o755)
+    done = run(home, "serve", "--listen", "127.0.0.1:0")
+    assert done.returncode == 2
+    assert "chmod 700" in done.stderr
+
+
+# -------------------------------------------------------------------------------------------------------------- token
+
+
+def test_token_prints_the_one_of_its_role(home: Path) -> None:
+    printed = [run(home, "token", "--role", role).stdout for role in ("rank", "driver", "watcher")]
+    assert [line.strip() for line in printed] == tokens(home)
+    assert run(home, "token").stdout == printed[0]
+    assert len(set(printed)) == 3
+
+
+# ------------------------------------------------------------------------------------------------------------- status
+
+
+def test_status_of_nothing_is_4(home: Path) -> None:
+    done = run(home, "status", "--json")
+    assert done.returncode == 4
+    assert json.loads(done.stdout)["up"] is False
+    assert "dbg-broker serve" in done.stderr
+
+
+def test_status_of_a_killed_broker_is_4(home: Path, serve: Serve) -> None:
+    serving = serve()
+    serving.end(signal.SIGKILL)
+    done = run(home, "status")
+    assert done.returncode == 4
+    assert serving.url in done.stderr
+    assert "Connection refused" in done.stderr
+
+
+async def test_status_tells_of_ranks_and_their_terminals(home: Path) -> None:
+    home.mkdir(mode=0o700)
+    async with running_broker(home, tls=True) as broker:
+        await broker.rank(3)
+        await broker.seated(registration(3).key, "ann@login1")
+        place = {"DBG_BROKER": str(broker.endpoint).removeprefix("wss://"), "DBG_TOKEN": broker.tokens.watcher}
+        shown, document = await both(home, place)
+    assert "ranks: 1 (1 stopped)\n" in shown.stdout
+    assert (
+        "4711.0/gpu013:3  stopped  breakpoint /home/me/train.py:41  session pudb  driver ann@login1\n" in shown.stdout
+    )
+    status = json.loads(document.stdout)
+    assert (status["schema"], status["up"], status["pid"]) == (1, True, 4711)
+    assert status["states"]["stopped"] == 1
+    assert status["ranks"][0]["driver"] == "ann@login1"
+    assert status["ranks"][0]["where"] == {"file": "/home/me/train.py", "line": 41, "function": "step"}
+
+
+async def both(home: Path, place: dict[str, str]) -> list[subprocess.CompletedProcess[str]]:
+    """Run status as text and as JSON beside this event loop."""
+    return await asyncio.gather(
+        asyncio.to_thread(run, home, "status", changes=place),
+        asyncio.to_thread(run, home, "status", "--json", changes=place),
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- check
+
+STEPS = ["name", "port", "TLS", "fingerprint", "token", "version", "round trip"]
+NOT_PLAIN = {"fingerprint"}
+
+
+def steps(done: subprocess.CompletedProcess[str]) -> list[tuple[str, str]]:
+    return [(line[:12].strip(), line[13:].split()[0]) for line in done.stdout.splitlines()[1:]]
+
+
+def test_check_goes_through_all_steps(home: Path, serve: Serve) -> None:
+    serve()
+    done = run(home, "check")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert steps(done) == [(step, "ok") for step in STEPS]
+    assert all(re.search(r"ok +\d+\.\d ms", line) for line in done.stdout.splitlines()[1:])
+
+
+def failed_at(done: subprocess.CompletedProcess[str], step: str) -> None:
+    """Check that all steps before this one were fine, and that it is explained in one line."""
+    taken = [before for before in STEPS[: STEPS.index(step)] if not ("ws://" in done.args[-1] and before in NOT_PLAIN)]
+    assert steps(done) == [(before, "ok") for before in taken] + [(step, "FAILED")]
+    assert done.stderr.startswith("dbg-broker: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_check_explains_a_name_that_is_none(home: Path, serve: Serve) -> None:
+    serve()
+    done = run(home, "check", "no-such-host.invalid:6900")
+    failed_at(done, "name")
+    assert done.returncode == 4
+
+
+def test_check_explains_a_port_where_nobody_listens(home: Path, serve: Serve) -> None:
+    serve().end(signal.SIGKILL)
+    done = run(home, "check")
+    failed_at(done, "port")
+    assert done.returncode == 4
+
+
+class Recorder(http.server.BaseHTTPRequestHandler):
+    """Answer like any web server, and keep what was asked."""
+
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        self.asked.append(str(self.headers))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+@pytest.fixture
+def web_server() -> Iterator[tuple[int, list[str]]]:
+    """Run a web server and return its port and the headers it got."""
+    asked: list[str] = []
+    handler = type("Handler", (Recorder,), {"asked": asked})
+    with http.server.HTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_address[1], asked
+        server.shutdown()
+        thread.join()
+
+
+def test_check_explains_a_web_server(home: Path, serve: Serve, web_server: tuple[int, list[str]]) -> None:
+    serve()
+    done = run(home, "check", f"127.0.0.1:{web_server[0]}")
+    failed_at(done, "TLS")
+    assert done.returncode == 5
+    assert "does not speak TLS" in done.stderr
+    assert web_server[1] == []
+
+
+def test_check_explains_a_web_server_without_tls(home: Path, web_server: tuple[int, list[str]]) -> None:
+    done = run(home, "check", f"ws://127.0.0.1:{web_server[0]}", changes={"DBG_TOKEN": "x" * 43})
+    failed_at(done, "token")
+    assert done.returncode == 5
+    assert "no dbg-broker" in done.stderr
+
+
+def test_token_of_a_secure_broker_does_not_go_into_the_clear(
+    home: Path, serve: Serve, web_server: tuple[int, list[str]]
+) -> None:
+    serve()
+    done = run(home, "check", f"ws://127.0.0.1:{web_server[0]}")
+    assert done.returncode == 2
+    assert web_server[1] == []
+
+
+def test_check_refuses_another_certificate_before_it_sends_anything(home: Path, tmp_path: Path, serve: Serve) -> None:
+    serving = serve()
+    (tmp_path / "impostor").mkdir(mode=0o700)
+    fingerprint = server_context(tmp_path / "impostor")[1]
+    done = run(home, "check", f"127.0.0.1:{serving.port}#{fingerprint}")
+    failed_at(done, "fingerprint")
+    assert done.returncode == 5
+    assert "nothing was sent" in done.stderr
+
+
+def test_check_explains_a_wrong_token_without_repeating_it(home: Path, serve: Serve) -> None:
+    serve()
+    done = run(home, "check", changes={"DBG_TOKEN": "wrong" * 9})
+    failed_at(done, "token")
+    assert done.returncode == 5
+    assert "wrongwrong" not in done.stdout + done.stderr
+
+
+def test_check_says_that_a_ranks_token_is_no_terminals(home: Path, serve: Serve) -> None:
+    serve()
+    done = run(home, "check", changes={"DBG_TOKEN": tokens(home)[0]})
+    failed_at(done, "token")
+    assert "rank" in done.stderr
+
+
+def test_token_file_that_others_can_read_is_refused(home: Path, tmp_path: Path, serve: Serve) -> None:
+    serve()
+    (tmp_path / "token").write_text("x" * 43)
+    (tmp_path / "token").chmod(0o644)
+    done = run(home, "check", changes={"DBG_TOKEN_FILE": str(tmp_path / "token")})
+    assert done.returncode == 2
+    assert "chmod 600" in done.stderr
+
+
+@contextmanager
+def old_broker() -> Iterator[int]:
+    """Answer each request as a broker of another major does."""
+    body = b"this broker speaks protocol version 7, and you offer protocol version 1\n"
+    answer = b"HTTP/1.1 426 Upgrade Required\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve_one() -> None:
+            accepted, _ = listener.accept()
+            with accepted:
+                accepted.recv(4096)
+                accepted.sendall(answer)
+
+        thread = threading.Thread(target=serve_one)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join()
+
+
+def test_check_explains_another_version(home: Path) -> None:
+    with old_broker() as port:
+        done = run(home, "check", f"ws://127.0.0.1:{port}", changes={"DBG_TOKEN": "x" * 43})
+    assert [step for step, _ in steps(done)] == ["name", "port", "TLS", "token", "version"]
+    assert done.returncode == 5
+    assert "version 7" in done.stderr

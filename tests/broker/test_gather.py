@@ -1,0 +1,180 @@
+"""One question to many ranks always ends, and names them all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_broker import gather as gather_module
+from dbg_broker.gather import MAX_ANSWER_BYTES, MIN_SECONDS, PAGE_BYTES, Finished, Gather
+from dbg_wire import limits
+from dbg_wire.codec import encode
+from dbg_wire.messages import Action, Answer, Kind, Question, RankAnswer
+
+CLIENT = 5
+
+
+def question(*keys: str, seconds: float = 5.0) -> Question:
+    return Question(request=7, keys=keys, action=Action.CONTINUE, seconds=seconds)
+
+
+def said(number: int, text: str = "ok", **changes: Any) -> Answer:
+    return Answer(**{"request": number, "kind": Kind.VALUE, "text": text, **changes})
+
+
+def test_last_answer_ends_the_question() -> None:
+    gather = Gather()
+    number, asked = gather.ask(CLIENT, question("a", "b"), {}, 0.0)
+    assert asked == ["a", "b"]
+    assert gather.answer("b", said(number, "B")) is None
+    finished = gather.answer("a", said(number, "A"))
+    assert finished is not None
+    assert [(answer.key, answer.text) for answer in finished.answers] == [("a", "A"), ("b", "B")]
+    assert gather.finish(number) is None
+    assert not gather.is_asked("a")
+
+
+def test_deadline_names_who_was_silent() -> None:
+    gather = Gather()
+    number, _ = gather.ask(CLIENT, question("a", "b"), {}, 100.0)
+    assert gather.deadline(number) == 105.0
+    gather.answer("a", said(number))
+    finished = gather.finish(number)
+    assert finished is not None
+    assert finished.answers[1] == RankAnswer(key="b", kind=Kind.SILENT, text="no answer in 5 s")
+    assert gather.answer("b", said(number)) is None
+
+
+@pytest.mark.parametrize(("seconds", "used"), [(-1.0, MIN_SECONDS), (1e9, limits.MAX_ASK_SECONDS), (2.0, 2.0)])
+def test_deadlines_are_bounded(seconds: float, used: float) -> None:
+    gather = Gather()
+    number, _ = gather.ask(CLIENT, question("a", seconds=seconds), {}, 0.0)
+    assert gather.deadline(number) == used
+
+
+def test_known_ranks_are_not_asked() -> None:
+    gather = Gather()
+    number, asked = gather.ask(CLIENT, question("a", "b"), {"a": (Kind.RUNNING, "running")}, 0.0)
+    assert asked == ["b"]
+    assert gather.answer("a", said(number, "late")) is None
+    finished = gather.answer("b", said(number))
+    assert finished is not None
+    assert finished.answers[0].kind is Kind.RUNNING
+
+
+def test_rank_is_asked_once_however_often_it_is_named() -> None:
+    gather = Gather()
+    number, asked = gather.ask(CLIENT, question("a", "a"), {}, 0.0)
+    assert asked == ["a"]
+    finished = gather.answer("a", said(number))
+    assert finished is not None
+    assert len(finished.answers) == 1
+
+
+def test_rank_that_ends_is_lost_to_all_its_questions() -> None:
+    gather = Gather()
+    gather.ask(CLIENT, question("a"), {}, 0.0)
+    gather.ask(CLIENT, question("a"), {}, 0.0)
+    finished = gather.rank_ended("a", "gone")
+    assert [one.answers[0] for one in finished] == [RankAnswer(key="a", kind=Kind.LOST, text="gone")] * 2
+    assert gather.rank_ended("a", "gone") == []
+
+
+def test_answers_of_others_are_not_taken() -> None:
+    gather = Gather()
+    number, _ = gather.ask(CLIENT, question("a"), {}, 0.0)
+    assert gather.answer("b", said(number)) is None
+    assert gather.answer("a", said(number + 1)) is None
+    assert gather.answer("a", said(number)) is not None
+
+
+def test_questions_of_a_terminal_end_with_it() -> None:
+    gather = Gather()
+    gather.ask(CLIENT, question("a"), {}, 0.0)
+    gather.ask(CLIENT + 1, question("a"), {}, 0.0)
+    assert gather.open_of(CLIENT) == 1
+    assert len(gather.drop_client(CLIENT)) == 1
+    assert gather.open_of(CLIENT) == 0
+    assert gather.is_asked("a")
+
+
+def test_answer_that_is_too_large_is_an_error_that_says_so() -> None:
+    gather = Gather()
+    number, _ = gather.ask(CLIENT, question("a"), {}, 0.0)
+    finished = gather.answer("a", said(number, rows=("x" * 16_000,) * 60))
+    assert finished is not None
+    answer = finished.answers[0]
+    assert (answer.kind, answer.rows) == (Kind.ERROR, ())
+    assert f"above {MAX_ANSWER_BYTES}" in answer.text
+
+
+def test_answers_that_are_too_large_together_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather_module, "MAX_GATHERED_BYTES", 2000)
+    gather = Gather()
+    number, _ = gather.ask(CLIENT, question("a", "b", "c"), {}, 0.0)
+    gather.answer("a", said(number, "x" * 1200))
+    gather.answer("b", said(number, "x" * 1200))
+    finished = gather.answer("c", said(number, "small"))
+    assert finished is not None
+    assert [answer.kind for answer in finished.answers] == [Kind.VALUE, Kind.ERROR, Kind.VALUE]
+    assert "2000 bytes" in finished.answers[1].text
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
+
+
+@given(
+    st.lists(
+        st.tuples(TEXT.map(lambda text: text * 300), st.lists(TEXT.map(lambda text: text * 100), max_size=20)),
+        max_size=25,
+    )
+)
+def test_pages_hold_all_answers_and_none_is_too_large(contents: list[tuple[str, list[str]]]) -> None:
+    answers = tuple(
+        RankAnswer(key=str(number), kind=Kind.VALUE, text=text, rows=tuple(rows))
+        for number, (text, rows) in enumerate(contents)
+    )
+    pages = list(Finished(CLIENT, question(), answers).pages())
+    assert tuple(answer for page in pages for answer in page.answers) == answers
+    assert [page.last for page in pages] == [False] * (len(pages) - 1) + [True]
+    assert all(len(encode(page).encode()) <= PAGE_BYTES for page in pages)
+
+
+EVENTS = st.lists(
+    st.tuples(st.sampled_from(["answer", "end", "deadline", "ask"]), st.integers(0, 3), st.integers(1, 4)), max_size=40
+)
+
+
+@given(EVENTS)
+def test_every_question_ends_once_and_names_every_rank(events: list[tuple[str, int, int]]) -> None:
+    gather = Gather()
+    keys = ("r0", "r1", "r2", "r3")
+    ended: dict[int, Finished] = {}
+    asked: list[int] = []
+
+    def end(number: int, finished: Finished | None) -> None:
+        if finished is not None:
+            assert number not in ended
+            ended[number] = finished
+
+    for event, rank, number in events:
+        if event == "ask":
+            opened, _ = gather.ask(
+                CLIENT, Question(request=len(asked), keys=keys, action=Action.KILL, seconds=1), {}, 0
+            )
+            asked.append(opened)
+        elif event == "answer":
+            end(number, gather.answer(keys[rank], said(number)))
+        elif event == "deadline":
+            end(number, gather.finish(number))
+        else:
+            for finished in gather.rank_ended(keys[rank], "gone"):
+                end(asked[finished.question.request], finished)
+    for number in asked:
+        end(number, gather.finish(number))
+    assert sorted(ended) == asked
+    assert all(tuple(answer.key for answer in finished.answers) == keys for finished in ended.values())
+    assert not any(gather.is_asked(key) for key in keys)

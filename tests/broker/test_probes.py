@@ -1,0 +1,110 @@
+"""Who is probed when, and who is silent."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_broker.probes import Due, ProbeIntervals, ProbeSchedule
+from dbg_wire import limits
+
+EVERY = ProbeIntervals(attended=2.0, idle=20.0)
+
+
+def schedule(*keys: str) -> ProbeSchedule:
+    probes = ProbeSchedule(EVERY)
+    for key in keys:
+        probes.add(key, 0.0)
+    return probes
+
+
+def test_idle_rank_is_probed_every_twenty_seconds() -> None:
+    probes = schedule("a")
+    assert probes.due(19.9) == Due([], [])
+    assert probes.due(20.0) == Due(["a"], [])
+    probes.heard("a", 20.1)
+    assert probes.due(39.9) == Due([], [])
+    assert probes.due(40.0) == Due(["a"], [])
+
+
+def test_attended_rank_is_probed_at_once_and_every_two_seconds() -> None:
+    probes = schedule("a")
+    probes.attend("a", True, 5.0)
+    assert probes.due(5.0) == Due(["a"], [])
+    probes.heard("a", 5.1)
+    assert probes.due(6.9) == Due([], [])
+    assert probes.due(7.0) == Due(["a"], [])
+    probes.heard("a", 7.1)
+    probes.attend("a", False, 7.5)
+    assert probes.due(9.0) == Due(["a"], [])
+    assert probes.due(28.9) == Due([], [])
+
+
+def test_rank_is_silent_after_two_unanswered_probes_and_then_left_alone() -> None:
+    probes = schedule("a")
+    probes.attend("a", True, 0.0)
+    assert [probes.due(when) for when in (0.0, 2.0)] == [Due(["a"], []), Due(["a"], [])]
+    assert probes.due(4.0) == Due([], ["a"])
+    assert probes.due(1000.0) == Due([], [])
+    probes.attend("a", False, 1001.0)
+    probes.attend("a", True, 1002.0)
+    assert probes.due(1003.0) == Due([], [])
+
+
+def test_any_word_ends_the_silence() -> None:
+    probes = schedule("a")
+    probes.attend("a", True, 0.0)
+    for when in (0.0, 2.0, 4.0):
+        probes.due(when)
+    probes.heard("a", 50.0)
+    assert probes.due(51.9) == Due([], [])
+    assert probes.due(52.0) == Due(["a"], [])
+    assert probes.due(54.0) == Due(["a"], [])
+    assert probes.due(56.0) == Due([], ["a"])
+
+
+def test_rank_that_left_is_not_probed() -> None:
+    probes = schedule("a", "b")
+    probes.remove("a")
+    probes.remove("a")
+    assert probes.due(100.0) == Due(["b"], [])
+    probes.heard("a", 100.0)
+    probes.attend("a", True, 100.0)
+    assert probes.due(100.0) == Due([], [])
+
+
+def test_rank_that_registers_again_begins_anew() -> None:
+    probes = schedule("a")
+    probes.due(20.0)
+    probes.due(40.0)
+    probes.add("a", 50.0)
+    assert probes.due(69.9) == Due([], [])
+    assert probes.due(70.0) == Due(["a"], [])
+
+
+def test_broker_that_slept_does_not_call_everyone_silent() -> None:
+    probes = schedule("a")
+    assert probes.due(10_000.0) == Due(["a"], [])
+    assert probes.due(10_000.1) == Due([], [])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["sweep", "hear", "look", "leave"])), max_size=80))
+def test_no_rank_is_silent_without_two_probes_since_its_last_word(events: list[tuple[int, str]]) -> None:
+    probes = schedule("a")
+    unanswered, silent, now = 0, False, 0.0
+    for seconds, event in events:
+        now += seconds
+        if event == "hear":
+            probes.heard("a", now)
+            unanswered, silent = 0, False
+        elif event == "sweep":
+            due = probes.due(now)
+            unanswered += len(due.probe)
+            assert not (silent and due.probe)
+            if due.silent:
+                assert not silent
+                assert unanswered == limits.SILENT_PROBES
+                silent = True
+        else:
+            probes.attend("a", event == "look", now)
+        assert unanswered <= limits.SILENT_PROBES

@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dbg_broker.rendezvous import (
+    LOCK_FILE,
+    MAX_PRIVATE_FILE,
+    RENDEZVOUS_FILE,
+    lock,
+    open_home,
+    read_private,
+    read_rendezvous,
+    remove_rendezvous,
+    write_private,
+    write_rendezvous,
+)
+from dbg_wire.endpoint import format_rendezvous
+from dbg_wire.errors import BadSecretFile
+from tests.support.reach import RENDEZVOUS, SECRET, said
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+@pytest.fixture(params=[0, 0o077, 0o777], ids=oct)
+def umask(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    """Set the umask, after ``tmp_path`` has been made."""
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return open_home(str(tmp_path / "home"))
+
+
+@pytest.fixture
+def stranger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be somebody whose files these aren't; one more than the owner, so that it isn't root's either."""
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+
+
+# the directory
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_home_is_made_for_us_alone(tmp_path: Path) -> None:
+    home = open_home(str(tmp_path / "state" / "dbg-broker"))
+    assert mode(home) == 0o700
+    assert mode(home.parent) == 0o700
+    assert open_home(str(home)) == home
+
+
+@pytest.mark.parametrize("bits", [0o755, 0o710, 0o701, 0o770])
+def test_a_home_that_others_can_enter_is_refused(tmp_path: Path, bits: int) -> None:
+    path = tmp_path / "my home"
+    path.mkdir()
+    path.chmod(bits)
+    with pytest.raises(BadSecretFile, match=rf"is open to others \(mode {bits:o}\); type `chmod 700 '.*my home'`"):
+        open_home(str(path))
+    assert mode(path) == bits
+
+
+@pytest.mark.usefixtures("stranger")
+def test_a_home_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadSecretFile, match=rf"belongs to user {os.getuid()}, not to you; set DBG_HOME"):
+        open_home(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["file", "file/below", "dangling"])
+def test_a_home_that_cannot_be_one_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(BadSecretFile, match=f"{name} (can't be made|is not a directory)"):
+        open_home(str(tmp_path / name))
+
+
+# private files
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_private_file_reads_back_and_is_ours_alone(tmp_path: Path) -> None:
+    home = open_home(str(tmp_path / "home"))
+    write_private(home / "file", "one")
+    write_private(home / "file", "two")
+    assert read_private(home / "file") == "two"
+    assert mode(home / "file") == 0o600
+
+
+def test_a_write_that_fails_leaves_the_old_file_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write_private(home / "file", "old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(BadSecretFile, match=r"file can't be written \(No space left on device\)"):
+        write_private(home / "file", SECRET)
+    assert read_private(home / "file") == "old"
+    assert [path.name for path in home.iterdir()] == ["file"]
+
+
+def test_a_writer_never_writes_through_a_link(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("theirs")
+    (home / "file").symlink_to(tmp_path / "elsewhere")
+    write_private(home / "file", SECRET)
+    assert (tmp_path / "elsewhere").read_text() == "theirs"
+
+
+def test_a_missing_file_is_none(home: Path) -> None:
+    assert read_private(home / "file") is None
+
+
+def test_a_file_open_to_others_is_refused(home: Path) -> None:
+    write_private(home / "file", SECRET)
+    (home / "file").chmod(0o644)
+    with pytest.raises(BadSecretFile, match="file is open to others") as caught:
+        read_private(home / "file")
+    assert SECRET not in said(caught.value)
+    assert read_private(home / "file", others_may_read=True) == SECRET
+    (home / "file").chmod(0o664)
+    with pytest.raises(BadSecretFile, match="file is open to others"):
+        read_private(home / "file", others_may_read=True)
+
+
+def test_what_is_no_text_file_of_ours_is_refused(home: Path) -> None:
+    (home / "directory").mkdir()
+    os.mkfifo(home / "pipe", 0o600)
+    (home / "loop").symlink_to(home / "loop")
+    write_private(home / "large", "x" * (MAX_PRIVATE_FILE + 1))
+    write_private(home / "binary", "")
+    (home / "binary").write_bytes(b"\xff")
+    for name in ("directory", "pipe", "loop", "large", "binary"):
+        with pytest.raises(BadSecretFile, match=name):
+            read_private(home / name)
+
+
+def test_a_file_may_be_as_large_as_the_bound(home: Path) -> None:
+    write_private(home / "file", "x" * MAX_PRIVATE_FILE)
+    assert read_private(home / "file") == "x" * MAX_PRIVATE_FILE
+
+
+# broker.json
+
+
+@pytest.mark.usefixtures("umask")
+def test_broker_json_reads_back(tmp_path: Path) -> None:
+    home = open_home(str(tmp_path / "home"))
+    assert read_rendezvous(home) is None
+    write_rendezvous(home, RENDEZVOUS)
+    assert read_rendezvous(home) == RENDEZVOUS
+    assert mode(home / RENDEZVOUS_FILE) == 0o600
+    assert (home / RENDEZVOUS_FILE).read_text() == format_rendezvous(RENDEZVOUS) + "\n"
+
+
+def test_a_bad_broker_json_is_named(home: Path) -> None:
+    write_private(home / RENDEZVOUS_FILE, SECRET)
+    with pytest.raises(BadSecretFile, match=f"{home}/broker.json is not a JSON object") as caught:
+        read_rendezvous(home)
+    assert SECRET not in said(caught.value)
+
+
+def test_broker_json_is_removed_by_the_one_who_wrote_it(home: Path) -> None:
+    write_rendezvous(home, RENDEZVOUS)
+    assert remove_rendezvous(home, pid=RENDEZVOUS.pid, host=RENDEZVOUS.host)
+    assert list(home.iterdir()) == []
+
+
+def test_broker_json_of_another_broker_stays(home: Path) -> None:
+    write_rendezvous(home, RENDEZVOUS)
+    assert not remove_rendezvous(home, pid=RENDEZVOUS.pid + 1, host=RENDEZVOUS.host)
+    assert not remove_rendezvous(home, pid=RENDEZVOUS.pid, host="login2")
+    assert read_rendezvous(home) == RENDEZVOUS
+    write_rendezvous(home, replace(RENDEZVOUS, pid=1))
+    assert not remove_rendezvous(home, pid=RENDEZVOUS.pid, host=RENDEZVOUS.host)
+
+
+def test_removing_what_is_gone_or_unreadable_raises_nothing(home: Path) -> None:
+    assert not remove_rendezvous(home, pid=1, host="login1")
+    write_private(home / RENDEZVOUS_FILE, "{")
+    assert not remove_rendezvous(home, pid=1, host="login1")
+    assert (home / RENDEZVOUS_FILE).exists()
+
+
+# the lock
+
+
+def test_one_broker_holds_a_home(home: Path) -> None:
+    held = lock(home)
+    assert held is not None
+    assert held.certain
+    assert lock(home) is None
+    held.release()
+    held.release()
+    with lock(home) or pytest.fail("the lock was not let go"):
+        assert lock(home) is None
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_lock_file_is_ours_alone(tmp_path: Path) -> None:
+    home = open_home(str(tmp_path / "home"))
+    with lock(home) or pytest.fail("nobody else is here"):
+        assert mode(home / LOCK_FILE) == 0o600
+
+
+def test_a_lock_ends_with_its_process(home: Path) -> None:
+    program = (
+        "import pathlib, sys; from dbg_broker.rendezvous import lock; held = lock(pathlib.Path(sys.argv[1]));"
+        "print(held.certain, flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as broker:
+        assert broker.stdout is not None
+        assert broker.stdout.readline() == "True\n"
+        assert lock(home) is None
+        broker.kill()
+    with lock(home) or pytest.fail("the lock outlived its process"):
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks_gives_an_uncertain_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", refuse(number))
+    with lock(home) or pytest.fail("taken for held") as held:
+        assert not held.certain
+
+
+def test_other_answers_of_flock(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fcntl, "flock", refuse(errno.EACCES))
+    assert lock(home) is None
+    monkeypatch.setattr(fcntl, "flock", refuse(errno.EIO))
+    with pytest.raises(BadSecretFile, match=r"serve.lock can't be locked \(Input/output error\)"):
+        lock(home)
+
+
+def test_a_lock_that_cannot_be_made_is_bad_input(home: Path) -> None:
+    (home / LOCK_FILE).mkdir()
+    with pytest.raises(BadSecretFile, match=r"serve.lock can't be made \(Is a directory\)"):
+        lock(home)
+
+
+def refuse(number: int) -> object:
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return flock

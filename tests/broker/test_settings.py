@@ -1,0 +1,64 @@
+"""Where to listen and where the home is."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from dbg_broker.settings import Listen, home, parse_listen, ports_to_try, serve_settings
+from dbg_wire.errors import BadInput
+
+
+@pytest.mark.parametrize(
+    ("text", "listen"),
+    [
+        ("0.0.0.0:6900", Listen(host="0.0.0.0", port=6900)),
+        ("0.0.0.0", Listen(host="0.0.0.0", port=None)),
+        (":7000", Listen(host="127.0.0.1", port=7000)),
+        ("login1:0", Listen(host="login1", port=0)),
+        ("[::1]:6900", Listen(host="::1", port=6900)),
+        ("[::]", Listen(host="::", port=None)),
+    ],
+)
+def test_addresses_are_read(text: str, listen: Listen) -> None:
+    assert parse_listen(text) == listen
+
+
+@pytest.mark.parametrize(
+    "text", ["", "6900", "h:x", "h:99999", "::1", "[gpu]:1", "a b:1", "h:1:2", "h\x1b:1", "wss://h:1", "h:-1"]
+)
+def test_what_is_no_address_is_named_with_what_to_write(text: str) -> None:
+    with pytest.raises(BadInput, match=r"--listen .*; write ") as refused:
+        parse_listen(text)
+    assert str(refused.value).isprintable()
+
+
+def test_only_a_port_that_was_given_must_be_free() -> None:
+    assert ports_to_try(Listen()) == (6900, 0)
+    assert ports_to_try(Listen(port=7000)) == (7000,)
+    assert ports_to_try(Listen(port=0)) == (0,)
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback", "everywhere"),
+    [("127.0.0.1", True, False), ("localhost", True, False), ("::1", True, False), ("0.0.0.0", False, True),
+     ("::", False, True), ("login1", False, False), ("10.0.0.5", False, False)],
+)  # fmt: skip
+def test_reach_of_an_address(host: str, loopback: bool, everywhere: bool) -> None:
+    assert (Listen(host=host).is_loopback, Listen(host=host).is_everywhere) == (loopback, everywhere)
+
+
+def test_home_is_the_argument_then_the_variable_then_the_default() -> None:
+    assert home("/x", {"DBG_HOME": "/y"}, "/here") == "/x"
+    assert home("x/../z", {}, "/here") == "/here/z"
+    assert home(None, {"DBG_HOME": "/y"}, "/here") == "/y"
+    assert home(None, {"HOME": "/home/me"}, "/here") == "/home/me/.local/state/dbg-broker"
+    with pytest.raises(BadInput):
+        home("", {}, "/here")
+
+
+def test_serve_settings() -> None:
+    given = argparse.Namespace(home=None, listen=None, insecure=True, verbose=1)
+    settings = serve_settings(given, {"DBG_HOME": "/y"}, "/here")
+    assert (settings.home, settings.listen, settings.insecure, settings.verbosity) == ("/y", Listen(), True, 1)

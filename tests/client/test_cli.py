@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from dbg_client.cli import build_parser, main
+from dbg_client.settings import Arguments
+from dbg_wire.version import RELEASE
+from tests.client.fake_broker import FakeBroker, make_rank
+
+HEAVY = ("asyncio", "websockets", "prompt_toolkit", "ssl")
+
+
+def run(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dbg_client", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=environ,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["--watch", "--take", "5"]])
+def test_help_version_and_usage_errors_load_nothing_heavy(words: list[str]) -> None:
+    script = (
+        "import sys\n"
+        "from dbg_client.cli import main\n"
+        "try:\n    main(sys.argv[1:])\n"
+        "except SystemExit:\n    pass\n"
+        f"print('heavy:', *sorted(set({HEAVY!r}) & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert done.stdout.splitlines()[-1].strip() == "heavy:"
+
+
+def test_the_parser_gives_what_settings_take() -> None:
+    assert Arguments(**vars(build_parser().parse_args(["5", "--wait", "3", "-y"]))) == Arguments(
+        target="5", wait="3", yes=True
+    )
+
+
+def test_help_leads_with_examples_and_tells_every_exit_status() -> None:
+    text = build_parser().format_help()
+
+    assert text.index("examples:") < text.index("--watch  ")
+    for status in ("0", "1", "2", "3", "4", "5", "6", "7", "8", "130"):
+        assert f" {status}  " in text[text.index("exit status:") :]
+
+
+def test_version_names_release_and_protocol(environ: dict[str, str]) -> None:
+    assert run(environ, "--version").stdout.startswith(f"dbg-attach {RELEASE} (protocol 1.")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--watch", "--take", "5"], "--take"),
+        (["--no-such-option"], "--no-such-option"),
+        (["-l", "--timeout", "soon"], "'soon'"),
+        (["--escape", "x", "5"], "'x'"),
+        (["5", "6"], "6"),
+        (["--screen"], "--screen needs a target"),
+        (["-l", "gpu[1"], "gpu[1"),
+        (["-l", "--broker", "http://x"], "http"),
+        (["5"], "--screen"),
+        ([], "not a terminal"),
+    ],
+)
+def test_bad_usage_is_one_sentence_and_status_2(words: list[str], named: str, environ: dict[str, str]) -> None:
+    done = run(environ, *words)
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("dbg-attach: ")
+    assert named in line
+
+
+def test_no_broker_is_status_4(environ: dict[str, str]) -> None:
+    with FakeBroker() as broker:
+        environ |= broker.environment
+    done = run(environ, "-l")
+
+    assert done.returncode == 4
+    assert environ["DBG_BROKER"] in done.stderr
+    assert "dbg-broker serve" in done.stderr
+
+
+def test_a_wrong_token_is_status_5_and_not_shown(environ: dict[str, str]) -> None:
+    with FakeBroker() as broker:
+        done = run({**environ, **broker.environment, "DBG_TOKEN": "wrong-token-0123456789"}, "-l")
+
+    assert done.returncode == 5
+    assert "wrong-token" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_bug_is_one_line_and_a_traceback_only_with_v(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(settings: object) -> int:
+        raise ValueError("\x1b[31m")
+
+    monkeypatch.setattr("dbg_client.cli._run", broken)
+
+    assert main(["-l"]) == 1
+    assert capsys.readouterr().err == "dbg-attach: a bug of dbg-attach: ValueError: \\x1b[31m\n"
+    assert main(["-l", "-v"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(settings: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dbg_client.cli._run", interrupted)
+
+    assert main(["-l"]) == 130
+
+
+def test_a_reader_that_has_enough_is_no_error_message(environ: dict[str, str]) -> None:
+    ranks = [make_rank(number) for number in range(2000)]
+    with FakeBroker(*ranks) as broker:
+        listing = subprocess.Popen(
+            [sys.executable, "-m", "dbg_client", "-l"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**environ, **broker.environment},
+        )
+        with listing:
+            assert listing.stdout is not None
+            assert listing.stderr is not None
+            listing.stdout.read(1)
+            listing.stdout.close()
+            assert listing.stderr.read() == b""

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_client.ledger import Ledger
+from dbg_wire.limits import MAX_INPUT_PENDING
+
+
+def ledger(generation: int = 1, settled: int = 0) -> Ledger:
+    new = Ledger()
+    new.begin(generation, settled)
+    return new
+
+
+def test_keys_get_the_offsets_of_their_generation() -> None:
+    keys = ledger(settled=10)
+
+    first, second = keys.add(b"nn", 1, 1), keys.add(b"s", 1, 1)
+
+    assert first is not None
+    assert second is not None
+    assert (first.offset, second.offset, second.end) == (10, 12, 13)
+
+
+def test_what_is_settled_is_forgotten() -> None:
+    keys = ledger()
+    keys.add(b"abc", 1, 1)
+    keys.add(b"de", 1, 1)
+
+    keys.settle(1, 4)
+
+    assert [(typed.offset, typed.data) for typed in keys.unsettled] == [(4, b"e")]
+
+
+def test_another_generation_settles_nothing() -> None:
+    keys = ledger(generation=2)
+    keys.add(b"abc", 1, 1)
+
+    keys.settle(1, 3)
+
+    assert keys.discard(1, 3, 3) == b""
+    assert len(keys.unsettled) == 1
+
+
+def test_a_discard_returns_the_keys_it_took() -> None:
+    keys = ledger()
+    keys.add(b"abcde", 1, 1)
+
+    assert keys.discard(1, 4, 2) == b"cd"
+    assert [typed.data for typed in keys.unsettled] == [b"e"]
+
+
+def test_a_new_generation_returns_what_the_old_one_left() -> None:
+    keys = ledger(generation=1)
+    keys.add(b"abc", 1, 1)
+    keys.settle(1, 1)
+
+    assert keys.begin(2, 0) == b"bc"
+    typed = keys.add(b"x", 1, 1)
+    assert typed is not None
+    assert typed.offset == 0
+
+
+def test_keys_wait_for_the_debugger_of_their_stop() -> None:
+    keys = ledger()
+    keys.add(b"n", 1, None)
+
+    assert keys.open_session(2, 7) == ()
+    (opened,) = keys.open_session(1, 7)
+
+    assert (opened.session, opened.data) == (7, b"n")
+    assert keys.open_session(1, 7) == ()
+    assert keys.unsettled == (opened,)
+
+
+def test_keys_that_were_never_sent_leave_no_hole() -> None:
+    keys = ledger()
+    keys.add(b"ab", 1, 1)
+    keys.add(b"cd", 2, None)
+
+    assert keys.abandon_unsent() == b"cd"
+    typed = keys.add(b"e", 3, 3)
+
+    assert typed is not None
+    assert typed.offset == 2
+    assert [t.data for t in keys.unsettled] == [b"ab", b"e"]
+
+
+def test_only_keys_of_the_stop_are_kept() -> None:
+    keys = ledger()
+    keys.add(b"ab", 1, 1)
+    keys.add(b"cd", 2, 2)
+
+    assert keys.abandon_but(2) == b"ab"
+    assert [t.data for t in keys.unsettled] == [b"cd"]
+    assert keys.abandon_but(None) == b"cd"
+
+
+def test_more_than_the_bound_is_refused_whole() -> None:
+    keys = ledger()
+    assert keys.add(b"x" * MAX_INPUT_PENDING, 1, 1) is not None
+
+    assert keys.add(b"y", 1, 1) is None
+    keys.settle(1, 1)
+    assert keys.add(b"y", 1, 1) is not None
+
+
+class Rank:
+    """Apply input as a rank does: from where it stands, each byte once."""
+
+    def __init__(self) -> None:
+        self.taken = b""
+
+    def take(self, offset: int, data: bytes) -> None:
+        known = len(self.taken) - offset
+        if known >= 0:
+            self.taken += data[known:]
+
+
+@given(
+    typed=st.lists(st.binary(min_size=1, max_size=5), max_size=20),
+    losses=st.lists(st.booleans(), max_size=20),
+    silences=st.lists(st.booleans(), max_size=20),
+)
+def test_every_key_is_applied_once_over_any_breaks(
+    typed: list[bytes], losses: list[bool], silences: list[bool]
+) -> None:
+    keys, rank = ledger(), Rank()
+    for number, data in enumerate(typed):
+        entry = keys.add(data, 1, 1)
+        assert entry is not None
+        if number < len(losses) and losses[number]:
+            continue  # lost with its connection, and so is everything until the keys are sent again
+        for unsettled in keys.unsettled:
+            rank.take(unsettled.offset, unsettled.data)
+        if not (number < len(silences) and silences[number]):
+            keys.settle(1, len(rank.taken))
+    for unsettled in keys.unsettled:
+        rank.take(unsettled.offset, unsettled.data)
+
+    assert rank.taken == b"".join(typed)

@@ -1,0 +1,513 @@
+from __future__ import annotations
+
+from dbg_client.effects import Bell, Blank, Effects, Finish, Open, Send, Show
+from dbg_client.errors import Declined, RankEnded, RankStayedAway, RankVanished
+from dbg_client.model import LOST_SECONDS, NOTICE_SECONDS, REPAINT_SECONDS, Attachment
+from dbg_wire.codec import Input, Output
+from dbg_wire.limits import MAX_INPUT_PENDING
+from dbg_wire.messages import (
+    Applied,
+    Attach,
+    Change,
+    Detach,
+    Discarded,
+    Mode,
+    Pulse,
+    RankReport,
+    Refusal,
+    RefusalCode,
+    Repaint,
+    Report,
+    Resize,
+    Seat,
+    Take,
+)
+from dbg_wire.ranks import RankState
+from tests.client.fake_broker import HERE, make_rank, make_report
+
+RUNNING_ON = RankReport(state=RankState.RUNNING, breakpoints=1)
+GONE_ON = RankReport(state=RankState.RUNNING)
+
+
+def new(mode: Mode = Mode.DRIVE) -> Attachment:
+    attachment = Attachment(make_rank(), mode, (23, 80), colors=256, prefix="Ctrl-]")
+    attachment.attach()
+    return attachment
+
+
+def seat(generation: int | None = 1, driver: str | None = "me@here", report: RankReport | None = None) -> Seat:
+    return Seat(rank=make_rank(), report=report or make_report(), generation=generation, driver=driver, watchers=0)
+
+
+def seated(generation: int | None = 1, mode: Mode = Mode.DRIVE, report: RankReport | None = None) -> Attachment:
+    attachment = new(mode)
+    attachment.message(seat(generation, report=report), 0.0)
+    return attachment
+
+
+def sent(effects: Effects) -> list[object]:
+    return [effect.item for effect in effects if isinstance(effect, Send)]
+
+
+def typed(effects: Effects) -> list[tuple[int, bytes]]:
+    return [(item.offset, item.data) for item in sent(effects) if isinstance(item, Input)]
+
+
+def finished(effects: Effects) -> Finish:
+    (finish,) = [effect for effect in effects if isinstance(effect, Finish)]
+    return finish
+
+
+def blanked(effects: Effects) -> list[str]:
+    return [effect.text for effect in effects if isinstance(effect, Blank)]
+
+
+# ---------------------------------------------------------------------------------------------------------- the seat
+
+
+def test_attaching_offers_size_and_colours() -> None:
+    (attach,) = sent(Attachment(make_rank(), Mode.TAKE, (23, 80), colors=256).attach())
+
+    assert attach == Attach(key=make_rank().key, mode=Mode.TAKE, rows=23, columns=80, colors=256)
+
+
+def test_the_first_seat_opens_the_session_and_no_other_does() -> None:
+    attachment = new()
+
+    assert Open() in attachment.message(seat(), 0.0)
+    assert Open() not in attachment.message(seat(), 0.0)
+
+
+def test_a_watchers_token_watches() -> None:
+    attachment = new()
+
+    (attach,) = sent(attachment.message(Refusal(code=RefusalCode.ROLE, text="a watcher may not drive"), 0.0))
+
+    assert isinstance(attach, Attach)
+    assert attach.mode is Mode.WATCH
+
+
+def test_a_watchers_token_can_not_take() -> None:
+    finish = finished(new(Mode.TAKE).message(Refusal(code=RefusalCode.ROLE, text="a watcher may not take"), 0.0))
+
+    assert isinstance(finish.error, Declined)
+    assert finish.error.exit_status == 5
+
+
+def test_a_rank_that_vanished_meanwhile_is_no_such_rank() -> None:
+    finish = finished(new().message(Refusal(code=RefusalCode.NO_SUCH_RANK, text="no rank"), 0.0))
+
+    assert isinstance(finish.error, RankVanished)
+    assert finish.error.exit_status == 3
+
+
+def test_a_refusal_of_something_else_does_not_end_the_attach() -> None:
+    attachment = new()
+
+    assert attachment.message(Refusal(code=RefusalCode.NOT_ATTACHED, text="not attached"), 0.0) == []
+    assert attachment.message(Refusal(code=RefusalCode.NOT_DRIVING, text="not driving"), 0.0) == [Bell()]
+    assert attachment.notice(0.0) == "not driving"
+    assert Open() in attachment.message(seat(), 0.0)
+
+
+def test_a_seat_at_another_rank_is_not_ours() -> None:
+    attachment = Attachment(make_rank(6), Mode.DRIVE, (23, 80), colors=256)
+    attachment.attach()
+
+    assert attachment.message(seat(), 0.0) == []
+    assert attachment.output(Output(1, 0, b"of rank 5"), 0.0) == []
+
+
+def test_someone_who_types_is_named_to_a_driver_who_came_late() -> None:
+    attachment = new()
+    attachment.message(seat(None, driver="bob@x"), 0.0)
+
+    assert attachment.notice(0.0) == "bob@x types; Ctrl-] w takes the keyboard"
+    assert attachment.notice(NOTICE_SECONDS) is None
+
+
+def test_a_driver_is_told_who_took_the_keyboard() -> None:
+    attachment = seated()
+    attachment.message(seat(None, driver="bob\x1b@x"), 1.0)
+
+    assert attachment.notice(1.0) == "bob\\x1b@x took the keyboard"
+    assert not attachment.driving
+
+
+def test_taking_the_keyboard() -> None:
+    attachment = seated(None)
+    assert sent(attachment.take(0.0)) == [Take()]
+
+    attachment.message(seat(4), 0.0)
+
+    assert attachment.driving
+    assert attachment.notice(0.0) == "you have the keyboard"
+    assert attachment.take(0.0) == []
+
+
+def test_a_driver_that_leaves_is_told_to_watchers() -> None:
+    attachment = new()
+    attachment.message(seat(None, driver="bob@x"), 0.0)
+    attachment.message(seat(None, driver=None), 1.0)
+
+    assert attachment.notice(1.0) == "nobody types now; Ctrl-] w takes the keyboard"
+
+
+def test_leaving_says_so_only_where_there_is_a_seat() -> None:
+    assert sent(seated().leave()) == [Detach()]
+    assert Attachment(make_rank(), Mode.DRIVE, (23, 80), colors=256).leave() == []
+
+
+# -------------------------------------------------------------------------------------------------------------- keys
+
+
+def test_keys_go_out_at_once_with_their_tags() -> None:
+    attachment = seated(generation=4)
+
+    (first,) = sent(attachment.keys(b"n", 0.0))
+    (second,) = sent(attachment.keys(b"\x03", 0.0))
+
+    assert first == Input(1, 1, 4, 0, b"n")
+    assert second == Input(1, 1, 4, 1, b"\x03")
+
+
+def test_a_resumed_generation_counts_on_from_what_the_rank_applied() -> None:
+    attachment = seated(generation=4, report=make_report(generation=4, applied=17))
+
+    assert typed(attachment.keys(b"n", 0.0)) == [(17, b"n")]
+
+
+def test_a_watcher_can_not_type() -> None:
+    attachment = seated(None)
+
+    assert attachment.keys(b"n", 0.0) == [Bell()]
+    assert attachment.notice(0.0) == "you only watch; Ctrl-] w takes the keyboard"
+
+
+def test_keys_for_a_rank_that_runs_are_not_kept() -> None:
+    attachment = seated()
+    attachment.message(Report(report=RUNNING_ON), 0.0)
+
+    assert attachment.keys(b"n", 0.0) == [Bell()]
+
+
+def test_keys_typed_during_a_step_go_on_to_the_rank() -> None:
+    attachment = seated()
+    stepping = make_report(state=RankState.RUNNING, stepping=True)
+    attachment.message(Report(report=stepping), 0.0)
+
+    assert typed(attachment.keys(b"n", 0.0)) == [(0, b"n")]
+
+
+def test_keys_wait_until_the_debugger_is_open() -> None:
+    attachment = seated(report=make_report(session=None))
+    assert attachment.keys(b"n", 0.0) == []
+
+    assert typed(attachment.message(Report(report=make_report()), 0.0)) == [(0, b"n")]
+
+
+def test_keys_that_never_met_a_debugger_are_reported() -> None:
+    attachment = seated(report=make_report(session=None))
+    attachment.keys(b"nn", 0.0)
+
+    attachment.message(Report(report=make_report(2)), 0.0)
+
+    assert attachment.notice(0.0) == "discarded: 'nn' (the stop ended)"
+
+
+def test_keys_typed_before_the_seat_wait_for_it() -> None:
+    attachment = new()
+    assert attachment.keys(b"n", 0.0) == []
+    assert attachment.keys(b"n", 0.0) == []
+
+    assert typed(attachment.message(seat(), 0.0)) == [(0, b"nn")]
+    assert typed(attachment.message(seat(), 0.0)) == [(0, b"nn")]
+
+
+def test_a_discard_is_reported_with_the_keys() -> None:
+    attachment = seated()
+    attachment.keys(b"n\x1b[A", 0.0)
+
+    effects = attachment.message(Discarded(generation=1, offset=4, count=3, reason="the stop ended"), 0.0)
+
+    assert effects == [Bell()]
+    assert attachment.notice(0.0) == "discarded: '\\x1b[A' (the stop ended)"
+
+
+def test_too_much_typed_ahead_is_refused_and_reported() -> None:
+    attachment = seated()
+    attachment.keys(b"x" * MAX_INPUT_PENDING, 0.0)
+
+    assert attachment.keys(b"y", 0.0) == [Bell()]
+    assert "discarded: 'y'" in (attachment.notice(0.0) or "")
+    attachment.message(Applied(generation=1, offset=10), 0.0)
+    assert typed(attachment.keys(b"z", 0.0)) == [(MAX_INPUT_PENDING, b"z")]
+
+
+# ------------------------------------------------------------------------------------------------- the line goes down
+
+
+def back(attachment: Attachment, report: RankReport, generation: int | None = 1) -> Effects:
+    attachment.line_up(5.0)
+    (attach,) = sent(attachment.rank_listed(make_rank(), 5.0))
+    assert isinstance(attach, Attach)
+    return attachment.message(seat(generation, report=report), 5.0)
+
+
+def test_a_driver_comes_back_for_the_keyboard_it_had() -> None:
+    attachment = seated(generation=3, mode=Mode.TAKE)
+    attachment.line_down("it shut down", 1.0)
+    attachment.line_up(2.0)
+
+    (attach,) = sent(attachment.rank_listed(make_rank(), 2.0))
+
+    assert isinstance(attach, Attach)
+    assert (attach.mode, attach.resume) == (Mode.DRIVE, 3)
+
+
+def test_a_watcher_comes_back_as_one() -> None:
+    attachment = seated(None)
+    attachment.line_down("it shut down", 1.0)
+    attachment.line_up(2.0)
+
+    (attach,) = sent(attachment.rank_listed(make_rank(), 2.0))
+
+    assert isinstance(attach, Attach)
+    assert (attach.mode, attach.resume) == (Mode.WATCH, None)
+
+
+def test_keys_typed_meanwhile_are_sent_when_the_same_stop_is_back() -> None:
+    attachment = seated()
+    attachment.keys(b"a", 0.0)
+    attachment.line_down("it shut down", 1.0)
+    assert attachment.keys(b"b", 2.0) == []
+
+    effects = back(attachment, make_report(generation=1, applied=1))
+
+    assert typed(effects) == [(1, b"b")]
+
+
+def test_keys_typed_before_and_after_the_debugger_opened_stay_in_order() -> None:
+    attachment = seated(report=make_report(session=None))
+    attachment.keys(b"a", 0.0)
+    attachment.line_down("it shut down", 1.0)
+    attachment.keys(b"b", 2.0)
+
+    assert typed(back(attachment, make_report(generation=1))) == [(0, b"a"), (1, b"b")]
+
+
+def test_keys_for_a_stop_that_ended_meanwhile_are_reported() -> None:
+    attachment = seated()
+    attachment.keys(b"nn", 0.0)
+    attachment.line_down("it shut down", 1.0)
+
+    effects = back(attachment, make_report(2, generation=1))
+
+    assert typed(effects) == []
+    assert attachment.notice(5.0) == "discarded: 'nn' (the stop ended)"
+
+
+def test_keys_are_reported_when_someone_else_typed_meanwhile() -> None:
+    attachment = seated()
+    attachment.keys(b"nn", 0.0)
+    attachment.line_down("it shut down", 1.0)
+
+    effects = back(attachment, make_report(generation=2, applied=5), generation=3)
+
+    assert typed(effects) == []
+    assert "discarded: 'nn'" in (attachment.notice(5.0) or "")
+    assert typed(attachment.keys(b"s", 6.0)) == [(0, b"s")]
+
+
+def test_a_rank_that_came_back_to_the_same_broker_gets_the_keys_again() -> None:
+    attachment = seated()
+    attachment.keys(b"n", 0.0)
+
+    assert typed(attachment.message(seat(), 1.0)) == [(0, b"n")]
+
+
+def test_the_terminal_waits_until_the_rank_is_back_at_the_broker() -> None:
+    attachment = seated()
+    attachment.line_down("it shut down", 1.0)
+    attachment.line_up(2.0)
+
+    assert attachment.rank_listed(None, 2.0) == []
+    assert attachment.tick(1000.0) == []
+    assert len(sent(attachment.rank_listed(make_rank(), 1001.0))) == 1
+    assert attachment.rank_listed(make_rank(), 1001.0) == []
+
+
+def test_a_seat_that_was_refused_on_return_is_asked_for_again() -> None:
+    attachment = seated()
+    attachment.line_down("it shut down", 1.0)
+    attachment.line_up(2.0)
+    attachment.rank_listed(make_rank(), 2.0)
+
+    attachment.message(Refusal(code=RefusalCode.FULL, text="64 terminals are there"), 2.0)
+
+    assert len(sent(attachment.tick(3.0))) == 1
+
+
+def test_output_and_reports_of_a_seat_not_yet_ours_are_not_shown() -> None:
+    attachment = seated()
+    attachment.line_down("it shut down", 1.0)
+
+    assert attachment.output(Output(1, 0, b"x"), 1.0) == []
+    assert attachment.message(Report(report=GONE_ON), 1.0) == []
+
+
+# ------------------------------------------------------------------------------------------------------------ output
+
+
+def test_output_is_shown_and_a_hole_in_it_is_repainted() -> None:
+    attachment = seated()
+    assert attachment.output(Output(1, 100, b"ab"), 0.0)[-1] == Show(b"ab")
+    assert attachment.output(Output(1, 102, b"c"), 0.0) == [Show(b"c")]
+
+    effects = attachment.output(Output(1, 110, b"d"), 0.0)
+
+    assert sent(effects) == [Repaint()]
+    assert effects[0] == Blank()
+    assert effects[-1] == Show(b"d")
+    assert attachment.output(Output(1, 111, b"e"), 0.0) == [Show(b"e")]
+
+
+def test_many_holes_ask_for_few_repaints() -> None:
+    attachment = seated()
+    offsets = range(0, 1000, 10)
+    asked = sum(len(sent(attachment.output(Output(1, offset, b"x"), 0.0))) for offset in offsets)
+
+    assert asked == 1
+    assert sent(attachment.tick(REPAINT_SECONDS)) == [Repaint()]
+    assert attachment.tick(2 * REPAINT_SECONDS) == []
+
+
+def test_the_next_debugger_begins_on_an_empty_screen() -> None:
+    attachment = seated()
+    attachment.output(Output(1, 0, b"old"), 0.0)
+
+    assert attachment.output(Output(2, 0, b"new"), 0.0) == [Blank(), Show(b"new")]
+    assert attachment.output(Output(1, 3, b"late"), 0.0) == []
+
+
+# ------------------------------------------------------------------------------------------------- the rank goes on
+
+
+def test_a_resume_with_nothing_left_ends_the_session() -> None:
+    assert finished(seated().message(Report(report=GONE_ON), 0.0)) == Finish(None)
+
+
+def test_a_resume_with_breakpoints_left_keeps_the_terminal() -> None:
+    attachment = seated()
+
+    (text,) = blanked(attachment.message(Report(report=RUNNING_ON), 0.0))
+
+    assert "gpu013:5 is running, 1 breakpoint left" in text
+    assert blanked(attachment.message(Report(report=make_report(2)), 1.0)) == [""]
+    assert attachment.blank_text == ""
+
+
+def test_a_resume_with_threads_queued_keeps_the_terminal() -> None:
+    attachment = seated()
+
+    (text,) = blanked(attachment.message(Report(report=RankReport(state=RankState.RUNNING, queued=2)), 0.0))
+
+    assert "2 more threads stopped" in text
+
+
+def test_a_last_breakpoint_removed_elsewhere_ends_the_session() -> None:
+    attachment = seated()
+    attachment.message(Report(report=RUNNING_ON), 0.0)
+
+    assert finished(attachment.message(Report(report=GONE_ON), 1.0)) == Finish(None)
+
+
+def test_a_step_keeps_the_screen() -> None:
+    attachment = seated()
+
+    assert attachment.message(Report(report=make_report(state=RankState.RUNNING, stepping=True)), 0.0) == []
+
+
+def test_time_runs_while_the_rank_does() -> None:
+    attachment = seated()
+    stepping = Report(report=make_report(state=RankState.RUNNING, stepping=True))
+    attachment.message(stepping, 3.0)
+    attachment.message(stepping, 5.0)
+    assert attachment.moving_since == 3.0
+
+    attachment.message(Pulse(where=HERE), 6.0)
+    assert (attachment.pulse, attachment.heard) == (HERE, 6.0)
+    attachment.message(Report(report=make_report()), 7.0)
+    assert attachment.pulse is None
+    attachment.message(stepping, 9.0)
+    assert attachment.moving_since == 9.0
+
+
+# ------------------------------------------------------------------------------------------------------ the rank ends
+
+
+def test_an_exit_ends_the_session_and_says_how() -> None:
+    finish = finished(seated().rank_listed(make_rank(state=RankState.EXITED, exit=-9), 0.0))
+
+    assert isinstance(finish.error, RankEnded)
+    assert str(finish.error) == "gpu013:5 was killed by SIGKILL"
+    assert finish.error.exit_status == 8
+
+
+def test_a_lost_rank_has_ten_seconds() -> None:
+    attachment = seated()
+    lost = make_rank(state=RankState.LOST)
+
+    assert attachment.rank_listed(lost, 100.0) == []
+    assert attachment.rank_listed(lost, 105.0) == []
+    assert attachment.tick(100.0 + LOST_SECONDS) == []
+    finish = finished(attachment.tick(100.1 + LOST_SECONDS))
+
+    assert isinstance(finish.error, RankStayedAway)
+    assert finish.error.exit_status == 8
+    assert "process or its network" in str(finish.error)
+    assert "dbg-attach --wait gpu013:5" in str(finish.error)
+
+
+def test_a_lost_rank_that_comes_back_goes_on() -> None:
+    attachment = seated()
+    attachment.rank_listed(make_rank(state=RankState.LOST), 100.0)
+
+    attachment.rank_listed(make_rank(), 105.0)
+    attachment.message(seat(), 105.0)
+
+    assert attachment.tick(200.0) == []
+
+
+def test_a_silent_rank_keeps_its_terminal() -> None:
+    attachment = seated()
+    attachment.message(Change(rank=make_rank(state=RankState.UNRESPONSIVE)), 100.0)
+    assert attachment.heard == 0.0  # the broker spoke, not the rank
+
+    assert attachment.rank_listed(make_rank(state=RankState.UNRESPONSIVE), 100.0) == []
+    assert attachment.tick(10_000.0) == []
+
+
+# --------------------------------------------------------------------------------------------------------------- size
+
+
+def test_a_resize_is_told_at_once_also_before_the_seat() -> None:
+    for attachment in (new(), seated()):
+        assert Resize(rows=39, columns=120) in sent(attachment.resize(39, 120, 0.0))
+
+
+def test_a_watchers_new_size_needs_a_repaint() -> None:
+    assert Repaint() in sent(seated(None).resize(39, 120, 0.0))
+    assert Repaint() not in sent(seated().resize(39, 120, 0.0))
+
+
+def test_the_new_size_is_offered_on_return() -> None:
+    attachment = seated()
+    attachment.line_down("it shut down", 1.0)
+    assert attachment.resize(39, 120, 2.0) == []
+    attachment.line_up(3.0)
+
+    (attach,) = sent(attachment.rank_listed(make_rank(), 3.0))
+
+    assert isinstance(attach, Attach)
+    assert (attach.rows, attach.columns) == (39, 120)

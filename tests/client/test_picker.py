@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from dbg_client.directory import Directory
+from dbg_client.picker import Picker
+from dbg_wire.messages import Change, Snapshot
+from dbg_wire.ranks import RankState
+from tests.client.fake_broker import make_rank
+from tests.support.time_unit import seconds
+
+
+class Screen(DummyOutput):
+    def get_size(self) -> Size:
+        return Size(rows=24, columns=80)
+
+
+def directory(count: int = 3) -> Directory:
+    known = Directory()
+    known.take(Snapshot(ranks=tuple(map(make_rank, range(count))), last=True))
+    return known
+
+
+async def pick(keys: str, known: Directory, typed_ahead: bytes = b"") -> tuple[int | None, bytes, bool]:
+    """Return the rank picked by ``keys``, what was left of them, and whether Ctrl-C ended it."""
+    with create_pipe_input() as source:
+        source.send_text(keys)
+        picker = Picker(known, "ws://x", source=source, screen=Screen())
+        rank, unused = await asyncio.wait_for(picker.run(typed_ahead), seconds(10))
+        return rank.rank if rank else None, unused, picker.interrupted
+
+
+@pytest.mark.parametrize(
+    ("keys", "picked"),
+    [
+        ("\r", 0),
+        ("j\r", 1),
+        ("jjk\r", 1),
+        ("\x1b[B\x1b[B\r", 2),
+        ("\x1b[F\r", 2),
+        ("\x1b[F\x1b[H\r", 0),
+        ("/:2\r", 2),
+        ("/jq\x7f\x7f:1\r", 1),
+        ("/nothing\r\x1b:q", None),
+        ("q", None),
+    ],
+)
+async def test_keys_pick(keys: str, picked: int | None) -> None:
+    assert (await pick(keys, directory()))[0] == picked
+
+
+async def test_ctrl_c_is_told_apart() -> None:
+    assert await pick("\x03", directory()) == (None, b"", True)
+
+
+async def test_a_rank_that_is_not_stopped_is_not_picked() -> None:
+    known = directory(1)
+    known.take(Change(rank=make_rank(0, state=RankState.RUNNING, where=None)))
+
+    assert (await pick("\rq", known))[0] is None
+
+
+async def test_what_was_typed_ahead_comes_first_and_what_is_left_is_given_back() -> None:
+    picked, unused, _ = await pick("", directory(), "j\rnn\x1b[Aé".encode())
+
+    assert (picked, unused) == (1, "nn\x1b[Aé".encode())
+
+
+async def test_the_list_no_longer_listens_afterwards() -> None:
+    known = directory()
+    await pick("q", known)
+
+    assert known.on_change is None

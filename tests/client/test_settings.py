@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from dbg_client.settings import Arguments, Format, Settings, Verb, settle
+from dbg_wire.errors import BadInput
+from dbg_wire.messages import Mode
+
+
+def settled(environ: dict[str, str] | None = None, *, tty: bool = True, **arguments: Any) -> Settings:
+    return settle(Arguments(**arguments), environ or {}, stdout_is_tty=tty)
+
+
+def test_attach_is_what_happens_without_an_action() -> None:
+    settings = settled(target="gpu013:5")
+
+    assert (settings.verb, settings.mode, settings.target) == (Verb.ATTACH, Mode.DRIVE, "gpu013:5")
+
+
+@pytest.mark.parametrize(
+    ("argument", "verb"),
+    [("list", Verb.LIST), ("screen", Verb.SCREEN), ("resume", Verb.CONTINUE), ("kill", Verb.KILL)],
+)
+def test_each_action_has_its_verb(argument: str, verb: Verb) -> None:
+    assert settled({}, **{argument: True}).verb is verb
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"list": True, "kill": True},
+        {"screen": True, "resume": True},
+        {"watch": True, "take": True},
+        {"list": True, "json": True, "plain": True},
+        {"list": True, "watch": True},
+        {"kill": True, "take": True},
+        {"screen": True, "follow": True},
+        {"json": True},
+        {"plain": True},
+        {"kill": True, "plain": True},
+        {"all": True},
+        {"screen": True, "all": True},
+    ],
+)
+def test_contradictory_options_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(BadInput) as caught:
+        settled({}, **arguments)
+
+    assert caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize("word", ["5", "gpu1:5", "stopped"])
+def test_a_target_swallowed_by_wait_is_the_target(word: str) -> None:
+    settings = settled(wait=word)
+
+    assert (settings.target, settings.wait) == (word, math.inf)
+
+
+def test_wait_takes_seconds_where_a_target_stands_elsewhere() -> None:
+    assert settled(wait="5", target="gpu1:7").wait == 5.0
+
+
+def test_wait_without_a_target_is_for_whatever_stops() -> None:
+    assert settled(wait="").target == "stopped"
+
+
+def test_a_list_that_waits_is_still_of_all_ranks() -> None:
+    assert settled(wait="", list=True).target is None
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "0", "nan", "inf", "1e99"])
+def test_seconds_that_are_none_are_refused_by_name(text: str) -> None:
+    with pytest.raises(BadInput, match="--wait"):
+        settled(wait=text, target="5")
+    with pytest.raises(BadInput, match="--timeout"):
+        settled(timeout=text)
+    with pytest.raises(BadInput, match="DBG_TIMEOUT"):
+        settled({"DBG_TIMEOUT": text})
+
+
+def test_an_argument_goes_before_its_variable() -> None:
+    environ = {"DBG_TIMEOUT": "7", "DBG_ESCAPE": "^^"}
+
+    assert (settled(environ).timeout, settled(environ).prefix) == (7.0, b"\x1e")
+    both = settled(environ, timeout="3", escape="none")
+    assert (both.timeout, both.prefix) == (3.0, None)
+
+
+def test_a_bad_escape_variable_does_not_stop_a_list() -> None:
+    environ = {"DBG_ESCAPE": "rubbish"}
+
+    assert settled(environ, list=True).verb is Verb.LIST
+    with pytest.raises(BadInput):
+        settled(environ)
+    with pytest.raises(BadInput):
+        settled(list=True, escape="rubbish")
+
+
+@pytest.mark.parametrize(
+    ("environ", "tty", "color"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"TERM": "dumb"}, True, False),
+    ],
+)
+def test_colour_is_for_terminals_that_want_it(environ: dict[str, str], tty: bool, color: bool) -> None:
+    assert settled(environ, tty=tty).color is color
+
+
+def test_formats() -> None:
+    assert settled(list=True, json=True).format is Format.JSON
+    assert settled(list=True, plain=True).format is Format.PLAIN
+    assert settled(list=True).format is Format.TABLE

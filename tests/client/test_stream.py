@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import pyte
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_client.stream import MAX_SEQUENCE, QueryFilter, StreamScanner
+
+CHARACTERS = [b"a", b"~", b"\r\n", b"\t", b"\x07", b"\x0e", b"\x0f", "é".encode(), "日".encode(), "🙂".encode()]
+DRAWING = [
+    b"\x1b[H",
+    b"\x1b[12;40H",
+    b"\x1b[2J",
+    b"\x1b[K",
+    b"\x1b[1;38;5;208m",
+    b"\x1b[38:2::1:2:3m",
+    b"\x1b[?25l",
+    b"\x1b[?12;25h",
+    b"\x1b[?1049h",
+    b"\x1b[?1000h",
+    b"\x1b[?2004l",
+    b"\x1b[4h",
+    b"\x1b[!p",
+    b"\x1b[1;29r",
+    b"\x1b[3L",
+    b"\x1b[5X",
+    b"\x1b[7S",
+    b"\x1b(B",
+    b"\x1b(0",
+    b"\x1b)0",
+    b"\x1b7",
+    b"\x1b8",
+    b"\x1b=",
+    b"\x1bM",
+    b"\x1b]8;id=1;https://example.org/a?b=c;d\x1b\\",
+    b"\x1b]8;;\x07",
+]
+QUERIES = [
+    b"\x05",
+    b"\x1b[c",
+    b"\x1b[0c",
+    b"\x1b[>c",
+    b"\x1b[=0c",
+    b"\x1b[5n",
+    b"\x1b[6n",
+    b"\x1b[?6n",
+    b"\x1b[?2026$p",
+    b"\x1b[4$p",
+    b"\x1b[>0q",
+    b"\x1b[?u",
+    b"\x1b[?4m",
+    b"\x1b[x",
+    b"\x1b[1;1;1;1;9;9*y",
+    b"\x1b[1$w",
+    b"\x1b[?1;1;0S",
+    b"\x1b[#R",
+    *(b"\x1b[%dt" % number for number in (11, 13, 14, 15, 16, 18, 19, 20, 21)),
+    b"\x1bZ",
+    b"\x1b]4;1;?\x07",
+    b"\x1b]10;?\x1b\\",
+    b"\x1b]11;?\x07",
+    b"\x1b]52;c;?\x07",
+    b"\x1bP$qm\x1b\\",
+    b"\x1bP+q544e\x1b\\",
+]
+LASTING = [
+    b"\x1b]52;c;cm0gLXJm\x07",
+    b"\x1b]0;title\x07",
+    b"\x1b]2;title\x1b\\",
+    b"\x1b]1337;File=:AAAA\x07",
+    b"\x1b]8;;https://example.org/\xc3\xa9\x07",
+    b"\x1bktitle\x1b\\",
+    b"\x1bPtmux;x\x1b\\",
+    b"\x1bPq#0;1;1\x07still inside\x1b\\",
+    b"\x1b_Gf=100;AAAA\x1b\\",
+    b"\x1b^private\x1b\\",
+    b"\x1bXstring\x1b\\",
+    b"\x1b[8;5;5t",
+    b"\x1b[22;0;0t",
+    b"\x1b[5i",
+    b"\x1b[3J",
+    b"\x1b[03J",
+    b"\x1b[3g",
+    b"\x1bH",
+    b"\x1bc",
+    b"\x1b%@",
+    b"\x1b G",
+    b"\x1b[2h",
+    b"\x1b[12l",
+    b"\x1b[20h",
+    b"\x1b[?3h",
+    b"\x1b[?1001h",
+    b"\x1b[?2048h",
+    b"\x1b[>1u",
+    b"\x1b[=8u",
+    b"\x1b[>4;2m",
+    b"\x1b[1;2;3;4;5T",
+    b"\x1b[99999b",
+    b'\x1b[62;1"p',
+    b"\xc2\x9b",
+    b"\xc2\x90",
+]
+
+complete = st.sampled_from(CHARACTERS + DRAWING + [query for query in QUERIES + LASTING if query != b"\x05"])
+anything = st.lists(
+    st.sampled_from(CHARACTERS + DRAWING + QUERIES + LASTING)
+    | st.binary(max_size=6)
+    | st.sampled_from(
+        [b"\x1b", b"\x1b[", b"\x1b]", b"\x1bP", b"\x1b\\", b"\x18", b"\x1a", b"\x9b", b"\xe2", b"\xf0\x9f"]
+    ),
+    max_size=15,
+).map(b"".join)
+
+
+def in_reads(data: bytes, cuts: list[int]) -> list[bytes]:
+    ends = sorted({cut % (len(data) + 1) for cut in cuts} | {len(data)})
+    return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def filtered(*reads: bytes) -> bytes:
+    passing = QueryFilter()
+    return b"".join(passing.feed(read) for read in reads)
+
+
+def is_at_rest_after(*reads: bytes) -> bool:
+    scanner = StreamScanner()
+    for read in reads:
+        scanner.feed(read)
+    return scanner.at_rest
+
+
+@given(st.lists(complete, max_size=12))
+def test_at_rest_exactly_between_complete_sequences(pieces: list[bytes]) -> None:
+    data = b"".join(pieces)
+    boundaries = {sum(map(len, pieces[:count])) for count in range(len(pieces) + 1)}
+    # A line end is two characters.
+    boundaries |= {at + 1 for at in range(len(data)) if data[at : at + 1] == b"\r"}
+    scanner = StreamScanner()
+    rests = {0}
+    for at in range(len(data)):
+        scanner.feed(data[at : at + 1])
+        if scanner.at_rest:
+            rests.add(at + 1)
+    assert rests == boundaries
+
+
+@given(anything, st.lists(st.integers(0, 1000), max_size=6))
+def test_at_rest_does_not_depend_on_how_the_stream_is_cut(data: bytes, cuts: list[int]) -> None:
+    assert is_at_rest_after(*in_reads(data, cuts)) == is_at_rest_after(data)
+
+
+@pytest.mark.parametrize("ending", [b"\x18", b"\x1a", b"\x1b[m", b"\x1b\\"])
+@pytest.mark.parametrize("begun", [b"\x1b[1;", b"\x1b]0;x", b"\x1bPq", b"\x1b", b"\x1b(", b"\x1b_x\x1b"])
+def test_what_ends_a_sequence_in_a_terminal_ends_it_here(begun: bytes, ending: bytes) -> None:
+    assert not is_at_rest_after(begun)
+    assert is_at_rest_after(begun, ending)
+
+
+def test_a_bell_ends_an_operating_system_command_and_no_other_string() -> None:
+    assert is_at_rest_after(b"\x1b]0;x\x07")
+    assert not is_at_rest_after(b"\x1bPx\x07")
+
+
+@pytest.mark.parametrize("sequence", CHARACTERS + DRAWING)
+def test_what_draws_passes_unchanged(sequence: bytes) -> None:
+    assert filtered(b"a" + sequence + b"b") == b"a" + sequence + b"b"
+
+
+@pytest.mark.parametrize("sequence", QUERIES + LASTING)
+def test_what_asks_or_lasts_is_dropped_whole(sequence: bytes) -> None:
+    assert filtered(b"a" + sequence + b"b") == b"ab"
+
+
+@pytest.mark.parametrize("sequence", QUERIES + LASTING)
+def test_control_characters_inside_hide_nothing(sequence: bytes) -> None:
+    disguised = sequence[:1] + b"\n" + sequence[1:2] + b"\x05\x7f" + sequence[2:]
+    shown = filtered(b"a" + disguised + b"\x1b\\b")
+    assert shown.replace(b"\n", b"").replace(b"\x7f", b"").replace("\ufffd".encode(), b"")[:1] == b"a"
+    assert b"\x1b" not in shown
+    assert b"\x05" not in shown
+
+
+def test_control_characters_inside_a_drawing_sequence_come_before_it() -> None:
+    assert filtered(b"\x1b[1\r\n;2\x05H") == b"\r\n\x1b[1;2H"
+
+
+def test_of_several_modes_the_harmless_ones_pass() -> None:
+    assert filtered(b"\x1b[?1001;25;2048;7h") == b"\x1b[?25;7h"
+
+
+@given(anything)
+def test_one_byte_at_a_time_passes_the_same_as_the_whole(data: bytes) -> None:
+    assert filtered(*(bytes([byte]) for byte in data)) == filtered(data)
+
+
+@given(anything, st.lists(st.integers(0, 1000), max_size=6))
+def test_each_feed_ends_at_rest_and_in_valid_characters(data: bytes, cuts: list[int]) -> None:
+    passing, scanner = QueryFilter(), StreamScanner()
+    for read in in_reads(data, cuts):
+        shown = passing.feed(read)
+        shown.decode()
+        scanner.feed(shown)
+        assert scanner.at_rest
+
+
+@given(anything)
+def test_what_has_passed_passes_again_unchanged(data: bytes) -> None:
+    once = filtered(data)
+    assert filtered(once) == once
+
+
+@given(anything)
+def test_nothing_that_passed_makes_a_terminal_answer(data: bytes) -> None:
+    answers: list[str] = []
+    screen = pyte.Screen(80, 24)
+    screen.write_process_input = answers.append
+    pyte.ByteStream(screen).feed(filtered(data))
+    assert answers == []
+
+
+def test_bytes_that_are_not_utf8_show_as_replacements() -> None:
+    assert (
+        filtered(b"a\xff\xc0\x9b6n\xe2\x82b\xed\xa0\x80").decode() == "a\ufffd\ufffd\ufffd6n\ufffdb\ufffd\ufffd\ufffd"
+    )
+
+
+@pytest.mark.parametrize("intro", [b"\x1b]8;;", b"\x1bP", b"\x1b[", b"\x1b(", b"\x1b\n"])
+@pytest.mark.parametrize("size", [1, 1000, 1_000_000])
+def test_an_endless_sequence_is_dropped_in_bounded_memory(intro: bytes, size: int) -> None:
+    filler = b" " if intro in (b"\x1b[", b"\x1b(") else (b"\n" if intro == b"\x1b\n" else b"x")
+    passing = QueryFilter()
+    shown = passing.feed(intro)
+    for _ in range(max(2, 3 * MAX_SEQUENCE // size)):
+        shown += passing.feed(filler * size)
+        assert len(passing._pieces.rest) <= MAX_SEQUENCE
+    shown += passing.feed(b"\x1b\\" if intro in (b"\x1b]8;;", b"\x1bP") else b"m")
+    assert shown == b""
+    assert passing.feed(b"text\x1b[m") == b"text\x1b[m"
+
+
+@pytest.mark.parametrize("length", [MAX_SEQUENCE - 1, MAX_SEQUENCE, MAX_SEQUENCE + 1])
+def test_the_bound_is_the_same_whole_and_in_parts(length: int) -> None:
+    link = b"\x1b]8;;" + b"x" * (length - 7) + b"\x1b\\"
+    expected = link if length <= MAX_SEQUENCE else b""
+    assert filtered(link) == expected
+    assert filtered(*(bytes([byte]) for byte in link)) == expected
+
+
+def test_half_a_terminator_survives_the_bound() -> None:
+    assert filtered(b"\x1b]0;" + b"x" * MAX_SEQUENCE + b"\x1b", b"\\", b"text") == b"text"
