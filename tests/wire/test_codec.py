@@ -1,0 +1,174 @@
+"""Frames become messages and back; whatever else comes in is refused by name."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from dataclasses import fields, is_dataclass
+from enum import Enum
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_wire import limits
+from dbg_wire.codec import (
+    MAX_NUMBER,
+    Input,
+    Output,
+    UnknownType,
+    decode,
+    decode_data,
+    encode,
+    encode_data,
+    type_name,
+)
+from dbg_wire.errors import PeerError
+from dbg_wire.messages import MESSAGES, Applied, Greet, Message, Sender
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
+numbers = st.integers(-MAX_NUMBER, MAX_NUMBER)
+SCALARS: dict[object, st.SearchStrategy[object]] = {
+    int: numbers,
+    float: st.floats(-MAX_NUMBER, MAX_NUMBER, allow_nan=False),
+    str: texts,
+    bool: st.booleans(),
+}
+
+
+def values(hint: object) -> st.SearchStrategy[object]:
+    """Return values that a field with this annotation may have."""
+    if isinstance(hint, types.UnionType):
+        return st.none() | values(typing.get_args(hint)[0])
+    if typing.get_origin(hint) is tuple:
+        return st.lists(values(typing.get_args(hint)[0]), max_size=3).map(tuple)
+    if isinstance(hint, type) and is_dataclass(hint):
+        hints = typing.get_type_hints(hint)
+        return st.builds(hint, **{f.name: values(hints[f.name]) for f in fields(hint)})
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return st.sampled_from(list(hint))
+    return SCALARS[hint]
+
+
+messages = st.one_of([values(message) for message in MESSAGES])
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def refusal_of(text: str, sender: Sender) -> str:
+    """Return the sentence in which a frame is refused, or nothing if it is taken; any other error comes out."""
+    try:
+        decode(text, sender)
+    except PeerError as error:
+        return str(error)
+    return ""
+
+
+@given(messages)
+def test_every_message_comes_back_as_it_was(message: Message) -> None:
+    for sender in message.sender:
+        assert decode(encode(message), sender) == message
+
+
+@given(messages, st.dictionaries(texts.map(lambda name: f"later-{name}"), junk, max_size=3))
+def test_fields_of_a_later_minor_are_ignored(message: Message, more: dict[str, object]) -> None:
+    document = json.loads(encode(message)) | more
+    assert decode(json.dumps(document), next(iter(message.sender))) == message
+
+
+@given(st.text() | st.binary().map(lambda data: data.decode("latin-1")) | junk.map(json.dumps), st.sampled_from(Sender))
+def test_no_text_raises_anything_but_a_refusal(text: str, sender: Sender) -> None:
+    assert refusal_of(text, sender).isprintable()
+
+
+@given(messages, st.data())
+def test_a_field_with_anything_else_in_it_is_refused_by_name_or_taken_for_what_it_is(
+    message: Message, data: st.DataObject
+) -> None:
+    document = json.loads(encode(message))
+    name = data.draw(st.sampled_from(sorted(document)))
+    document[name] = data.draw(junk)
+    assert refusal_of(json.dumps(document), next(iter(message.sender))).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ('["type"]', "not an object with a type"),
+        ('{"type":7}', "not an object with a type"),
+        ('{"type":"applied","generation":1}', "lacks the field 'offset'"),
+        ('{"type":"applied","generation":true,"offset":1}', "applied.generation is True"),
+        ('{"type":"applied","generation":1.0,"offset":1}', "applied.generation is 1.0"),
+        ('{"type":"applied","generation":1e999,"offset":1}', "applied.generation is inf"),
+        (f'{{"type":"applied","generation":{MAX_NUMBER + 1},"offset":1}}', "applied.generation is"),
+        ('{"type":"pulse","where":{"file":"f","line":"7","function":"g"}}', "pulse.where.line is '7'"),
+        ('{"type":"answer","request":1,"kind":"odd","text":""}', "not one of value, error"),
+        ('{"type":"answer","request":1,"kind":"value","text":"\\ud800"}', "answer.text is"),
+        ('{"type":"answer","request":1,"kind":"value","text":"","rows":"row"}', "not a list"),
+        ('{"type":"greet","minor":0,"release":"1","name":"x"}', "does not come from agents"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, named: str) -> None:
+    with pytest.raises(PeerError) as caught:
+        decode(text, Sender.AGENT)
+    assert named in str(caught.value)
+    assert not isinstance(caught.value, UnknownType)
+
+
+def test_a_type_of_a_later_minor_can_be_told_from_a_mistake() -> None:
+    with pytest.raises(UnknownType, match="'made-up\\\\x1b'"):
+        decode('{"type":"made-up\\u001b"}', Sender.AGENT)
+
+
+def test_sizes_are_bounded() -> None:
+    with pytest.raises(PeerError, match="above"):
+        decode(" " * (limits.MAX_CONTROL_BYTES + 1), Sender.AGENT)
+    long = Greet(minor=0, release="1", name="x" * (limits.MAX_TEXT + 1))
+    with pytest.raises(PeerError, match=r"greet\.name"):
+        decode(encode(long), Sender.CLIENT)
+    many = json.dumps({"type": "answer", "request": 1, "kind": "value", "text": "", "rows": [""] * 5000})
+    with pytest.raises(PeerError, match="5000 elements"):
+        decode(many, Sender.AGENT)
+
+
+def test_names_on_the_wire_are_words() -> None:
+    assert type_name(Applied) == "applied"
+    assert len({type_name(message) for message in MESSAGES}) == len(MESSAGES)
+
+
+words32, words64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+
+
+@given(words32, words64, st.binary(max_size=100))
+def test_output_frames_come_back_as_they_were(session: int, offset: int, data: bytes) -> None:
+    frame = Output(session, offset, data)
+    assert decode_data(encode_data(frame), Sender.AGENT) == frame
+
+
+@given(words32, words32, words32, words64, st.binary(max_size=100))
+def test_input_frames_come_back_as_they_were(
+    session: int, stop: int, generation: int, offset: int, data: bytes
+) -> None:
+    frame = Input(session, stop, generation, offset, data)
+    assert decode_data(encode_data(frame), Sender.CLIENT) == frame
+
+
+@given(st.binary(max_size=60), st.sampled_from(Sender))
+def test_no_bytes_raise_anything_but_a_refusal(data: bytes, sender: Sender) -> None:
+    try:
+        decode_data(data, sender)
+    except PeerError:
+        return
+
+
+def test_a_frame_of_the_other_direction_is_refused() -> None:
+    with pytest.raises(PeerError, match="no client sends"):
+        decode_data(encode_data(Output(1, 0, b"x" * 40)), Sender.CLIENT)
+    with pytest.raises(PeerError, match="above"):
+        decode_data(encode_data(Output(1, 0, b"x" * (limits.MAX_DATA_BYTES + 1))), Sender.AGENT)

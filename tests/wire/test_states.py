@@ -1,0 +1,53 @@
+"""The tables hold together: every state can be reached and left, and what is illegal is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbg_wire.errors import IllegalMove
+from dbg_wire.ranks import LIVE_STATES, RankState
+from dbg_wire.states import RANK_MOVES, STOP_MOVES, RankEvent, StopEvent, StopPhase, move_rank, move_stop
+
+
+def reachable(table: object, start: object) -> set[object]:
+    moves = table if isinstance(table, dict) else {}
+    seen, waiting = {start}, [start]
+    while waiting:
+        for following in moves.get(waiting.pop(), {}).values():
+            if following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return seen
+
+
+def test_every_state_is_reached_and_has_a_row() -> None:
+    assert reachable(RANK_MOVES, None) == {None, *RankState}
+    assert set(RANK_MOVES) == {None, *RankState}
+    assert reachable(STOP_MOVES, StopPhase.NONE) == set(StopPhase)
+
+
+def test_from_every_connected_state_a_rank_can_report_and_be_lost_and_leave() -> None:
+    for state in LIVE_STATES:
+        assert move_rank(state, RankEvent.STOPS) is RankState.STOPPED
+        assert move_rank(state, RankEvent.CONNECTION_ENDS) is RankState.LOST
+        assert move_rank(state, RankEvent.SAYS_GOODBYE) is RankState.EXITED
+
+
+def test_silence_never_loses_a_rank_and_a_lost_one_comes_back() -> None:
+    assert move_rank(RankState.STOPPED, RankEvent.FALLS_SILENT) is RankState.UNRESPONSIVE
+    assert move_rank(RankState.LOST, RankEvent.STOPS) is RankState.STOPPED
+    assert move_rank(RankState.LOST, RankEvent.IS_FOUND_DEAD) is RankState.EXITED
+
+
+@pytest.mark.parametrize("event", [event for event in RankEvent if event is not RankEvent.CONNECTION_ENDS])
+def test_an_exited_rank_moves_no_more(event: RankEvent) -> None:
+    with pytest.raises(IllegalMove, match="a rank can't go on from 'exited'"):
+        move_rank(RankState.EXITED, event)
+
+
+def test_every_stop_can_end() -> None:
+    for phase in StopPhase:
+        if phase is not StopPhase.NONE:
+            assert move_stop(phase, StopEvent.ENDS) is StopPhase.NONE
+    with pytest.raises(IllegalMove, match="a stop can't go on from 'none' by 'ends'"):
+        move_stop(StopPhase.NONE, StopEvent.ENDS)
