@@ -223,6 +223,7 @@ class Rank:
                 self.terminal.write(f"\x1b[2J\x1b[H{problem}".encode())
                 self.stops.close_session()
                 return False
+        self._engine.redraw()
         return True
 
     def _show(self, interact: Callable[[Engine], Outcome]) -> None:

@@ -28,6 +28,9 @@ class Engine(Protocol):
     def interact(self, frame: FrameType) -> Outcome:
         """Show the debugger at this frame until it is left."""
 
+    def redraw(self) -> None:
+        """Draw all of the screen at the next interaction: in a new session whoever looks has an empty one."""
+
     def tracer(self, frame: FrameType, before: Callable[..., Any] | None) -> Callable[..., Any] | None:
         """Return what is to trace the calling thread from this frame on, where ``before`` did so until now."""
 

@@ -55,6 +55,10 @@ class PudbEngine:
         outcome: Outcome = self._debugger.show(frame)
         return outcome
 
+    def redraw(self) -> None:
+        """Forget what was drawn, of which PuDB else sends only the differences."""
+        self._screen.clear()
+
     def tracer(self, frame: FrameType, before: Callable[..., Any] | None) -> Callable[..., Any] | None:
         """Return PuDB's trace function if a step or breakpoints need it; else the program's own, if it had one."""
         debugger = self._debugger

@@ -1,0 +1,122 @@
+"""Run a script or module as a rank, without a change to its code: ``python -m dbg_agent train.py ARGS…``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+
+USAGE = """\
+usage: python -m dbg_agent [--broker ADDRESS] [--connect-timeout S] [--on-missing go-on|wait|raise] SCRIPT [ARG…]
+       python -m dbg_agent [options] -m MODULE [ARG…]
+
+Run SCRIPT or MODULE as `python` would, listed at the broker from the start; `breakpoint()` and `set_trace()` stop it.
+"""
+
+OWN_MODULES = (__name__, "runpy")
+
+OPTIONS = {"--broker": "broker", "--connect-timeout": "connect_timeout", "--on-missing": "on_missing"}
+
+
+class _UsageError(Exception):
+    pass
+
+
+def _parse(arguments: list[str]) -> tuple[dict[str, object], bool, list[str]]:
+    """Return our own options, whether a module is meant, and the program's command line.
+
+    By hand, since everything from the script's name on belongs to the script, whatever it looks like.
+    """
+    options: dict[str, object] = {}
+    rest = list(arguments)
+    while rest and rest[0].startswith("-") and rest[0] != "-m":
+        name, equals, value = rest.pop(0).partition("=")
+        if name in ("-h", "--help"):
+            raise SystemExit(USAGE)
+        if name not in OPTIONS:
+            raise _UsageError(f"no option {name!r}")
+        if not equals:
+            if not rest:
+                raise _UsageError(f"{name} lacks its value")
+            value = rest.pop(0)
+        options[OPTIONS[name]] = value
+    is_module = bool(rest) and rest[0] == "-m"
+    if is_module:
+        rest.pop(0)
+    if not rest:
+        raise _UsageError("the name of a module is missing" if is_module else "the name of a script is missing")
+    return options, is_module, rest
+
+
+def main(arguments: list[str]) -> None:
+    """Run the program; the process ends as it would have ended by itself."""
+    try:
+        options, is_module, program = _parse(arguments)
+    except _UsageError as error:
+        sys.stderr.write(f"dbg_agent: {error}; see `python -m dbg_agent --help`\n")
+        raise SystemExit(2) from None
+    if not is_module and not os.path.isfile(program[0]):  # noqa: PTH113 - pathlib would be loaded into every rank
+        sys.stderr.write(f"dbg_agent: there is no script {program[0]!r}; name one, or a module with -m\n")
+        raise SystemExit(2)
+    sys.argv[:] = program
+    # What `python -m dbg_agent` put there is the current directory; a script has its own folder there.
+    sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.realpath(program[0]))  # noqa: PTH109, PTH120
+    _run(program[0], is_module, options)
+
+
+def _run(name: str, is_module: bool, options: dict[str, object]) -> None:
+    import runpy
+
+    from .process import install_here, note_exit
+
+    try:
+        if is_module:
+            install_here(options, ())
+            runpy.run_module(name, run_name="__main__", alter_sys=True)
+        else:
+            _run_script(name, options)
+    except SystemExit as leaving:
+        note_exit(_status(leaving.code))
+        raise
+    except KeyboardInterrupt:
+        note_exit(130)
+        raise
+    except BaseException as error:
+        note_exit(1)
+        # Shown without our own frames and runpy's, as if the program had been started by itself.
+        error.__traceback__ = _of_program(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
+        raise SystemExit(1) from None
+    else:
+        note_exit(0)
+
+
+def _run_script(name: str, options: dict[str, object]) -> None:
+    """Run a script in the real ``__main__``, which pickling and spawned children look for by that name."""
+    import __main__
+
+    from .process import install_here
+
+    path = os.path.abspath(name)  # noqa: PTH100
+    with open(path, "rb") as file:  # noqa: PTH123
+        code = compile(file.read(), path, "exec")
+    namespace = __main__.__dict__
+    for key in [key for key in namespace if not key.startswith("__")]:
+        del namespace[key]
+    namespace.update({"__name__": "__main__", "__file__": path, "__spec__": None, "__package__": None, "__doc__": None})
+    install_here(options, ())
+    exec(code, namespace)  # noqa: S102 - to run the user's script is what this is for
+
+
+def _status(code: object) -> int:
+    if code is None:
+        return 0
+    return code if isinstance(code, int) else 1
+
+
+def _of_program(traceback: TracebackType | None) -> TracebackType | None:
+    """Return the traceback from the program's first frame on."""
+    walk = traceback
+    while walk is not None and walk.tb_frame.f_globals.get("__name__") in OWN_MODULES:
+        walk = walk.tb_next
+    return walk or traceback
