@@ -44,6 +44,18 @@ MAX_LINK_BACKLOG = 1 * MIB
 MAX_INPUT_PENDING = 64 * KIB
 """Bytes typed ahead that a rank or terminal keeps: a large paste; beyond it input is discarded and reported."""
 
+MAX_LOG = 1 * MIB
+"""Bytes of a line debugger's output that its rank keeps for whoever comes back: some ten thousand lines."""
+
+MAX_COMPLETIONS = 200
+"""Completions of one word: more than anybody reads."""
+
+COMPLETION_SECONDS = 0.15
+"""Seconds that a terminal waits for completions: what comes later would jump into the next word."""
+
+SOURCE_LINES = 8
+"""Lines shown before and after the current one."""
+
 MAX_INPUT_PER_SECOND = 256 * KIB
 """Bytes a driver may send a rank in a second: faster than any keyboard or paste, slower than a flood."""
 

@@ -37,6 +37,23 @@ class Action(str, enum.Enum):
     SCREEN = "screen"
 
 
+class PromptState(str, enum.Enum):
+    """Say what a line debugger waits for, so that the terminal knows how to edit and complete it."""
+
+    COMMAND = "command"
+    """A command or a statement, at the debugger's own prompt."""
+    MORE = "more"
+    """The rest of a statement that is not complete yet."""
+    COMMANDS = "commands"
+    """Commands for a breakpoint, until ``end``."""
+    INTERACT = "interact"
+    """A statement in ``interact``."""
+    INPUT = "input"
+    """A line for the program's own ``input()`` or ``sys.stdin``, in what a command runs."""
+    CONFIRM = "confirm"
+    """An answer to the debugger's question."""
+
+
 class Kind(str, enum.Enum):
     """Say what sort of answer one rank gave; ``silent``, ``lost`` and ``running`` are the broker's own words."""
 
@@ -72,13 +89,26 @@ class SessionInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptInfo:
+    """Describe the line that a debugger waits for; ``offset`` is the length of the session's log before it.
+
+    ``number`` counts the prompts of the process: a reply to any other prompt than the current one comes too late.
+    """
+
+    number: int
+    offset: int
+    text: str
+    state: PromptState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RankReport:
     """State all that is true of a rank now.
 
     ``generation`` is the last driver's number that the rank knows; ``applied`` counts the bytes of that driver's
     input which the debugger took or the rank discarded. ``stepping`` means that the stop's thread runs to the end of
     a step; then the state is ``running`` while the stop goes on. ``breakpoints`` counts those that may stop it again,
-    ``queued`` the threads that wait for their own stop.
+    ``queued`` the threads that wait for their own stop. ``prompt`` is what a line debugger waits for, if it does.
     """
 
     state: RankState
@@ -89,6 +119,7 @@ class RankReport:
     queued: int = 0
     generation: int = 0
     applied: int = 0
+    prompt: PromptInfo | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +228,42 @@ class Pulse:
     where: Place | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replied:
+    """Settle a Reply: the debugger took it, or it came too late, with the reason."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT, Sender.BROKER})
+
+    prompt: int
+    taken: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completions:
+    """Answer a Complete with what the text between its ``begin`` and ``end`` may become; empty if nothing was found."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT, Sender.BROKER})
+
+    request: int
+    matches: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Show the lines round the current one, from the rank's own files; ``first`` is the number of the first of them.
+
+    ``breakpoints`` are line numbers. Sent after every stop of a line debugger, and when somebody sits down at it.
+    """
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT, Sender.BROKER})
+
+    where: Place
+    first: int
+    lines: tuple[str, ...]
+    breakpoints: tuple[int, ...]
+
+
 # --------------------------------------------------------------------------------------------------- broker to agent
 
 
@@ -303,6 +370,56 @@ class Question:
     seconds: float
     rows: int = 24
     columns: int = 80
+
+
+# ------------------------------------------------------------------------------------- client to broker, and onwards
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """Answer a prompt with one line or block, as the driver of this ``generation``; settled by Replied.
+
+    It may be sent again after any number of reconnects: a prompt takes one reply.
+    """
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT, Sender.BROKER})
+
+    prompt: int
+    generation: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complete:
+    """Ask what ``line[begin:end]`` may become at this prompt; answered by Completions, or not at all if too late."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT, Sender.BROKER})
+
+    request: int
+    prompt: int
+    generation: int
+    line: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interrupt:
+    """Interrupt what a command of this ``generation``'s driver runs, or break into the traced program."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT, Sender.BROKER})
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """Ask for a session's log from ``offset`` on; output that the log no longer has is simply missing from what comes."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT, Sender.BROKER})
+
+    session: int
+    offset: int
 
 
 # ------------------------------------------------------------------------------------------- either side of the broker
@@ -424,6 +541,9 @@ Message = Union[  # noqa: UP007
     Applied,
     Discarded,
     Pulse,
+    Replied,
+    Completions,
+    Source,
     Audience,
     Probe,
     Greet,
@@ -433,6 +553,10 @@ Message = Union[  # noqa: UP007
     Take,
     Resize,
     Question,
+    Reply,
+    Complete,
+    Interrupt,
+    Replay,
     Ask,
     Repaint,
     Welcome,
