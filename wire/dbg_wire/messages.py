@@ -414,7 +414,7 @@ class Interrupt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """Ask for a session's log from ``offset`` on; output that the log no longer has is simply missing from what comes."""
+    """Ask for the log of a session from ``offset`` on; what the log no longer has is missing from what comes."""
 
     sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT, Sender.BROKER})
 
