@@ -165,7 +165,11 @@ def _debugger_class() -> type[Any]:
         def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
             """Follow the traced thread; a fault of the debugger ends the tracing, not the training."""
             try:
-                return super().trace_dispatch(frame, event, arg)
+                follow = super().trace_dispatch(frame, event, arg)
+                if event == "return" and frame.f_back is None:
+                    # What is left of the thread is its end, or the interpreter's, which takes our modules apart.
+                    sys.settrace(None)
+                return follow
             except ProgramRaised as raised:
                 raise raised.error from None
             except Exception as error:
