@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..inbox import ProgramRaised
 from . import Outcome
-from .pudb_import import untraceable, unwarned
+from .pudb_import import OPTIONAL_MODULES, doing_without, untraceable, unwarned
 
 if TYPE_CHECKING:
     from ..rank import Rank
@@ -21,7 +21,7 @@ OWN_MODULES = ("dbg_agent", "dbg_agent.*", "dbg_wire", "dbg_wire.*")
 
 def build(rank: Rank) -> PudbEngine:
     """Import PuDB and build its debugger; in the stopped thread, at the first attach."""
-    with unwarned(), untraceable():
+    with unwarned(), doing_without(OPTIONAL_MODULES), untraceable():
         return PudbEngine(rank)
 
 
