@@ -97,10 +97,14 @@ class Inbox:
         with self._changed:
             return self._keys.change_driver(generation)
 
-    def clear(self, reason: str) -> Loss | None:
-        """Drop keys and work that were meant for a stop that has ended; return the keys that are lost."""
+    def end(self, stop: int, end: Callable[[], None], reason: str) -> Loss | None:
+        """End a stop by calling ``end``, and drop keys and work that were meant for it; return the keys that are lost.
+
+        All under one lock: the next thread's stop may begin inside ``end``, and what is put for that one stays.
+        """
         with self._changed:
-            self._work.clear()
+            end()
+            self._work = deque(waiting for waiting in self._work if waiting[0] != stop)
             return self._keys.discard(reason)
 
     def next_work(self, stop: int) -> Work:

@@ -245,8 +245,7 @@ class Rank:
         self.link.call_later(SLOW_STEP_SECONDS, lambda: self.stops.step_is_slow(number))
 
     def _end_stop(self) -> None:
-        self.stops.end()
-        self._tell_loss(self.inbox.clear("the stop ended"))
+        self._tell_loss(self.inbox.end(self.stops.number, self.stops.end, "the stop ended"))
 
     # ------------------------------------------------------------------------------------------ in the link's thread
 

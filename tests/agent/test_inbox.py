@@ -38,6 +38,17 @@ def test_work_for_an_ended_stop_is_dropped() -> None:
     assert inbox.next_work(2) == Redraw()
 
 
+def test_what_is_put_for_the_next_stop_while_one_ends_stays() -> None:
+    inbox = Inbox()
+    inbox.change_driver(1)
+    inbox.put(1, Run(nothing))
+    inbox.type(Input(1, 1, 1, 0, b"nn"), lambda: (1, 1))
+    loss = inbox.end(1, lambda: (inbox.put(2, Redraw()), None)[1], "the stop ended")
+    assert loss is not None
+    assert loss.count == 2
+    assert inbox.next_work(2) == Redraw()
+
+
 def test_the_same_redraw_waits_once_and_the_queue_is_bounded() -> None:
     inbox = Inbox()
     assert all(inbox.put(1, Redraw()) for _ in range(2 * MAX_WORK))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..inbox import ProgramRaised
 from . import Outcome
-from .pudb_import import untraceable, unwarned
+from .pudb_import import OPTIONAL_MODULES, doing_without, untraceable, unwarned
 
 if TYPE_CHECKING:
     from ..rank import Rank
@@ -21,7 +21,7 @@ OWN_MODULES = ("dbg_agent", "dbg_agent.*", "dbg_wire", "dbg_wire.*")
 
 def build(rank: Rank) -> PudbEngine:
     """Import PuDB and build its debugger; in the stopped thread, at the first attach."""
-    with unwarned(), untraceable():
+    with unwarned(), doing_without(OPTIONAL_MODULES), untraceable():
         return PudbEngine(rank)
 
 
@@ -165,7 +165,11 @@ def _debugger_class() -> type[Any]:
         def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
             """Follow the traced thread; a fault of the debugger ends the tracing, not the training."""
             try:
-                return super().trace_dispatch(frame, event, arg)
+                follow = super().trace_dispatch(frame, event, arg)
+                if event == "return" and frame.f_back is None:
+                    # What is left of the thread is its end, or the interpreter's, which takes our modules apart.
+                    sys.settrace(None)
+                return follow
             except ProgramRaised as raised:
                 raise raised.error from None
             except Exception as error:

@@ -9,14 +9,23 @@ from __future__ import annotations
 import builtins
 import os
 import shutil
+import sys
 import tempfile
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import cast
 
 DEBUGGER_MODULES = r"(pudb|urwid|urwid_readline|jedi|parso|pygments)(\.|$)"
+
+OPTIONAL_MODULES = ("numpy", "bpython", "IPython", "ptpython", "ptipython")
+"""What PuDB imports if it is installed. In a rank that is heavy, and numpy leaves warnings filters behind; it formats
+arrays only in a program that has imported it itself."""
 
 _CONFIG = Path("pudb") / "pudb.cfg"
 
@@ -35,6 +44,33 @@ def unwarned() -> Iterator[None]:
     finally:
         with suppress(ValueError):
             list.remove(cast("list[object]", warnings.filters), added)
+
+
+class _NotForThisThread(MetaPathFinder):
+    """Find nothing under some names in one thread, so that PuDB does without what the program has not imported."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+        self._thread = threading.get_ident()
+
+    def find_spec(
+        self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Refuse the names in this thread; leave everything else to the finders behind."""
+        if fullname in self._names and threading.get_ident() == self._thread:
+            raise ModuleNotFoundError(f"{fullname} is not imported for a debugger's sake", name=fullname)
+        return None
+
+
+@contextmanager
+def doing_without(names: Iterable[str]) -> Iterator[None]:
+    """Let imports of ``names`` fail in this thread, unless they are loaded already."""
+    finder = _NotForThisThread(frozenset(name for name in names if name not in sys.modules))
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def _users_config() -> Path | None:
