@@ -16,6 +16,8 @@ def set_trace(
     broker: str | None = None,
     connect_timeout: float | None = None,
     on_missing: str | None = None,
+    engine: str | None = None,
+    rc: bool | None = None,
     **unknown: object,
 ) -> None:
     """Stop the calling thread here until somebody lets it go on from a terminal.
@@ -28,15 +30,14 @@ def set_trace(
     (variable ``DBG_BROKER``). If no broker answers within ``connect_timeout`` seconds (10; ``DBG_CONNECT_TIMEOUT``;
     waited once per process) the rank warns once on stderr and goes on; ``on_missing`` (``DBG_ON_MISSING``) can be
     ``"wait"``, which waits for a broker as long as it takes, or ``"raise"``, which raises a
-    :class:`dbg_wire.errors.DbgError`. Arguments that can't be used are warned of, and the default is taken.
+    :class:`dbg_wire.errors.DbgError`. ``engine`` (``DBG_ENGINE``), ``"pudb"`` or ``"pdb"``, opens if the terminal asks
+    for none; ``rc`` (``DBG_PDBRC``) has pdb read the ``.pdbrc`` of the rank's side. Arguments that can't be used are
+    warned of, and the default is taken.
     """
     from .process import stop_at
 
-    stop_at(
-        sys._getframe(1),
-        {"broker": broker, "connect_timeout": connect_timeout, "on_missing": on_missing, **unknown},
-        unexpected,
-    )
+    arguments = {"broker": broker, "connect_timeout": connect_timeout, "on_missing": on_missing, "engine": engine}
+    stop_at(sys._getframe(1), {**arguments, "rc": rc, **unknown}, unexpected)
 
 
 def install(

@@ -47,7 +47,19 @@ class Run:
     job: Callable[[], None]
 
 
-Work = Union[OpenDebugger, GoOn, Redraw, Run]  # noqa: UP007 - evaluated at import, on 3.10 too
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Leave the open debugger for another one on the same stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Give a line debugger what was replied to its prompt."""
+
+    text: str
+
+
+Work = Union[OpenDebugger, GoOn, Redraw, Run, Switch, Line]  # noqa: UP007 - evaluated at import, on 3.10 too
 
 
 class ProgramRaised(BaseException):
@@ -59,6 +71,18 @@ class ProgramRaised(BaseException):
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
         self.error = error
+
+
+class LeaveDebugger(BaseException):
+    """Unwind the debugger, however deep; debuggers catch every Exception to show it, hence the base."""
+
+    def __init__(self, done: Callable[[], None]) -> None:
+        super().__init__()
+        self.done = done
+
+
+class SwitchDebugger(BaseException):
+    """Unwind the debugger to open another one on the same stop."""
 
 
 class Inbox:

@@ -72,19 +72,20 @@ class Outgoing:
         self._wake()
         return True
 
-    def put_output(self, frame: bytes) -> None:
-        """Have screen output sent, or drop all of it that waits if it has become too much."""
+    def put_output(self, frame: bytes) -> bool:
+        """Have output sent, or drop all that waits if it has become too much; return whether it is sent."""
         with self._lock:
             if not self._open or self.starved:
-                return
+                return False
             if self._output_bytes + len(frame) > MAX_LINK_BACKLOG:
                 self._items = deque(item for item in self._items if not isinstance(item, bytes))
                 self._output_bytes = 0
                 self.starved = True
-                return
+                return False
             self._output_bytes += len(frame)
             self._items.append(frame)
         self._wake()
+        return True
 
     def pop(self) -> Item | None:
         """Return what is to be sent next, or None if nothing waits."""

@@ -37,11 +37,12 @@ def stop_at(frame: FrameType, arguments: Mapping[str, object], unexpected: tuple
         # As in Rank.stop: nothing in here is worth a step.
         sys.settrace(None)
         try:
-            rank = _connected_rank(_settings("set_trace", arguments, unexpected))
+            settings = _settings("set_trace", arguments, unexpected)
+            rank = _connected_rank(settings)
         finally:
             sys.settrace(tracer)
         if rank is not None:
-            rank.stop(frame, "breakpoint")
+            rank.stop(frame, "breakpoint", settings.engine)
     except ProgramRaised as raised:
         raise raised.error from None
     except _AskedForError as asked:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dbg_wire.errors import DbgError, WrongHost, printable
 from dbg_wire.messages import (
@@ -21,8 +21,11 @@ from dbg_wire.messages import (
     Applied,
     Ask,
     Audience,
+    Complete,
+    Completions,
     Discarded,
     Goodbye,
+    Interrupt,
     Kind,
     Message,
     Probe,
@@ -31,6 +34,9 @@ from dbg_wire.messages import (
     Refusal,
     Register,
     Repaint,
+    Replay,
+    Replied,
+    Reply,
     Report,
     Welcome,
 )
@@ -38,10 +44,12 @@ from dbg_wire.ranks import Place
 from dbg_wire.states import StopPhase
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
+from .console import Console
 from .identity import Identity, ancestors, this_process
-from .inbox import GoOn, Inbox, OpenDebugger, ProgramRaised, Redraw, Run
+from .inbox import GoOn, Inbox, Line, OpenDebugger, ProgramRaised, Redraw, Run, Switch
 from .link import SLOW_STEP_SECONDS, Link
 from .settings import Settings, find_broker
+from .source import source_of
 from .stop import Stops, place_of
 from .terminal import Terminal
 
@@ -50,6 +58,7 @@ if TYPE_CHECKING:
     from dbg_wire.endpoint import Reach
 
     from .engines import Engine, Outcome
+    from .engines.tracing import Tracing
     from .typed_ahead import Loss
 
 MAX_WARNINGS = 20
@@ -66,11 +75,16 @@ class Rank:
         self._parent = parent
         self.identity = self._identify()
         self.inbox = Inbox()
-        self.stops = Stops(self._publish)
+        self.stops = Stops(self.publish)
         self.link = Link(self)
         self.terminal = Terminal(self.link.outgoing.put_output)
         self.exit_status: int | None = None
+        self.breaks: dict[str, list[int]] = {}
+        self.console = Console(self)
+        self._engines: dict[str, Engine] = {}
         self._engine: Engine | None = None
+        self._stop_engine: str | None = None
+        self._taken_prompt = 0
         self._welcome: Welcome | None = None
         self._warned: set[str] = set()
 
@@ -118,14 +132,15 @@ class Rank:
 
         self.link.outgoing.put_message(encode(message))
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
+        """Have a report sent."""
         self.link.outgoing.put_report()
 
     def _rank_report(self) -> RankReport:
         generation, applied = self.inbox.settled()
-        engine = self._engine
-        breakpoints = engine.breakpoints() if engine is not None else 0
-        return self.stops.report(breakpoints=breakpoints, generation=generation, applied=applied)
+        breakpoints = sum(len(lines) for lines in list(self.breaks.values()))
+        report = self.stops.report(breakpoints=breakpoints, generation=generation, applied=applied)
+        return replace(report, prompt=self.console.prompt)
 
     def _tell_loss(self, loss: Loss | None) -> None:
         if loss is not None:
@@ -142,8 +157,8 @@ class Rank:
         except BaseException as error:
             raise ProgramRaised(error) from None
 
-    def stop(self, frame: FrameType, reason: str) -> None:
-        """Stop the calling thread at this frame until it is let go."""
+    def stop(self, frame: FrameType, reason: str, engine_wanted: str | None = None) -> None:
+        """Stop the calling thread at this frame until it is let go, in this engine unless a terminal wants another."""
         tracer = sys.gettrace()
         # Before anything else: a step onto the stop would go on into whatever is called here.
         sys.settrace(None)
@@ -155,42 +170,79 @@ class Rank:
             sys.settrace(tracer)
             return
         try:
-            if mine:
+            if mine and engine is not None:
                 self.stops.halt(frame)
-                self._show(lambda engine: engine.interact(frame))
+                if not self._show(engine, frame, None, None):
+                    self._serve(frame, None, None)
             else:
-                self._arrive(frame, reason)
-                self._serve(lambda engine: engine.interact(frame))
+                self._arrive(frame, reason, engine_wanted)
+                self._serve(frame, None, None)
         finally:
-            engine = self._engine
-            sys.settrace(engine.tracer(frame, tracer) if engine is not None else tracer)
+            sys.settrace(self._tracer(frame, tracer))
 
-    def traced_thread_halts(self, frame: FrameType, interact: Callable[[], Outcome]) -> None:
-        """Be told by the debugger's trace function that a step or a breakpoint ends here."""
-        if self.stops.is_mine():
+    def traced_thread_halts(self, name: str, frame: FrameType, interact: Callable[[], Outcome]) -> None:
+        """Be told by the trace function of the engine of that name that a step or a breakpoint ends here."""
+        if self.stops.is_mine() and self._engine is not None:
             self.stops.halt(frame)
-            self._show(lambda _engine: interact())
+            if not self._show(self._engine, frame, name, interact):
+                self._serve(frame, name, interact)
         else:
             self._arrive(frame, "breakpoint")
-            self._serve(lambda _engine: interact())
+            self._serve(frame, name, interact)
+
+    def hand_over(self, tracing: Tracing, frame: FrameType, follow: Any) -> Any:
+        """Return what is to trace this frame on, after ``tracing`` did: another engine may be open by now."""
+        engine = self._engine
+        if engine is None or engine.tracing is tracing:
+            return follow
+        if engine.tracing.going_on and not self.breaks:
+            sys.settrace(None)
+            return None
+        follow = engine.tracing.adopt_stack(frame)
+        sys.settrace(follow)
+        return follow
+
+    def show_source(self, frame: FrameType | None) -> None:
+        """Tell the lines round this frame's, for terminals that may not have the file."""
+        if frame is None or not self.terminal.viewers:
+            return
+        self._send(source_of(frame, self.breaks))
+
+    def _tracer(self, frame: FrameType, before: Any) -> Any:
+        """Return what is to trace the calling thread from this frame on, where ``before`` did so until now."""
+        if self._engine is None:
+            return before
+        tracing = self._engine.tracing
+        if tracing.going_on and not self.breaks:
+            ours = {id(engine.tracing) for engine in self._engines.values()}
+            return None if id(getattr(before, "__self__", None)) in ours else before
+        if frame.f_trace is not None and not tracing.going_on and getattr(frame.f_trace, "__self__", None) is tracing:
+            # pdb has begun to trace by itself, and knows which frames and instructions.
+            return tracing.trace_dispatch
+        return tracing.adopt_stack(frame)
 
     def take_keys(self, count: int) -> None:
         """Acknowledge that the debugger took this many bytes."""
         generation, offset = self.inbox.take_keys(count)
         self._send(Applied(generation=generation, offset=offset))
 
-    def _arrive(self, frame: FrameType, reason: str) -> None:
+    def _arrive(self, frame: FrameType, reason: str, engine_wanted: str | None = None) -> None:
         if self._identify().key != self.identity.key:
             # A framework has given this process its rank since it registered.
             self.link.reconnect()
         self.stops.arrive(frame, reason)
+        self._stop_engine = engine_wanted
         if self.terminal.viewers:
-            self.inbox.put(self.stops.number, OpenDebugger(self.terminal.engine or DEFAULT_ENGINE))
+            self.inbox.put(self.stops.number, OpenDebugger(self._engine_wanted()))
         else:
             where = place_of(frame)
             say(f"{self.address} stopped at {where.file}:{where.line}; `dbg-attach {self.address}` opens it")
 
-    def _serve(self, interact: Callable[[Engine], Outcome]) -> None:
+    def _engine_wanted(self) -> str:
+        """Return which debugger to open: asked for by a terminal, by the stop, by this process's environment."""
+        return self.terminal.engine or self._stop_engine or self.settings.engine or DEFAULT_ENGINE
+
+    def _serve(self, frame: FrameType, traced_by: str | None, interact: Callable[[], Outcome] | None) -> None:
         """Do what the inbox asks until the stop ends or a step begins."""
         try:
             while True:
@@ -201,48 +253,61 @@ class Rank:
                     return
                 if isinstance(work, Run):
                     work.job()
-                elif isinstance(work, OpenDebugger) and self._open(work.engine):
-                    self._show(interact)
-                    return
+                elif isinstance(work, OpenDebugger):
+                    engine = self._open(work.engine)
+                    if engine is not None and self._show(engine, frame, traced_by, interact):
+                        return
         except BaseException:
             self._end_stop()
             raise
 
-    def _open(self, name: str) -> bool:
-        """Have a debugger and a session for it; return False, having told everybody, if it can't be had."""
+    def _open(self, name: str) -> Engine | None:
+        """Have a debugger and a session for it; return None, having told everybody, if it can't be had."""
         from .engines import load
 
         session = self.stops.open_session(name, self.terminal.rows, self.terminal.columns)
         self.terminal.begin(session.number)
-        if self._engine is None:
+        if name not in self._engines:
             try:
-                self._engine = load(name, self)
+                self._engines[name] = load(name, self)
             except Exception as error:
+                # Whatever an import in a training environment comes up with.
                 problem = f"{name} can't be opened in this rank ({type(error).__name__}: {printable(str(error))})"
                 self.warn(problem)
                 self.terminal.write(f"\x1b[2J\x1b[H{problem}".encode())
                 self.stops.close_session()
-                return False
+                return None
+        self._engine = self._engines[name]
         self._engine.redraw()
-        return True
+        return self._engine
 
-    def _show(self, interact: Callable[[Engine], Outcome]) -> None:
-        """Interact in the open debugger; afterwards either a step has begun or the stop is over."""
+    def _show(
+        self, engine: Engine, frame: FrameType, traced_by: str | None, interact: Callable[[], Outcome] | None
+    ) -> bool:
+        """Interact in the open debugger; return False if another one is to be opened on the same stop.
+
+        ``interact`` is how the engine called ``traced_by`` goes on whose trace function stopped here, if one did.
+        """
         from .engines import Outcome
 
-        engine = self._engine
-        if engine is None:
-            raise RuntimeError("a debugger is shown before it was opened")
         try:
-            outcome = interact(engine)
+            if interact is not None and engine.name == traced_by:
+                outcome = interact()
+            else:
+                outcome = engine.interact(frame, traced_by is not None)
         except BaseException:
             self._end_stop()
             raise
+        if outcome is Outcome.LEFT:
+            self.stops.close_session()
+            self.inbox.put(self.stops.number, OpenDebugger(self._engine_wanted()))
+            return False
         if outcome is Outcome.GO_ON:
             self._end_stop()
-            return
+            return True
         number = self.stops.step()
         self.link.call_later(SLOW_STEP_SECONDS, lambda: self.stops.step_is_slow(number))
+        return True
 
     def _end_stop(self) -> None:
         self._tell_loss(self.inbox.end(self.stops.number, self.stops.end, "the stop ended"))
@@ -295,9 +360,11 @@ class Rank:
         return encode(Report(report=self._rank_report()))
 
     def redraw(self) -> None:
-        """Have the screen drawn again."""
-        stop, _ = self.stops.current
-        if stop is not None:
+        """Have the screen drawn again, or the end of the log sent again."""
+        stop, session = self.stops.current
+        if self.stops.engine == "pdb" and session is not None:
+            self.console.replay(session, 0)
+        elif stop is not None:
             self.inbox.put(stop, Redraw())
 
     def on_input(self, frame: Input) -> None:
@@ -316,6 +383,14 @@ class Rank:
             self._send(Pulse(where=self._whereabouts()))
         elif isinstance(message, Repaint):
             self.redraw()
+        elif isinstance(message, Reply):
+            self._on_reply(message)
+        elif isinstance(message, Complete):
+            self._on_complete(message)
+        elif isinstance(message, Interrupt):
+            self._on_interrupt(message)
+        elif isinstance(message, Replay):
+            self.console.replay(message.session, message.offset)
         elif isinstance(message, Ask):
             self._on_ask(message)
         elif isinstance(message, Welcome):
@@ -331,7 +406,11 @@ class Rank:
         stop, _ = self.stops.current
         if stop is None or not audience.viewers:
             return
-        self.inbox.put(stop, OpenDebugger(audience.engine or DEFAULT_ENGINE))
+        open_one = self.stops.engine
+        if open_one is not None and audience.engine not in (None, open_one):
+            self.inbox.put(stop, Switch())
+        else:
+            self.inbox.put(stop, OpenDebugger(self._engine_wanted()))
         if resized:
             self.inbox.put(stop, Redraw())
 
@@ -352,8 +431,48 @@ class Rank:
         else:
             if session is None and not self.terminal.viewers:
                 self.terminal.resize(ask.rows, ask.columns)
-            self.inbox.put(stop, OpenDebugger(DEFAULT_ENGINE))
+            self.inbox.put(stop, OpenDebugger(self._engine_wanted()))
             self.inbox.put(stop, Run(lambda: self._answer_screen(answer)))
+
+    def _on_reply(self, reply: Reply) -> None:
+        prompt = self.console.prompt
+        stop, _ = self.stops.current
+        generation, _ = self.inbox.settled()
+        if reply.generation != generation:
+            why = "the keyboard was taken"
+        elif prompt is None or stop is None or prompt.number != reply.prompt:
+            why = "the prompt it was typed for is gone"
+        elif reply.prompt == self._taken_prompt:
+            # Sent again after a reconnect; it was taken when it came first.
+            why = ""
+        else:
+            self._taken_prompt = reply.prompt
+            self.inbox.put(stop, Line(reply.text))
+            why = ""
+        self._send(Replied(prompt=reply.prompt, taken=not why, reason=why))
+
+    def _on_complete(self, complete: Complete) -> None:
+        stop, _ = self.stops.current
+        engine = self._engine
+        prompt = self.console.prompt
+        if stop is None or prompt is None or prompt.number != complete.prompt or engine is None:
+            return
+
+        def answer() -> None:
+            matches = engine.complete(complete.line, complete.begin, complete.end)
+            self._send(Completions(request=complete.request, matches=matches))
+
+        self.inbox.put(stop, Run(answer))
+
+    def _on_interrupt(self, interrupt: Interrupt) -> None:
+        generation, _ = self.inbox.settled()
+        engine = self._engine
+        if engine is None or interrupt.generation != generation:
+            return
+        if self.stops.phase is StopPhase.OPEN:
+            engine.interrupt()
+        elif self.stops.phase in (StopPhase.NONE, StopPhase.STEPPING):
+            engine.tracing.break_in()
 
     def _answer_screen(self, answer: Callable[[Kind, str, tuple[str, ...]], None]) -> None:
         engine = self._engine

@@ -24,6 +24,9 @@ MAX_SECRET_BYTES = 64 * 1024
 ON_MISSING = ("go-on", "wait", "raise")
 """What a stop does if no broker answers in time; the first is the default."""
 
+ENGINES = ("pudb", "pdb")
+"""Debuggers that a stop can open; the first is the default."""
+
 _T = TypeVar("_T")
 
 
@@ -35,6 +38,8 @@ class Settings:
     connect_timeout: float = CONNECT_SECONDS
     on_missing: str = ON_MISSING[0]
     breakpoint: bool = True
+    engine: str | None = None
+    rc: bool = False
 
 
 def read_settings(
@@ -47,7 +52,7 @@ def read_settings(
     """Return the settings of one call; tell ``warn`` what could not be used, in one sentence each."""
     if unexpected:
         warn(f"{function}() takes keyword arguments only; {len(unexpected)} positional ignored")
-    known = {"broker", "connect_timeout", "on_missing", "breakpoint"}
+    known = {"broker", "connect_timeout", "on_missing", "breakpoint", "engine", "rc"}
     for name in arguments:
         if name not in known:
             warn(f"{function}() has no argument {printable(name)!r}; ignored")
@@ -57,6 +62,8 @@ def read_settings(
         connect_timeout=read.one("connect_timeout", CONNECT_SECONDS, _as_seconds, "a number of seconds"),
         on_missing=read.one("on_missing", ON_MISSING[0], _as_policy, " or ".join(map(repr, ON_MISSING))),
         breakpoint=read.one("breakpoint", True, _as_flag, "True or False"),
+        engine=read.one("engine", None, _as_engine, " or ".join(map(repr, ENGINES))),
+        rc=read.one("rc", False, _as_flag, "True or False", variable="DBG_PDBRC"),
     )
 
 
@@ -67,8 +74,10 @@ class _Reader:
     environ: Mapping[str, str]
     warn: Callable[[str], None]
 
-    def one(self, name: str, default: _T, convert: Callable[[object], _T], wanted: str) -> _T:
-        variable = f"DBG_{name.upper()}"
+    def one(
+        self, name: str, default: _T, convert: Callable[[object], _T], wanted: str, variable: str | None = None
+    ) -> _T:
+        variable = variable or f"DBG_{name.upper()}"
         # The broker's variable is left to the endpoint's own rules, which also know the fingerprint behind it.
         from_environ = self.environ.get(variable) if name != "broker" else None
         for value, source in ((self.arguments.get(name), f"{self.function}({name}=…)"), (from_environ, variable)):
@@ -105,6 +114,12 @@ def _as_seconds(value: object) -> float:
 
 def _as_policy(value: object) -> str:
     if not isinstance(value, str) or value not in ON_MISSING:
+        raise ValueError
+    return value
+
+
+def _as_engine(value: object) -> str | None:
+    if not isinstance(value, str) or value not in ENGINES:
         raise ValueError
     return value
 

@@ -74,6 +74,12 @@ class Stops:
         """Return how many threads wait for their turn."""
         return self._queued
 
+    @property
+    def engine(self) -> str | None:
+        """Return which debugger is open on the stop."""
+        session = self._session
+        return session.engine if session is not None else None
+
     def is_mine(self) -> bool:
         """Tell whether the calling thread has the stop."""
         return self._owner == threading.get_ident()

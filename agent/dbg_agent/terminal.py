@@ -20,7 +20,7 @@ DEFAULT_ROWS, DEFAULT_COLUMNS = 24, 80
 class Terminal:
     """Know size and audience; cut what is written into frames, tagged with session and offset."""
 
-    def __init__(self, send: Callable[[bytes], None]) -> None:
+    def __init__(self, send: Callable[[bytes], object]) -> None:
         self._send = send
         self._lock = threading.Lock()
         self.rows, self.columns = DEFAULT_ROWS, DEFAULT_COLUMNS
@@ -55,6 +55,12 @@ class Terminal:
                 if self.viewers:
                     self._send(encode_data(Output(self._session, self._offset, piece)))
                 self._offset += len(piece)
+
+    def send_again(self, session: int, offset: int, data: bytes) -> None:
+        """Send bytes that were sent before, or dropped; those who have them skip them by their offset."""
+        with self._lock:
+            if self.viewers and session == self._session:
+                self._send(encode_data(Output(session, offset, data)))
 
     def _resize(self, rows: int, columns: int) -> bool:
         size = (min(max(rows, MIN_ROWS), MAX_ROWS), min(max(columns, MIN_COLUMNS), MAX_COLUMNS))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from ..rank import Rank
+    from .tracing import Tracing
 
 
 class Outcome(enum.Enum):
@@ -18,6 +18,8 @@ class Outcome(enum.Enum):
     """The thread goes on; the stop is over."""
     STEP = "step"
     """The thread runs to the end of a step; the stop is the same."""
+    LEFT = "left"
+    """Another debugger is to be opened on the same stop."""
 
 
 class Engine(Protocol):
@@ -25,27 +27,35 @@ class Engine(Protocol):
 
     name: str
 
-    def interact(self, frame: FrameType) -> Outcome:
-        """Show the debugger at this frame until it is left."""
+    @property
+    def tracing(self) -> Tracing:
+        """Return what traces the program for this debugger."""
+
+    def interact(self, frame: FrameType, traced: bool) -> Outcome:
+        """Show the debugger at this frame until it is left; ``traced`` if called by another engine's trace function."""
 
     def redraw(self) -> None:
         """Draw all of the screen at the next interaction: in a new session whoever looks has an empty one."""
 
-    def tracer(self, frame: FrameType, before: Callable[..., Any] | None) -> Callable[..., Any] | None:
-        """Return what is to trace the calling thread from this frame on, where ``before`` did so until now."""
-
     def ignores(self, frame: FrameType) -> bool:
         """Tell whether the user has switched off the stop at this place."""
 
-    def breakpoints(self) -> int:
-        """Count the breakpoints that may stop this rank again; from any thread."""
-
     def screen(self) -> tuple[str, ...]:
-        """Return the screen as it was last drawn, one string a row; from any thread."""
+        """Return what was last shown, one string a row; from any thread."""
+
+    def complete(self, line: str, begin: int, end: int) -> tuple[str, ...]:
+        """Return what ``line[begin:end]`` may become at the prompt."""
+
+    def interrupt(self) -> None:
+        """Interrupt the command that runs, if one does; from any thread."""
 
 
 def load(name: str, rank: Rank) -> Engine:
     """Import and build the debugger of that name; whatever its import raises comes out."""
+    if name == "pdb":
+        from .pdb import PdbEngine
+
+        return PdbEngine(rank)
     from .pudb import build
 
     return build(rank)

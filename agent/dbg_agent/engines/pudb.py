@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..inbox import ProgramRaised
 from . import Outcome
 from .pudb_import import OPTIONAL_MODULES, doing_without, untraceable, unwarned
+from .tracing import OWN_MODULES, Tracing
 
 if TYPE_CHECKING:
     from ..rank import Rank
-
-OWN_MODULES = ("dbg_agent", "dbg_agent.*", "dbg_wire", "dbg_wire.*")
-"""Modules that ``s`` never steps into: stepping onto a ``set_trace()`` line must not show its inside."""
 
 
 def build(rank: Rank) -> PudbEngine:
@@ -50,7 +46,7 @@ class PudbEngine:
         _bind_keys(ui, self._debugger, rank)
         self._screen.start()
 
-    def interact(self, frame: FrameType) -> Outcome:
+    def interact(self, frame: FrameType, traced: bool) -> Outcome:
         """Show PuDB at this frame until it is left."""
         outcome: Outcome = self._debugger.show(frame)
         return outcome
@@ -59,39 +55,36 @@ class PudbEngine:
         """Forget what was drawn, of which PuDB else sends only the differences."""
         self._screen.clear()
 
-    def tracer(self, frame: FrameType, before: Callable[..., Any] | None) -> Callable[..., Any] | None:
-        """Return PuDB's trace function if a step or breakpoints need it; else the program's own, if it had one."""
-        debugger = self._debugger
-        if debugger.going_on and not debugger.breaks:
-            return None if getattr(before, "__self__", None) is debugger else before
-        walk: FrameType | None = frame
-        while walk is not None:
-            debugger.adopt(walk)
-            walk = walk.f_back
-        trace: Callable[..., Any] = debugger.trace_dispatch
-        return trace
+    @property
+    def tracing(self) -> Tracing:
+        """Return PuDB's debugger."""
+        debugger: Tracing = self._debugger
+        return debugger
 
     def ignores(self, frame: FrameType) -> bool:
         """Tell whether the user pressed ``b`` on this very ``set_trace()`` line."""
         return not self._debugger.set_traces.get(self._debugger.place(frame), True)
 
-    def breakpoints(self) -> int:
-        """Count the lines that may stop this rank again."""
-        return sum(len(lines) for lines in list(self._debugger.breaks.values()))
-
     def screen(self) -> tuple[str, ...]:
         """Return the screen as it was last drawn."""
         return self._screen.text()
+
+    def complete(self, _line: str, _begin: int, _end: int) -> tuple[str, ...]:
+        """Complete nothing: PuDB does that on its own screen."""
+        return ()
+
+    def interrupt(self) -> None:
+        """Do nothing: in PuDB, keys are the way."""
 
 
 def _debugger_class() -> type[Any]:
     """Return PuDB's debugger as it behaves in a rank; made here since PuDB is imported late."""
     from pudb.debugger import Debugger
 
-    from .screen import LeaveDebugger
-
-    class RankDebugger(Debugger):  # type: ignore[misc] # PuDB is not typed
+    class RankDebugger(Tracing, Debugger):  # type: ignore[misc] # PuDB is not typed
         """Stop one thread at a time, never raise into the program, and write nothing."""
+
+        name = "PuDB"
 
         # A list of its own: the program may use PuDB by itself, and PuDB allows one debugger per list.
         _current_debugger: list[Any] = []  # noqa: RUF012 - PuDB's own way
@@ -100,13 +93,9 @@ def _debugger_class() -> type[Any]:
             others = list(Debugger._current_debugger)
             Debugger._current_debugger.clear()
             try:
-                super().__init__(**options)
+                super().__init__(rank, **options)
             finally:
                 Debugger._current_debugger[:] = others
-            self._rank = rank
-            self._stepper: int | None = None
-            self.going_on = False
-            self.clear_all_breaks()
 
         def __del__(self) -> None:
             """Do nothing: PuDB's own way asserts that there is one debugger, and fails if its constructor did."""
@@ -114,93 +103,30 @@ def _debugger_class() -> type[Any]:
         def show(self, frame: FrameType) -> Outcome:
             """Show the stop of the calling thread; return how it was left."""
             self.reset()
-            # Going on means for bdb to stop below this frame at the earliest; with none it would stop everywhere.
-            self.botframe = frame
-            while self.botframe.f_back is not None:
-                self.botframe = self.botframe.f_back
-            self._mark(frame)
-            return self._interact(frame, None)
+            self.find_bottom(frame)
+            # PuDB draws the line as a breakpoint, which ``b`` switches off.
+            self.set_traces.setdefault(self.place(frame), True)
+            self._show_breakpoints()
+            return self.leave_by(partial(super().interaction, frame))
 
         def interaction(self, frame: FrameType | None, exc_tuple: Any = None, show_exc_dialog: bool = True) -> None:
             """Be called by bdb in the traced thread, at the end of a step or at a breakpoint."""
             if frame is not None:
-                self._rank.traced_thread_halts(frame, lambda: self._interact(frame, exc_tuple))
-
-        def _interact(self, frame: FrameType, exc_tuple: Any) -> Outcome:
-            self.going_on = False
-            try:
-                super().interaction(frame, exc_tuple)
-            except LeaveDebugger as leave:
-                self.set_continue()
-                leave.done()
-            except Exception as error:
-                # A fault of the debugger must not come out of a line of the program.
-                self._rank.warn(f"PuDB failed and lets the rank go on ({type(error).__name__}: {error})")
-                self.let_go()
-            except BaseException:
-                # The program's own, from a signal handler: it unwinds the program, which a step must not stop again.
-                self.let_go()
-                raise
-            if not self.going_on:
-                self._stepper = threading.get_ident()
-            return Outcome.GO_ON if self.going_on else Outcome.STEP
+                interact = partial(self.leave_by, partial(super().interaction, frame, exc_tuple))
+                self._rank.traced_thread_halts("pudb", frame, interact)
 
         def place(self, frame: FrameType) -> tuple[str, int]:
             """Return what PuDB files a ``set_trace()`` line under."""
             return self.canonic(frame.f_code.co_filename), frame.f_lineno
 
-        def _mark(self, frame: FrameType) -> None:
-            # PuDB draws the line as a breakpoint, which ``b`` switches off.
-            self.set_traces.setdefault(self.place(frame), True)
-
-        def adopt(self, frame: FrameType) -> None:
-            """Have this frame, already on the stack, traced line by line."""
-            frame.f_trace = self.trace_dispatch
-            self.botframe = frame
-            if sys.version_info >= (3, 13):
-                # Python 3.13's bdb restores these when it lets go of the frame.
-                self.frame_trace_lines_opcodes[frame] = (frame.f_trace_lines, frame.f_trace_opcodes)
-                frame.f_trace_lines = True
-
-        def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
-            """Follow the traced thread; a fault of the debugger ends the tracing, not the training."""
-            try:
-                follow = super().trace_dispatch(frame, event, arg)
-                if event == "return" and frame.f_back is None:
-                    # What is left of the thread is its end, or the interpreter's, which takes our modules apart.
-                    sys.settrace(None)
-                return follow
-            except ProgramRaised as raised:
-                raise raised.error from None
-            except Exception as error:
-                # As above; this is called between two lines of the program.
-                self._rank.warn(f"the debugger failed and lets the rank go on ({type(error).__name__}: {error})")
-                self.let_go()
-                return None
-
-        def stop_here(self, frame: FrameType) -> bool:
-            """Tell whether a step ends here: bdb keeps one place for all threads, but a step belongs to one."""
-            if self._stepper is not None and threading.get_ident() != self._stepper:
-                return False
-            return bool(super().stop_here(frame))
-
-        def set_continue(self) -> None:
-            """Go on until a breakpoint, untraced if there is none."""
-            super().set_continue()
-            self.going_on = True
-            self._stepper = None
-
-        def set_quit(self) -> None:
-            """Go on: what bdb does here is to raise in the program."""
-            self.let_go()
-
-        def let_go(self) -> None:
-            """Go on without breakpoints."""
-            self.clear_all_breaks()
-            self.set_continue()
-
         def save_breakpoints(self) -> None:
             """Write nothing: one user's file would stop every rank of every later job."""
+
+        def _show_breakpoints(self) -> None:
+            """Draw the breakpoints that the other engine has set meanwhile."""
+            self.ui.update_breakpoints()
+            if self.ui.source_code_provider is not None:
+                self.ui.set_source_code_provider(self.ui.source_code_provider, force_update=True)
 
     return RankDebugger
 

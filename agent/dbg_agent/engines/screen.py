@@ -6,14 +6,13 @@ lose typed keys at every stop, to echo late answers of terminals, and to need pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import urwid
 from pudb.debugger import ThreadsafeRawScreen
 from urwid.display.escape import MoreInputRequired, process_keyqueue
 
-from ..inbox import GoOn, Redraw, Run
+from ..inbox import GoOn, LeaveDebugger, Redraw, Run, Switch, SwitchDebugger
 
 if TYPE_CHECKING:
     from ..rank import Rank
@@ -24,14 +23,6 @@ person's between Esc and the next key."""
 
 LONGEST_KEY = 128
 """Bytes looked at to find one key; no terminal has a longer sequence for one."""
-
-
-class LeaveDebugger(BaseException):
-    """Unwind the debugger's own windows, however deep; PuDB catches every Exception to show it in a dialog."""
-
-    def __init__(self, done: Callable[[], None]) -> None:
-        super().__init__()
-        self.done = done
 
 
 class NoFile:
@@ -111,6 +102,8 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
             work = inbox.next_work_or_keys(stop, beyond=seen, patience=patience)
             if isinstance(work, GoOn):
                 raise LeaveDebugger(work.done)
+            if isinstance(work, Switch):
+                raise SwitchDebugger
             if isinstance(work, Redraw):
                 self.clear()
                 return ["window resize"]

@@ -1,0 +1,208 @@
+"""A line debugger's side of the conversation: what it prints goes to the log, what it asks for is a prompt.
+
+The program's own stdin and stdout stay as they are, but for the one thread that runs a command, and only meanwhile.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
+from dbg_wire.messages import PromptInfo, PromptState
+
+from .inbox import GoOn, LeaveDebugger, Line, Run, Switch, SwitchDebugger
+
+if TYPE_CHECKING:
+    from .rank import Rank
+
+TAIL_SECONDS = 0.2
+"""Seconds after which the begin of a line is shown that is not ended: a progress bar, or what a prompt will follow."""
+
+MAX_TAIL = 4096
+"""Characters of the begin of a line that are held back for the prompt which it may be."""
+
+
+class Log:
+    """Keep the last MAX_LOG bytes of a session, by offset. Not safe for several threads; the console guards it."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self.end = 0
+
+    @property
+    def start(self) -> int:
+        """Return the offset of the first byte that is kept."""
+        return self.end - len(self._kept)
+
+    def append(self, data: bytes) -> None:
+        """Add bytes at the end, letting go of the oldest."""
+        self._kept += data
+        self.end += len(data)
+        if len(self._kept) > MAX_LOG:
+            del self._kept[: len(self._kept) - MAX_LOG]
+
+    def since(self, offset: int) -> tuple[int, bytes]:
+        """Return what is kept from ``offset`` on, and the offset at which that really begins."""
+        begin = min(max(offset, self.start), self.end)
+        return begin, bytes(self._kept[begin - self.start :])
+
+
+class Console(io.TextIOBase):
+    """Be stdin and stdout of a line debugger in the stopped thread; ``write`` may be called from any thread."""
+
+    def __init__(self, rank: Rank) -> None:
+        super().__init__()
+        self._rank = rank
+        self._lock = threading.Lock()
+        self._log = Log()
+        self._tail = ""
+        self._number = 0
+        self._prompt: PromptInfo | None = None
+        self.state = PromptState.COMMAND
+
+    # ---------------------------------------------------------------------------------------------------------- output
+
+    def begin(self) -> None:
+        """Begin the log of a new session."""
+        with self._lock:
+            self._log, self._tail = Log(), ""
+
+    def writable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def readable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def isatty(self) -> bool:
+        """Say no: nobody should ask this for a terminal's ways."""
+        return False
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override] # a plain attribute in the base class
+        """Return what everything here is encoded in."""
+        return "utf-8"
+
+    def write(self, text: str) -> int:
+        """Add text to the log; the begin of a line waits a little for its end, since it may be a prompt."""
+        with self._lock:
+            whole, newline, self._tail = (self._tail + text).rpartition("\n")
+            self._append(whole + newline)
+            if len(self._tail) > MAX_TAIL:
+                self._append(self._tail)
+                self._tail = ""
+            waits = bool(self._tail)
+        if waits:
+            self._rank.link.call_later(TAIL_SECONDS, self._show_tail)
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: whole lines are sent as they come, and the begin of one in a moment."""
+
+    def _show_tail(self) -> None:
+        with self._lock:
+            if self._prompt is None:
+                self._append(self._tail)
+                self._tail = ""
+
+    def _append(self, text: str) -> None:
+        data = text.encode("utf-8", "backslashreplace")
+        self._log.append(data)
+        self._rank.terminal.write(data)
+
+    # ----------------------------------------------------------------------------------------------------------- input
+
+    @property
+    def prompt(self) -> PromptInfo | None:
+        """Return what is waited for now; from any thread."""
+        return self._prompt
+
+    def readline(self, _size: int | None = -1) -> str:  # type: ignore[override] # positional in the base class, too
+        """Wait for a line, as ``sys.stdin`` would; an end of file is an empty one."""
+        return self.ask(self.state) + "\n"
+
+    def ask(self, state: PromptState) -> str:
+        """Make what was last written on its line the prompt, and wait for the reply, doing what the inbox asks."""
+        with self._lock:
+            self._number += 1
+            text, self._tail = self._tail, ""
+            self._prompt = PromptInfo(number=self._number, offset=self._log.end, text=text, state=state)
+        self._rank.publish()
+        reply: str | None = None
+        try:
+            reply = self._wait()
+            return reply
+        finally:
+            with self._lock:
+                self._prompt = None
+                # Whoever looks on, or comes back, sees what was asked and what was replied.
+                self._append(text if reply is None else f"{text}{reply}\n")
+            self._rank.publish()
+
+    def _wait(self) -> str:
+        inbox, stop = self._rank.inbox, self._rank.stops.number
+        while True:
+            work = inbox.next_work(stop)
+            if isinstance(work, Line):
+                return work.text
+            if isinstance(work, GoOn):
+                raise LeaveDebugger(work.done)
+            if isinstance(work, Switch):
+                raise SwitchDebugger
+            if isinstance(work, Run):
+                work.job()
+
+    # --------------------------------------------------------------------------------------------------------- replay
+
+    def replay(self, session: int, offset: int) -> None:
+        """Send the log again from ``offset`` on; in the link's thread."""
+        with self._lock:
+            begin, data = self._log.since(offset)
+            for start in range(0, len(data), MAX_DATA_BYTES):
+                piece = data[start : start + MAX_DATA_BYTES]
+                self._rank.terminal.send_again(session, begin + start, piece)
+
+    def last_lines(self, count: int) -> tuple[str, ...]:
+        """Return the last lines of the log; from any thread."""
+        with self._lock:
+            _, data = self._log.since(self._log.end - 64 * 1024)
+            prompt = self._prompt.text if self._prompt is not None else ""
+        lines = (data.decode("utf-8", "replace") + prompt).splitlines()
+        return tuple(lines[-count:])
+
+
+class _ForOneThread:
+    """Be a stream that is the console for one thread and the program's own for all others."""
+
+    def __init__(self, console: Console, real: Any) -> None:
+        self._console = console
+        self._real = real
+        self._thread = threading.get_ident()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._console if threading.get_ident() == self._thread else self._real, name)
+
+    def __iter__(self) -> Any:
+        return iter(self._console if threading.get_ident() == self._thread else self._real)
+
+
+@contextmanager
+def talking_to(console: Console) -> Iterator[None]:
+    """Have ``print`` and ``input`` of this thread meet the terminal, while a command of ours runs."""
+    before = sys.stdin, sys.stdout
+    sys.stdin, sys.stdout = _ForOneThread(console, before[0]), _ForOneThread(console, before[1])
+    mine = sys.stdin, sys.stdout
+    try:
+        yield
+    finally:
+        # What a command has put there on purpose stays.
+        if sys.stdin is mine[0]:
+            sys.stdin = before[0]
+        if sys.stdout is mine[1]:
+            sys.stdout = before[1]

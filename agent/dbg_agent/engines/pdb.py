@@ -1,0 +1,382 @@
+"""pdb as a view of a stop: the rank's own pdb, with prompts as messages instead of a terminal.
+
+Where Python 3.14 differs: its ``Pdb`` asks by ``_prompt_for_confirmation``, takes ``mode`` and ``backend``, and prints
+in colours where stdout is a terminal; ``Console`` is none, ``mode`` keeps its default, and the questions come here as
+any ``input()`` does.
+"""
+
+from __future__ import annotations
+
+import ast
+import code
+import codeop
+import ctypes
+import pdb
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from dbg_wire.limits import MAX_COMPLETIONS
+from dbg_wire.messages import PromptState
+
+from ..console import Console, talking_to
+from . import Outcome
+from .tracing import OWN_MODULES, Tracing
+
+if TYPE_CHECKING:
+    from ..rank import Rank
+
+SCREEN_LINES = 24
+"""Lines of the log that stand for the screen of a line debugger."""
+
+INTERRUPT_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
+"""Interrupts a command of ours in the main thread. Its handler is there only while one runs; no launcher uses it."""
+
+
+class PdbEngine:
+    """Show stops in pdb, one debugger for the life of the process."""
+
+    name = "pdb"
+
+    def __init__(self, rank: Rank) -> None:
+        self._console = rank.console
+        self._debugger = RankPdb(rank, rank.console, readrc=rank.settings.rc)
+
+    @property
+    def tracing(self) -> Tracing:
+        """Return pdb's debugger."""
+        return self._debugger
+
+    def interact(self, frame: FrameType, traced: bool) -> Outcome:
+        """Show pdb at this frame or, as everywhere with pdb, at the next line if no trace function stopped here."""
+        if traced:
+            return self._debugger.show(frame)
+        self._debugger.begin(frame)
+        return Outcome.STEP
+
+    def redraw(self) -> None:
+        """Begin a new log."""
+        self._console.begin()
+
+    def ignores(self, frame: FrameType) -> bool:
+        """Ignore no stop."""
+        return False
+
+    def screen(self) -> tuple[str, ...]:
+        """Return the last lines of the log."""
+        return self._console.last_lines(SCREEN_LINES)
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the command that runs, if one does."""
+        self._debugger.interrupt()
+
+    def complete(self, line: str, begin: int, end: int) -> tuple[str, ...]:
+        """Return what ``line[begin:end]`` may become; whatever goes wrong in it, and whatever raises, is nothing."""
+        return self._debugger.complete_line(line, begin, end)
+
+
+class RankPdb(Tracing, pdb.Pdb):
+    """Be pdb in a rank: everything of it, but what would end the rank or use the rank's own terminal."""
+
+    name = "pdb"
+
+    def __init__(self, rank: Rank, console: Console, *, readrc: bool = False, outer: RankPdb | None = None) -> None:
+        super().__init__(rank, stdin=console, stdout=console, skip=list(OWN_MODULES), nosigint=True, readrc=readrc)
+        self._console = console
+        self._outer = outer
+        self._running = threading.Lock()
+        self._command_thread: int | None = None
+
+    # ---------------------------------------------------------------------------------------- where bdb stops a thread
+
+    def begin(self, frame: FrameType) -> None:
+        """Trace the calling thread, so that pdb stops where its own ``set_trace`` in this frame would."""
+        super().set_trace(frame)
+        self.going_on = False
+        self._stepper = threading.get_ident()
+
+    def show(self, frame: FrameType) -> Outcome:
+        """Show a stop that the other engine's trace function has made."""
+        self.reset()
+        self.find_bottom(frame)
+        return self.leave_by(partial(self.interaction, frame, None))
+
+    def user_call(self, frame: FrameType, argument_list: Any) -> None:
+        """Stop at a call, if a step leads there; bdb asks at many more calls than that."""
+        if self.stop_here(frame):
+            self._halts(frame, partial(super().user_call, frame, argument_list))
+
+    def user_line(self, frame: FrameType) -> None:
+        """Stop at a line."""
+        self._halts(frame, partial(super().user_line, frame))
+
+    user_opcode = user_line
+    """Python 3.13 stops at the instruction after ``set_trace()``, on its own line."""
+
+    def user_return(self, frame: FrameType, return_value: Any) -> None:
+        """Stop at a return."""
+        self._halts(frame, partial(super().user_return, frame, return_value))
+
+    def user_exception(self, frame: FrameType, exc_info: Any) -> None:
+        """Stop at an exception."""
+        self._halts(frame, partial(super().user_exception, frame, exc_info))
+
+    def _halts(self, frame: FrameType, interact: Callable[[], None]) -> None:
+        if self._outer is not None:
+            # A recursive debugger is part of a command of the outer one.
+            interact()
+            return
+        self._rank.traced_thread_halts("pdb", frame, partial(self.leave_by, interact))
+
+    def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Follow the traced thread; in a recursive debugger as bdb does."""
+        if self._outer is not None:
+            return super(Tracing, self).trace_dispatch(frame, event, arg)
+        return super().trace_dispatch(frame, event, arg)
+
+    def set_quit(self) -> None:
+        """Go on; in a recursive debugger leave it, which bdb does by an exception that it catches itself."""
+        if self._outer is not None:
+            super(Tracing, self).set_quit()
+        else:
+            super().set_quit()
+
+    def set_continue(self) -> None:
+        """Go on; in a recursive debugger the outer one's tracing is not touched."""
+        if self._outer is not None:
+            super(Tracing, self).set_continue()
+        else:
+            super().set_continue()
+
+    # ------------------------------------------------------------------------------------------- commands of their own
+
+    def onecmd(self, line: str) -> bool:
+        """Run a command, with ``print`` and ``input`` of this thread at the terminal, and interruptible."""
+        with talking_to(self._console), self._waiting_for(PromptState.INPUT), self._interruptible():
+            return bool(super().onecmd(line))
+
+    def default(self, line: str) -> None:
+        """Execute a statement, or a block of several lines, in the current frame."""
+        source = line[1:].strip() if line[:1] == "!" else line
+        try:
+            while (compiled := codeop.compile_command(source + "\n", "<stdin>", "exec")) is None:
+                self._console.write("...   ")
+                with self._waiting_for(PromptState.MORE):
+                    more = self._console.readline().rstrip("\n")
+                source += "\n" + more
+            del compiled
+            self._execute(source)
+        except Exception:
+            self._report_exception()
+        except KeyboardInterrupt:
+            self.error("KeyboardInterrupt")
+
+    def _execute(self, source: str) -> None:
+        namespace, frame_locals = self._namespaces()
+        before = sys.displayhook
+        sys.displayhook = self.displayhook
+        try:
+            # One by one and as typed at a prompt, so that the value of an expression is shown.
+            for statement in ast.parse(source).body:
+                self._execute_one(ast.Interactive([statement]), namespace, frame_locals)
+        finally:
+            sys.displayhook = before
+
+    def _namespaces(self) -> tuple[dict[str, Any], Any]:
+        """Return globals and locals of the current frame."""
+        frame = self.curframe
+        if frame is None:
+            return {}, {}
+        # pdb keeps the locals, since reading them anew would undo assignments; releases after 3.13 need that no more.
+        frame_locals = getattr(self, "curframe_locals", None)
+        return frame.f_globals, frame.f_locals if frame_locals is None else frame_locals
+
+    def _execute_one(self, statement: ast.Interactive, namespace: dict[str, Any], frame_locals: Any) -> None:
+        # From 3.13 on pdb can run a statement whose inner functions see the frame's locals.
+        in_closure = getattr(self, "_exec_in_closure", None)
+        if in_closure is not None and in_closure(ast.unparse(statement), namespace, frame_locals):
+            return
+        exec(compile(statement, "<stdin>", "single"), namespace, frame_locals)  # noqa: S102 - what was asked for
+
+    def _report_exception(self) -> None:
+        kind, error = sys.exc_info()[:2]
+        name = kind.__name__ if kind is not None else "?"
+        self.error(f"{name}: {error}" if str(error) else name)
+
+    def do_interact(self, _arg: str) -> None:
+        """interact
+
+        Start an interactive interpreter whose global namespace
+        contains all the (global and local) names found in the current scope.
+        """
+        namespace, frame_locals = self._namespaces()
+        interpreter = _Interpreter(self._console, {**namespace, **frame_locals})
+        interpreter.interact(banner="*interactive*", exitmsg="*back at the debugger*")
+
+    def do_debug(self, arg: str) -> None:
+        """debug code
+
+        Enter a recursive debugger that steps through the code argument
+        (which is an arbitrary expression or statement to be executed in
+        the current environment).
+        """
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        inner = RankPdb(self._rank, self._console, outer=self)
+        inner.prompt = f"({self.prompt.strip()}) "
+        namespace, frame_locals = self._namespaces()
+        self.message("ENTERING RECURSIVE DEBUGGER")
+        try:
+            sys.call_tracing(inner.run, (arg, namespace, frame_locals))
+        except Exception:
+            self._report_exception()
+        self.message("LEAVING RECURSIVE DEBUGGER")
+        sys.settrace(tracer)
+        self.lastcmd = inner.lastcmd
+
+    def do_commands(self, arg: str) -> Any:
+        """Take commands for a breakpoint."""
+        with self._waiting_for(PromptState.COMMANDS):
+            return super().do_commands(arg)
+
+    do_commands.__doc__ = pdb.Pdb.do_commands.__doc__
+
+    def do_run(self, arg: str) -> bool:
+        """run
+
+        Not here: a rank is started by its launcher.
+        """
+        del arg
+        self.error("a rank can't be run again from inside; its launcher starts it")
+        return False
+
+    do_restart = do_run
+
+    def do_quit(self, arg: str) -> Any:
+        """q(uit) | exit
+
+        Ask how to leave: continue, kill this rank, or stay. In a
+        recursive debugger leave that one.
+        """
+        if self._outer is not None:
+            return super().do_quit(arg)
+        whole_job = ", which ends the whole job" if self._rank.is_launched else ""
+        address = self._rank.address
+        self._console.write(f"Leave pdb in {address}: continue, kill this rank{whole_job}, or stay? [c/k/s] ")
+        with self._waiting_for(PromptState.CONFIRM):
+            answer = self._console.readline().strip().lower()
+        if answer in ("c", "continue"):
+            self.let_go()
+            return True
+        if answer in ("k", "kill"):
+            self._rank.kill()
+        self.message("staying; `detach` or Ctrl-] d leaves the terminal only")
+        return False
+
+    do_q = do_quit
+    do_exit = do_quit
+    do_EOF = do_quit  # noqa: N815 - pdb's name for what Ctrl-D sends
+
+    # --------------------------------------------------------------------------------------------------------- prompts
+
+    def cmdloop(self, intro: Any = None) -> None:
+        """Take commands until one lets the program go on."""
+        state = PromptState.COMMANDS if getattr(self, "commands_defining", False) else PromptState.COMMAND
+        if self._outer is None and state is PromptState.COMMAND:
+            self._rank.show_source(self.curframe)
+        with self._waiting_for(state):
+            super().cmdloop(intro)
+
+    def precmd(self, line: str) -> Any:
+        """Leave blocks of several lines whole: aliases and ``;;`` belong to commands."""
+        return line if "\n" in line else super().precmd(line)
+
+    @contextmanager
+    def _waiting_for(self, state: PromptState) -> Iterator[None]:
+        """Have prompts in this context wait for what ``state`` says."""
+        before, self._console.state = self._console.state, state
+        try:
+            yield
+        finally:
+            self._console.state = before
+
+    def complete_line(self, line: str, begin: int, end: int) -> tuple[str, ...]:
+        """Return completions as pdb's own terminal would offer them."""
+        text = line[begin:end]
+        try:
+            matches = self._completer(line, begin)(text, line, begin, end)
+        except Exception:
+            # Completing looks at attributes, and so runs code of the program, which may do anything.
+            return ()
+        return tuple(sorted({match for match in matches or () if isinstance(match, str)}))[:MAX_COMPLETIONS]
+
+    def _completer(self, line: str, begin: int) -> Callable[..., Any]:
+        if begin == 0:
+            return self.completenames
+        command = self.parseline(line)[0]
+        default: Callable[..., Any] = self.completedefault
+        return getattr(self, f"complete_{command}", default) if command else default
+
+    # ------------------------------------------------------------------------------------------------------- interrupts
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Let :meth:`interrupt` raise KeyboardInterrupt in this context, also out of a wait in the main thread."""
+        if self._command_thread is not None:
+            yield
+            return
+        in_main = threading.current_thread() is threading.main_thread()
+        before = signal.signal(INTERRUPT_SIGNAL, _raise_interrupt) if in_main else None
+        self._command_thread = threading.get_ident()
+        try:
+            yield
+        finally:
+            with self._running:
+                self._command_thread = None
+            if in_main:
+                signal.signal(INTERRUPT_SIGNAL, before if before is not None else signal.SIG_DFL)
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the command that runs, if one does and is not just asking; from any thread."""
+        # Under the lock, so that the handler is still there when the signal arrives: its default ends the process.
+        with self._running:
+            thread = self._command_thread
+            if thread is None or self._console.prompt is not None:
+                return
+            if thread == threading.main_thread().ident:
+                signal.pthread_kill(thread, INTERRUPT_SIGNAL)
+            else:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
+
+
+def _raise_interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+class _Interpreter(code.InteractiveConsole):
+    """Read and write at the terminal, where the standard one uses the process's own stdin and stderr."""
+
+    def __init__(self, console: Console, namespace: dict[str, Any]) -> None:
+        super().__init__(namespace, filename="<stdin>")
+        self._console = console
+
+    def write(self, data: str) -> None:
+        """Show what went wrong."""
+        self._console.write(data)
+
+    def raw_input(self, prompt: str = "") -> str:
+        """Ask for a line; ``EOF``, which Ctrl-D sends, ends the interpreter."""
+        self._console.write(prompt)
+        before, self._console.state = self._console.state, PromptState.INTERACT
+        try:
+            line = self._console.readline().rstrip("\n")
+        finally:
+            self._console.state = before
+        if line == "EOF":
+            raise EOFError
+        return line

@@ -1,0 +1,129 @@
+"""What PuDB and pdb have in common in a rank: one thread steps at a time, and no fault of theirs ends the training.
+
+Both are :class:`bdb.Bdb`; this class stands before the debugger's own in the order of bases.
+"""
+
+from __future__ import annotations
+
+import bdb
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ..inbox import LeaveDebugger, ProgramRaised, SwitchDebugger
+from . import Outcome
+
+if TYPE_CHECKING:
+    from ..rank import Rank
+
+OWN_MODULES = ("dbg_agent", "dbg_agent.*", "dbg_wire", "dbg_wire.*")
+"""Modules that ``s`` never steps into: stepping onto a ``set_trace()`` line must not show its inside."""
+
+
+class Tracing(bdb.Bdb):
+    """Trace the stopped thread for one engine of the rank; breakpoints are the rank's, whichever engine set them."""
+
+    name = ""
+
+    def __init__(self, rank: Rank, **options: Any) -> None:
+        self._rank = rank
+        self._stepper: int | None = None
+        self.going_on = False
+        # bdb begins with none of its own, and would take away those of the other engine.
+        kept = rank.breaks
+        super().__init__(**options)
+        rank.breaks = kept
+
+    @property
+    def breaks(self) -> dict[str, list[int]]:
+        """Return the lines with breakpoints by file, which all engines share."""
+        return self._rank.breaks
+
+    @breaks.setter
+    def breaks(self, value: dict[str, list[int]]) -> None:
+        self._rank.breaks = value
+
+    def find_bottom(self, frame: FrameType) -> None:
+        """Note the outermost frame; going on means for bdb to stop below it at the earliest, and everywhere if none."""
+        while frame.f_back is not None:
+            frame = frame.f_back
+        self.botframe = frame
+
+    def adopt_stack(self, frame: FrameType) -> Any:
+        """Have all frames from this one outwards traced line by line; return the trace function for the thread."""
+        walk: FrameType | None = frame
+        while walk is not None:
+            walk.f_trace = self.trace_dispatch
+            self.botframe = walk
+            if sys.version_info >= (3, 13):
+                # Python 3.13's bdb restores these when it lets go of the frame.
+                self.frame_trace_lines_opcodes[walk] = (walk.f_trace_lines, walk.f_trace_opcodes)
+                walk.f_trace_lines = True
+            walk = walk.f_back
+        return self.trace_dispatch
+
+    def leave_by(self, interaction: Callable[[], object]) -> Outcome:
+        """Run the debugger's interaction; return how it was left."""
+        self.going_on = False
+        try:
+            interaction()
+        except LeaveDebugger as leave:
+            self.set_continue()
+            leave.done()
+        except SwitchDebugger:
+            return Outcome.LEFT
+        except Exception as error:
+            # A fault of the debugger must not come out of a line of the program.
+            self._rank.warn(f"{self.name} failed and lets the rank go on ({type(error).__name__}: {error})")
+            self.let_go()
+        except BaseException:
+            # The program's own, from a signal handler: it unwinds the program, which a step must not stop again.
+            self.let_go()
+            raise
+        if not self.going_on:
+            self._stepper = threading.get_ident()
+        return Outcome.GO_ON if self.going_on else Outcome.STEP
+
+    def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Follow the traced thread; a fault of the debugger ends the tracing, not the training."""
+        try:
+            follow = super().trace_dispatch(frame, event, arg)
+            if event == "return" and frame.f_back is None:
+                # What is left of the thread is its end, or the interpreter's, which takes our modules apart.
+                sys.settrace(None)
+            return self._rank.hand_over(self, frame, follow)
+        except ProgramRaised as raised:
+            raise raised.error from None
+        except Exception as error:
+            # As above; this is called between two lines of the program.
+            self._rank.warn(f"the debugger failed and lets the rank go on ({type(error).__name__}: {error})")
+            self.let_go()
+            return None
+
+    def stop_here(self, frame: FrameType) -> bool:
+        """Tell whether a step ends here: bdb keeps one place for all threads, but a step belongs to one."""
+        if self._stepper is not None and threading.get_ident() != self._stepper:
+            return False
+        return bool(super().stop_here(frame))
+
+    def break_in(self) -> None:
+        """Stop the traced thread at its next traced line, as by a step; from any thread."""
+        self._stepper = None
+        self._set_stopinfo(None, None)  # type: ignore[attr-defined] # what set_step does, of which it is all
+
+    def set_continue(self) -> None:
+        """Go on until a breakpoint, untraced if there is none."""
+        super().set_continue()
+        self.going_on = True
+        self._stepper = None
+
+    def set_quit(self) -> None:
+        """Go on: what bdb does here is to raise in the program."""
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Go on without breakpoints."""
+        self.clear_all_breaks()
+        self.set_continue()

@@ -1,0 +1,28 @@
+"""The lines round a frame's current one, as the rank's own files have them."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Mapping, Sequence
+from types import FrameType
+
+from dbg_wire.limits import MAX_TEXT, SOURCE_LINES
+from dbg_wire.messages import Source
+
+from .stop import place_of
+
+
+def source_of(frame: FrameType, breaks: Mapping[str, Sequence[int]]) -> Source:
+    """Return the source round a frame's line; without lines where there is no source."""
+    where = place_of(frame)
+    lines = linecache.getlines(where.file, frame.f_globals)
+    first = max(1, where.line - SOURCE_LINES)
+    shown = lines[first - 1 : where.line + SOURCE_LINES]
+    marked = breaks.get(os.path.normcase(os.path.abspath(where.file)), ())  # noqa: PTH100 - as bdb names files
+    return Source(
+        where=where,
+        first=first,
+        lines=tuple(line.rstrip("\n")[:MAX_TEXT] for line in shown),
+        breakpoints=tuple(line for line in sorted(marked) if first <= line < first + len(shown)),
+    )
