@@ -95,8 +95,10 @@ class RankPdb(Tracing, pdb.Pdb):
     # ---------------------------------------------------------------------------------------- where bdb stops a thread
 
     def begin(self, frame: FrameType) -> None:
-        """Trace the calling thread, so that pdb stops where its own ``set_trace`` in this frame would."""
+        """Have this frame traced, so that pdb stops where its own ``set_trace`` there would, once tracing is on."""
         super().set_trace(frame)
+        # The rest of what is called here is not worth a step; whoever called turns it on again as the last thing.
+        sys.settrace(None)
         self.going_on = False
         self._stepper = threading.get_ident()
 
@@ -164,17 +166,22 @@ class RankPdb(Tracing, pdb.Pdb):
         """Execute a statement, or a block of several lines, in the current frame."""
         source = line[1:].strip() if line[:1] == "!" else line
         try:
-            while (compiled := codeop.compile_command(source + "\n", "<stdin>", "exec")) is None:
-                self._console.write("...   ")
-                with self._waiting_for(PromptState.MORE):
-                    more = self._console.readline().rstrip("\n")
-                source += "\n" + more
-            del compiled
+            # Several lines at once are a block as it stands; one line may be the begin of one.
+            if "\n" not in source and codeop.compile_command(source + "\n", "<stdin>", "single") is None:
+                source = self._rest_of(source)
             self._execute(source)
         except Exception:
             self._report_exception()
         except KeyboardInterrupt:
             self.error("KeyboardInterrupt")
+
+    def _rest_of(self, source: str) -> str:
+        """Ask for lines until the statement is complete, which for a compound one is an empty line."""
+        while codeop.compile_command(source, "<stdin>", "single") is None:
+            self._console.write("...   ")
+            with self._waiting_for(PromptState.MORE):
+                source += "\n" + self._console.readline().rstrip("\n")
+        return source
 
     def _execute(self, source: str) -> None:
         namespace, frame_locals = self._namespaces()
