@@ -264,6 +264,15 @@ class Source:
     breakpoints: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Tell whoever looks at the rank something in a sentence that its screen or log has no place for."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT, Sender.BROKER})
+
+    text: str
+
+
 # --------------------------------------------------------------------------------------------------- broker to agent
 
 
@@ -370,6 +379,16 @@ class Question:
     seconds: float
     rows: int = 24
     columns: int = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dial:
+    """Ask the broker to connect to a stock ``remote_pdb`` that listens on its own loopback; Dialled or Refusal."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT})
+
+    host: str
+    port: int
 
 
 # ------------------------------------------------------------------------------------- client to broker, and onwards
@@ -523,6 +542,15 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Dialled:
+    """Answer a Dial: the session is listed under this key."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """Say which request can't be done and why, in a sentence for people; ``code`` is for programs."""
 
@@ -544,6 +572,7 @@ Message = Union[  # noqa: UP007
     Replied,
     Completions,
     Source,
+    Notice,
     Audience,
     Probe,
     Greet,
@@ -553,6 +582,7 @@ Message = Union[  # noqa: UP007
     Take,
     Resize,
     Question,
+    Dial,
     Reply,
     Complete,
     Interrupt,
@@ -565,6 +595,7 @@ Message = Union[  # noqa: UP007
     Gone,
     Seat,
     Answers,
+    Dialled,
     Refusal,
 ]
 
@@ -583,3 +614,4 @@ class RefusalCode:
     ROLE = "role"
     FULL = "full"
     GONE = "gone"
+    CANT_DIAL = "cant-dial"
