@@ -32,8 +32,7 @@ class Driver:
         self.rank.stops._changed = self._tell
         self.rank.publish = self._tell  # type: ignore[method-assign]
         self.rank.link.outgoing.put_message = self._hear  # type: ignore[method-assign]
-        # There is no link whose clock could end the wait for the rest of a line.
-        self.rank.link.call_later = lambda _seconds, _call: None  # type: ignore[method-assign]
+        self.rank.link.call_later = self._later  # type: ignore[method-assign]
 
     def _read(self, frame: bytes) -> None:
         output = decode_data(frame, Sender.AGENT)
@@ -51,6 +50,11 @@ class Driver:
             self.messages.append(json.loads(text))
             self._changed.notify_all()
         return True
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        timer = threading.Timer(seconds, call)
+        timer.daemon = True
+        timer.start()
 
     def _tell(self) -> None:
         with self._changed:

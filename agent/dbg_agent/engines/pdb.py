@@ -38,6 +38,10 @@ INTERRUPT_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signa
 """Interrupts a command of ours in the main thread. Its handler is there only while one runs; no launcher uses it."""
 
 
+INTERRUPT_AGAIN_SECONDS = 0.1
+"""Seconds after which a signal is sent again that nobody has handled."""
+
+
 class PdbEngine:
     """Show stops in pdb, one debugger for the life of the process."""
 
@@ -91,6 +95,7 @@ class RankPdb(Tracing, pdb.Pdb):
         self._outer = outer
         self._running = threading.Lock()
         self._command_thread: int | None = None
+        self._interrupt_wanted = False
 
     # ---------------------------------------------------------------------------------------- where bdb stops a thread
 
@@ -160,6 +165,10 @@ class RankPdb(Tracing, pdb.Pdb):
     def onecmd(self, line: str) -> bool:
         """Run a command, with ``print`` and ``input`` of this thread at the terminal, and interruptible."""
         with talking_to(self._console), self._waiting_for(PromptState.INPUT), self._interruptible():
+            if "\n" in line and not getattr(self, "commands_defining", False):
+                # Several lines at once are Python, also if the first begins like a command.
+                self.default(line)
+                return False
             return bool(super().onecmd(line))
 
     def default(self, line: str) -> None:
@@ -338,31 +347,37 @@ class RankPdb(Tracing, pdb.Pdb):
             yield
             return
         in_main = threading.current_thread() is threading.main_thread()
-        before = signal.signal(INTERRUPT_SIGNAL, _raise_interrupt) if in_main else None
+        before = signal.signal(INTERRUPT_SIGNAL, self._raise_interrupt) if in_main else None
         self._command_thread = threading.get_ident()
         try:
             yield
         finally:
             with self._running:
-                self._command_thread = None
+                self._command_thread, self._interrupt_wanted = None, False
             if in_main:
                 signal.signal(INTERRUPT_SIGNAL, before if before is not None else signal.SIG_DFL)
 
+    def _raise_interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        self._interrupt_wanted = False
+        raise KeyboardInterrupt
+
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the command that runs, if one does and is not just asking; from any thread."""
+        self._interrupt_wanted = True
+        self._interrupt()
+
+    def _interrupt(self) -> None:
         # Under the lock, so that the handler is still there when the signal arrives: its default ends the process.
         with self._running:
             thread = self._command_thread
-            if thread is None or self._console.prompt is not None:
+            if thread is None or self._console.prompt is not None or not self._interrupt_wanted:
                 return
             if thread == threading.main_thread().ident:
                 signal.pthread_kill(thread, INTERRUPT_SIGNAL)
+                # A signal that arrives just before a wait begins does not end that wait; the next one does.
+                self._rank.link.call_later(INTERRUPT_AGAIN_SECONDS, self._interrupt)
             else:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
-
-
-def _raise_interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 class _Interpreter(code.InteractiveConsole):
