@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import os
 import socket
@@ -14,10 +15,12 @@ from .choose import Choice, choose
 from .directory import Directory
 from .errors import NoTerminal
 from .line import Line
-from .raw import End, Manner, Outcome, RawSession
+from .manner import Manner
 from .reach import find_reach
 from .say import talk
+from .session import End, Outcome, Session
 from .settings import Settings
+from .startup import Startup, read_startup
 from .waiting import list_ranks, wait_for_stop
 
 WENT_ON = 7
@@ -43,10 +46,12 @@ async def attach(settings: Settings) -> int:
     """
     _require_terminal()
     target = parse_target(settings.target) if settings.target is not None else None
+    home = os.environ.get("HOME") if settings.rc else None
+    startup = await asyncio.to_thread(read_startup, home, settings.commands)
     line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
     await line.open()
     try:
-        return await _Attaching(settings, line).run(target)
+        return await _Attaching(settings, line, startup).run(target)
     finally:
         await line.close()
 
@@ -63,8 +68,9 @@ def _require_terminal() -> None:
 class _Attaching:
     """Hold one session after another over one line."""
 
-    def __init__(self, settings: Settings, line: Line) -> None:
+    def __init__(self, settings: Settings, line: Line, startup: Startup) -> None:
         self._settings = settings
+        self._startup = startup
         self._line = line
         self._directory = Directory()
 
@@ -108,9 +114,12 @@ class _Attaching:
             status=self._settings.status,
             colors=_colors(),
             color=self._settings.color,
+            vi=self._settings.vi,
+            wish=self._settings.wish,
+            startup=self._startup,
             note=choice.note,
         )
-        return await RawSession(self._line, self._directory, choice.rank, manner, pick_in_session).run()
+        return await Session(self._line, self._directory, choice.rank, manner, pick_in_session).run()
 
     def _goes_on(self, outcome: Outcome) -> bool:
         if not self._settings.follow or outcome.end is End.DETACHED:

@@ -42,13 +42,17 @@ TARGET is host:rank, :rank, rank, host:*, all, 0-3,5, 0-1023/8, gpu[01-04]:*, st
 optionally with job/ or */ before it. Attaching takes one rank, the other actions take any number.
 
 Attached, Ctrl-] is the prefix: d detaches, ? helps, r picks another rank, n and p go to the next and previous
-stopped rank, w takes the keyboard, ] sends Ctrl-] itself. Leaving never resumes or ends a rank.
+stopped rank, w takes the keyboard, ] sends Ctrl-] itself. Leaving never resumes or ends a rank. At pdb's prompt
+`detach` leaves, too, and `sticky` shows the source after every stop. To change the debugger that is open while somebody
+else types, add --take to --engine.
 
 environment (an argument goes before it, broker.json after it):
   DBG_BROKER                 host:port#fingerprint of the broker
   DBG_TOKEN_FILE, DBG_TOKEN  the token, or the file that has it
   DBG_HOME                   where broker.json is
   DBG_ESCAPE, DBG_TIMEOUT    as --escape and --timeout
+  DBG_ENGINE                 the debugger to open where the rank has no wish of its own
+  DBG_EDITING                vi: as --vi
   NO_COLOR                   no colour
 
 exit status:
@@ -100,6 +104,10 @@ def _add_attach_options(group: argparse._ArgumentGroup) -> None:
         help="wait, at most S seconds, until the target is stopped",
     )
     group.add_argument("--follow", action="store_true", help="wait for the next stop whenever one ends")
+    group.add_argument("--engine", metavar="NAME", help="the debugger to open, pudb or pdb (or DBG_ENGINE)")
+    group.add_argument("-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first")
+    group.add_argument("--no-rc", action="store_true", help="don't tell pdb the lines of ~/.pdbrc")
+    group.add_argument("--vi", action="store_true", help="vi keys at pdb's prompt (or DBG_EDITING=vi)")
     group.add_argument("--escape", metavar="KEY", help="prefix key, e.g. ^], ^\\ or none (default ^]; or DBG_ESCAPE)")
     group.add_argument("--no-status", action="store_true", help="no status line; the debugger gets the last row, too")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dbg_wire.codec import Input
 from dbg_wire.errors import DbgError
-from dbg_wire.messages import Message
+from dbg_wire.messages import Message, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +47,41 @@ class Finish:
     error: DbgError | None
 
 
-Effect = Send | Open | Show | Blank | Bell | Finish
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Show what follows in a line debugger's log."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Say that ``count`` bytes of the log are lost between what was shown and what follows."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Show a sentence of ours among a line debugger's output."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Show the lines round the current one, if the user wants to see them."""
+
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """Hand on what the rank answered to a completion's ``request``."""
+
+    request: int
+    matches: tuple[str, ...]
+
+
+Effect = Send | Open | Show | Blank | Bell | Finish | Text | Cut | Note | Look | Completed
 Effects = list[Effect]

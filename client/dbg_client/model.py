@@ -5,6 +5,8 @@ Every method takes the time (monotonic seconds) and returns the effects that its
 
 from __future__ import annotations
 
+from collections import deque
+
 from dbg_wire.codec import Input, Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.limits import MAX_INPUT_PENDING
@@ -28,8 +30,11 @@ from dbg_wire.messages import (
 from dbg_wire.ranks import LIVE_STATES, Place, RankInfo, RankState
 
 from .effects import Bell, Blank, Effects, Finish, Open, Send, Show
+from .engine import LINE_ENGINE, NO_WISH, Wish
 from .errors import Declined, RankEnded, RankStayedAway, RankVanished
 from .ledger import Ledger, Typed
+from .pdb_model import Conversation
+from .sentences import discarded, why_blank
 
 LOST_SECONDS = 10.0
 """Seconds for a rank to come back after its connection ended. A link redials within a few seconds, so a rank that is
@@ -41,9 +46,6 @@ REPAINT_SECONDS = 0.5
 NOTICE_SECONDS = 8.0
 """Seconds for which a notice stands in the status line: time to look down and read a sentence."""
 
-MAX_SHOWN_KEYS = 40
-"""Characters of discarded keys that a notice repeats."""
-
 _ANSWERS_TO_ATTACH = frozenset({RefusalCode.NO_SUCH_RANK, RefusalCode.ROLE, RefusalCode.FULL, RefusalCode.GONE})
 
 
@@ -54,9 +56,21 @@ class Attachment:
     ``resize`` what the user does; ``tick`` is called every second. ``prefix`` is the escape key's name, for notices.
     """
 
-    def __init__(self, rank: RankInfo, mode: Mode, size: tuple[int, int], *, colors: int, prefix: str = "") -> None:
+    def __init__(
+        self,
+        rank: RankInfo,
+        mode: Mode,
+        size: tuple[int, int],
+        *,
+        colors: int,
+        prefix: str = "",
+        wish: Wish = NO_WISH,
+        startup: deque[str] | None = None,
+    ) -> None:
         self.rank = rank
         self.mode = mode
+        self.conversation = Conversation(startup)
+        self._wish = wish
         self.report: RankReport | None = None
         self.driver: str | None = None
         self.line_down_since: float | None = None
@@ -87,19 +101,19 @@ class Attachment:
         return self._ledger.generation is not None
 
     @property
+    def engine(self) -> str | None:
+        """Return the debugger that is open; None while there is none."""
+        return self.report.session.engine if self.report and self.report.session else None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Return the (rows, columns) last offered to the rank."""
+        return self._rows, self._columns
+
+    @property
     def blank_text(self) -> str:
         """Return what stands on the screen while no debugger does; empty while one does."""
-        report = self.report
-        if report is None or report.stop is not None:
-            return ""
-        if report.state is RankState.HELD:
-            return f"{self.rank.address} is held: it waits for other ranks."
-        left = []
-        if report.breakpoints:
-            left.append(f"{report.breakpoints} breakpoint{'s' if report.breakpoints > 1 else ''} left")
-        if report.queued:
-            left.append(f"{report.queued} more thread{'s' if report.queued > 1 else ''} stopped")
-        return f"{self.rank.address} is running, {' and '.join(left)}.\nIts debugger comes back here at the next stop."
+        return why_blank(self.rank.address, self.report)
 
     def notice(self, now: float) -> str | None:
         """Return the notice that is still to be shown."""
@@ -122,6 +136,7 @@ class Attachment:
             rows=self._rows,
             columns=self._columns,
             colors=self._colors,
+            engine=self._wish.for_rank(self.engine or self.rank.engine),
             resume=self._ledger.generation,
         )
         return [Send(attach)]
@@ -174,13 +189,15 @@ class Attachment:
             return self._tell_discarded(lost, message.reason, now)
         elif isinstance(message, Pulse):
             self.pulse = message.where
-        return []
+        return self.conversation.message(message)
 
     def output(self, frame: Output, now: float) -> Effects:
-        """Take bytes of the debugger's screen; a hole in them is answered by asking for a repaint."""
+        """Take bytes of the debugger: of a log, or of a screen, where a hole is answered by asking for a repaint."""
         if not self._seated or (self._session is not None and frame.session < self._session):
             return []
         self.heard = now
+        if self.engine == LINE_ENGINE:
+            return self.conversation.output(frame, now)
         effects: Effects = []
         if frame.session != self._session:
             self._session, self._expected = frame.session, None
@@ -191,7 +208,9 @@ class Attachment:
         return [*effects, Show(frame.data)]
 
     def ask_repaint(self, now: float) -> Effects:
-        """Ask for the whole screen, at once or, if that was done just now, a little later."""
+        """Ask for the whole screen, at once or, if that was done just now, a little later; a log has none."""
+        if self.engine == LINE_ENGINE:
+            return []
         if self._repaint_asked is not None and now - self._repaint_asked < REPAINT_SECONDS:
             self._repaint_owed = True
             return []
@@ -204,7 +223,9 @@ class Attachment:
             return [Finish(RankStayedAway(self.rank.address))]
         if self._may_ask_again():
             return self.attach()
-        return self.ask_repaint(now) if self._repaint_owed and self._seated else []
+        if not self._seated:
+            return []
+        return self.ask_repaint(now) if self._repaint_owed else self.conversation.tick(now)
 
     # -------------------------------------------------------------------------------------------------- the user's side
 
@@ -216,8 +237,7 @@ class Attachment:
             self._early += data
             return []
         if not self.driving:
-            self.say(f"you only watch{self._how_to_take}", now)
-            return [Bell()]
+            return self.refuse(now)
         stop = self.report.stop if self.report else None
         if self.report is None or stop is None:
             self.say(f"{self.rank.address} is not stopped; keys are not kept", now)
@@ -227,6 +247,15 @@ class Attachment:
         if typed is None:
             return self._tell_discarded(data, "too much is waiting already", now)
         return self._send_keys((typed,))
+
+    def refuse(self, now: float) -> Effects:
+        """Answer somebody who types without the keyboard."""
+        self.say(f"you only watch{self._how_to_take}", now)
+        return [Bell()]
+
+    def take_unsent(self) -> bytes:
+        """Return the keys that no debugger got yet; they are the caller's now."""
+        return self._ledger.abandon_unsent()
 
     def take(self, now: float) -> Effects:
         """Take the keyboard."""
@@ -272,8 +301,10 @@ class Attachment:
         self._tell_driver(first=first, had=had, before=before, now=now)
         # Seated only from here on, so that keys which waited go out in order with those that are sent again.
         self._seated = False
-        effects += self._take_report(seat.report, now)
+        effects += self._take_report(seat.report, now, anew=True)
         self._seated = True
+        if first:
+            self._tell_engine(now)
         if seat.rank.state is RankState.EXITED:
             effects.append(Finish(RankEnded(seat.rank)))
         effects += self._send_again(now)
@@ -305,22 +336,23 @@ class Attachment:
             if typed.session is not None
         ]
 
-    def _take_report(self, report: RankReport, now: float) -> Effects:
+    def _take_report(self, report: RankReport, now: float, *, anew: bool = False) -> Effects:
         before, self.report = self.report, report
         self._ledger.settle(report.generation, report.applied)
         self._keep_time(report, now)
+        talk = self.conversation.report(report, self._ledger.generation, now, anew=anew)
         if report.stop is None:
-            effects = self._tell_discarded(self._ledger.abandon_unsent(), "the stop ended", now)
+            effects = talk + self._tell_discarded(self._ledger.abandon_unsent(), "the stop ended", now)
             if report.state is RankState.RUNNING and not report.breakpoints and not report.queued:
                 return [*effects, Finish(None)]
             was_blank = before is not None and before.stop is None and before.state is report.state
             return effects if was_blank else [*effects, Blank(self.blank_text)]
-        effects = []
+        effects = talk
         if before is not None and before.stop is None:
             effects.append(Blank())
         if before is not None and before.stop is not None and before.stop.number != report.stop.number:
             effects += self._tell_discarded(self._ledger.abandon_unsent(), "the stop ended", now)
-        if report.session is not None:
+        if report.session is not None and report.session.engine != LINE_ENGINE:
             opened = self._ledger.open_session(report.stop.number, report.session.number)
             effects += self._send_keys(opened)
         return effects
@@ -364,9 +396,13 @@ class Attachment:
         elif not first and self.driver != before:
             self.say(f"{who} types now" if who else f"nobody types now{self._how_to_take}", now)
 
+    def _tell_engine(self, now: float) -> None:
+        asked = self._wish.asked
+        if asked is not None and self.engine not in (None, asked) and not self.driving and self.driver is not None:
+            self.say(f"{printable(self.driver)} types in {self.engine}; attach with --take to change to {asked}", now)
+
     def _tell_discarded(self, data: bytes, reason: str, now: float) -> Effects:
         if not data:
             return []
-        shown = printable(data.decode("utf-8", "backslashreplace"), MAX_SHOWN_KEYS)
-        self.say(f"discarded: '{shown}' ({printable(reason)})", now)
+        self.say(discarded(data.decode("utf-8", "backslashreplace"), reason), now)
         return [Bell()]

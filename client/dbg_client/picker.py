@@ -13,9 +13,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
-from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
@@ -28,6 +26,7 @@ from dbg_wire.ranks import RankInfo
 from .choose import is_ready
 from .directory import Directory
 from .line import Down, Line, Up
+from .presses import key_bytes, key_presses
 from .views.pick_list import PickList, empty_text, footer_text
 
 ESCAPE_SECONDS = 0.05
@@ -103,7 +102,7 @@ class Picker:
 
     async def run(self, typed_ahead: bytes) -> tuple[RankInfo | None, bytes]:
         """Return the rank picked, or None, and the keys typed after that; ``typed_ahead`` is typed first."""
-        store_typeahead(self._source, _key_presses(typed_ahead))
+        store_typeahead(self._source, key_presses(typed_ahead))
         self._list.update(self._directory.ranks)
         self._directory.on_change = self._refresh
         try:
@@ -112,8 +111,7 @@ class Picker:
             picked = None
         finally:
             self._directory.on_change = None
-        unused = "".join(press.data for press in get_typeahead(self._source))
-        return picked, unused.encode("utf-8", "surrogateescape")
+        return picked, key_bytes(get_typeahead(self._source))
 
     def leave(self) -> None:
         """End without a rank."""
@@ -225,10 +223,3 @@ class Picker:
     def _narrow(self, text: str) -> None:
         self._list.filter = text
         self._list.update(self._directory.ranks)
-
-
-def _key_presses(data: bytes) -> list[KeyPress]:
-    presses: list[KeyPress] = []
-    parser = Vt100Parser(presses.append)
-    parser.feed_and_flush(data.decode("utf-8", "surrogateescape"))
-    return presses

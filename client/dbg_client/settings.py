@@ -14,6 +14,7 @@ from dbg_wire import limits
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Mode
 
+from .engine import ENGINES, NO_WISH, Wish
 from .escape import DEFAULT_PREFIX, parse_escape_key
 
 DEFAULT_TIMEOUT = 10.0
@@ -61,6 +62,10 @@ class Arguments:
     escape: str | None = None
     yes: bool = False
     no_status: bool = False
+    engine: str | None = None
+    commands: str | None = None
+    no_rc: bool = False
+    vi: bool = False
     broker: str | None = None
     verbose: bool = False
 
@@ -74,7 +79,8 @@ class Settings:
     """Hold what one run of the command does.
 
     ``wait`` is None without ``--wait``, infinity for one without a limit. ``status`` tells whether the last row is a
-    status line. ``prefix`` is the byte of the escape key, None for no such key.
+    status line. ``prefix`` is the byte of the escape key, None for no such key. ``commands`` is the file whose lines a
+    line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before.
     """
 
     target: str | None
@@ -88,6 +94,10 @@ class Settings:
     prefix: bytes | None = DEFAULT_PREFIX
     yes: bool = False
     status: bool = True
+    wish: Wish = NO_WISH
+    commands: str | None = None
+    rc: bool = True
+    vi: bool = False
     broker: str | None = None
     verbose: bool = False
     color: bool = False
@@ -113,6 +123,10 @@ def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: b
         prefix=_prefix(arguments.escape, environ, verb),
         yes=arguments.yes,
         status=not arguments.no_status,
+        wish=_wish(arguments.engine, environ, verb),
+        commands=arguments.commands,
+        rc=not arguments.no_rc,
+        vi=arguments.vi or environ.get("DBG_EDITING", "").lower() == "vi",
         broker=arguments.broker,
         verbose=arguments.verbose,
         color=stdout_is_tty and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb",
@@ -141,7 +155,13 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
     if arguments.json and arguments.plain:
         raise BadInput("--json and --plain are two formats", "give one of them")
     if verb is not Verb.ATTACH:
-        for name, given in (("--watch", arguments.watch), ("--take", arguments.take), ("--follow", arguments.follow)):
+        for name, given in (
+            ("--watch", arguments.watch),
+            ("--take", arguments.take),
+            ("--follow", arguments.follow),
+            ("--engine", arguments.engine is not None),
+            ("-x", arguments.commands is not None),
+        ):
             if given:
                 raise BadInput(f"{name} is for attaching and {verb.value} does not attach", "give one of them")
     if verb is Verb.ATTACH and (arguments.json or arguments.plain):
@@ -169,6 +189,16 @@ def _prefix(argument: str | None, environ: Mapping[str, str], verb: Verb) -> byt
     # A variable that only matters to a session must not stand in the way of a list.
     text = argument if argument is not None else environ.get("DBG_ESCAPE") if verb is Verb.ATTACH else None
     return parse_escape_key(text) if text else DEFAULT_PREFIX
+
+
+def _wish(argument: str | None, environ: Mapping[str, str], verb: Verb) -> Wish:
+    if verb is not Verb.ATTACH:
+        return NO_WISH
+    default = environ.get("DBG_ENGINE") or None
+    for name, value in (("--engine", argument), ("DBG_ENGINE", default)):
+        if value is not None and value not in ENGINES:
+            raise BadInput(f"{name} {printable(value)!r} is no debugger of ours", f"take {' or '.join(ENGINES)}")
+    return Wish(argument, default)
 
 
 def _timeout(argument: str | None, environ: Mapping[str, str]) -> float:

@@ -70,10 +70,11 @@ def paint(text: str, row: int) -> bytes:
 
 def text_width(text: str) -> int:
     """Return the columns that printable ``text`` takes at most."""
-    return sum(_char_width(char) for char in text)
+    return sum(char_width(char) for char in text)
 
 
-def _char_width(char: str) -> int:
+def char_width(char: str) -> int:
+    """Return the columns that one printable character takes at most."""
     category = unicodedata.category(char)
     if category in ("Mn", "Me"):
         return 0
@@ -169,7 +170,7 @@ def _clip(text: str, width: int) -> str:
     left = width - text_width(ellipsis)
     kept = ""
     for char in text:
-        left -= _char_width(char)
+        left -= char_width(char)
         if left < 0:
             break
         kept += char

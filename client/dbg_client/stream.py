@@ -55,6 +55,8 @@ _KIND = re.compile(rb"\x1b[" + _C0 + rb"]*([ -/\[\]PX^_k]?)")
 _CONTROLS = re.compile(rb"[" + _C0 + rb"]")
 _CSI_PARTS = re.compile(rb"\x1b\[([<-?]?)([0-9:;]*)([ -/]*)([@-~])")
 _LONG_NUMBER = re.compile(rb"[0-9]{5}")  # no screen has so many cells; terminals have hung on repeating that often
+_NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_COLOR = re.compile(rb"\x1b\[[0-9:;]{0,40}m")
 _HYPERLINK = re.compile(rb"\x1b\]8;[ -:<-~]*;[ -~]*(?:\x07|\x1b\\)")
 
 
@@ -140,6 +142,25 @@ class QueryFilter:
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes of the rank's output; return what may go to the terminal."""
         return b"".join(_harmless(kind, piece) for kind, piece in self._pieces.feed(data))
+
+
+class TextFilter:
+    """Pass text, line ends, tabs, carriage returns and colours; drop every other control character and sequence."""
+
+    def __init__(self) -> None:
+        self._pieces = _Pieces()
+
+    def feed(self, data: bytes) -> str:
+        """Take the next bytes; return what may go among lines of text."""
+        return "".join(_plain(kind, piece) for kind, piece in self._pieces.feed(data))
+
+
+def _plain(kind: str, piece: bytes) -> str:
+    if kind == "text":
+        return _NO_TEXT.sub(b"", piece).decode()
+    if kind == "invalid":
+        return _REPLACEMENT.decode()
+    return piece.decode() if kind == "csi" and _COLOR.fullmatch(piece) else ""
 
 
 def _harmless(kind: str, piece: bytes) -> bytes:

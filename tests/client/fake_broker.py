@@ -21,6 +21,7 @@ from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
+from dbg_wire.limits import MAX_DATA_BYTES
 from dbg_wire.messages import (
     Action,
     Answers,
@@ -29,12 +30,17 @@ from dbg_wire.messages import (
     Kind,
     Message,
     Mode,
+    PromptInfo,
+    PromptState,
     Question,
     RankAnswer,
     RankReport,
     Refusal,
     RefusalCode,
     Repaint,
+    Replay,
+    Replied,
+    Report,
     Seat,
     Sender,
     SessionInfo,
@@ -88,6 +94,18 @@ def make_report(stop: int | None = 1, **changes: object) -> RankReport:
     return RankReport(**{**values, **changes})  # type: ignore[arg-type]
 
 
+def make_prompt(number: int = 1, offset: int = 0, **changes: object) -> PromptInfo:
+    """Return a prompt of pdb, with ``changes``."""
+    values: dict[str, object] = {"text": "(Pdb) ", "state": PromptState.COMMAND}
+    return PromptInfo(number=number, offset=offset, **{**values, **changes})  # type: ignore[arg-type]
+
+
+def make_pdb_report(prompt: PromptInfo | None, stop: int = 1, **changes: object) -> RankReport:
+    """Return the report of a rank stopped for the ``stop``-th time with pdb open at ``prompt``."""
+    session = SessionInfo(number=stop, engine="pdb", rows=24, columns=80)
+    return make_report(stop, session=session, prompt=prompt, **changes)
+
+
 class FakeBroker:
     """Serve ``ranks`` on loopback until the ``with`` block ends; public methods are for the test's thread."""
 
@@ -106,6 +124,9 @@ class FakeBroker:
         self.driver = driver
         self.screen = b"PUDB SCREEN"
         self.answers: dict[Action, RankAnswer] = {}
+        self.log = b""
+        """The log of pdb's session 1; a replay is answered from ``log_start`` on."""
+        self.log_start = 0
         self.silent: set[type[Message]] = set()
         """Messages that are not answered."""
         self.received: list[Received] = []
@@ -154,6 +175,30 @@ class FakeBroker:
         self._offset += skip
         self.tell(Output(session, self._offset, data))
         self._offset += len(data)
+
+    def report(self, prompt: PromptInfo | None, key: str = "", **changes: object) -> None:
+        """Tell every terminal that pdb is at ``prompt``, and let whoever attaches know."""
+        key = key or next(iter(self.ranks))
+        self.reports[key] = make_pdb_report(prompt, generation=self._generation, **changes)
+        self.tell(Report(report=self.reports[key]))
+
+    def write(self, text: str, *, skip: int = 0) -> None:
+        """Add to pdb's log and send it, but for the first ``skip`` bytes."""
+        offset, data = len(self.log), text.encode()
+        self.log += data
+        if data[skip:]:
+            self.tell(Output(1, offset + skip, data[skip:]))
+
+    def take(self, prompt: PromptInfo, text: str, answer: str = "", *, number: int | None = None) -> PromptInfo:
+        """Do as a rank that takes a reply: echo it, settle it, answer, and prompt again; return the new prompt."""
+        self.tell(Replied(prompt=prompt.number, taken=True))
+        self.write(f"{prompt.text}{text}\n")
+        self.report(None)
+        if answer:
+            self.write(answer)
+        following = make_prompt(number or prompt.number + 1, len(self.log))
+        self.report(following)
+        return following
 
     def cut(self) -> None:
         """Break all connections without a word, and go on serving."""
@@ -266,6 +311,8 @@ class FakeBroker:
             await self._give_seat(connection, message)
         elif isinstance(message, Repaint):
             self.draw(b"\x1b[H" + self.screen)
+        elif isinstance(message, Replay):
+            self._replay(message.offset)
         elif isinstance(message, Question):
             await self._answer_question(connection, message)
 
@@ -287,7 +334,13 @@ class FakeBroker:
             driver="me@here" if drives else self.driver,
         )
         await connection.send(encode(seat))
-        self.draw(b"\x1b[H" + self.screen)
+        session = seat.report.session
+        if session is None or session.engine == "pudb":
+            self.draw(b"\x1b[H" + self.screen)
+
+    def _replay(self, offset: int) -> None:
+        for start in range(max(offset, self.log_start), len(self.log), MAX_DATA_BYTES):
+            self.tell(Output(1, start, self.log[start : start + MAX_DATA_BYTES]))
 
     async def _answer_question(self, connection: ServerConnection, question: Question) -> None:
         default = RankAnswer(key="", kind=Kind.VALUE, text="continued")

@@ -20,6 +20,15 @@ PUSH_TITLE, POP_TITLE = b"\x1b[22;2t", b"\x1b[23;2t"
 """Keep the window's title, and put it back."""
 
 
+_KEYS = (
+    ("d  or  .", "detach: the rank stays as it is"),
+    ("n / p", "next / previous stopped rank of this job"),
+    ("r", "pick another rank"),
+    ("w", "take the keyboard"),
+    ("?", "this page"),
+)
+
+
 def blank(text: str, rows: int, columns: int) -> bytes:
     """Return the bytes that bring any terminal to a known state, clear it, hide the cursor and write ``text``."""
     drawn = ENTER + _KNOWN_STATE + b"\x1b[?25l\x1b[H\x1b[2J"
@@ -34,16 +43,25 @@ def title(address: str) -> bytes:
     return b"\x1b]2;" + printable(address).encode() + b"\x07"
 
 
+def line_help(prefix: str) -> str:
+    """Return what helps at a line debugger; ``prefix`` is the escape key's name, empty if there is none."""
+    lines = [f"{prefix}, then", *(f"  {key:<10}{does}" for key, does in _KEYS)] if prefix else []
+    lines += [
+        "detach      leave the rank as it is",
+        "sticky      show the source after every stop, or no longer",
+        "Ctrl-C      drop the line; interrupt what runs",
+        "Ctrl-D      ask whether to continue, kill or stay",
+        "Tab         complete",
+        "Alt-Enter   begin another line of the same block",
+        "F4          emacs or vi keys",
+        "help        the debugger's own help",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def help_text(prefix: str) -> str:
     """Return the help page; ``prefix`` is the escape key's name."""
-    keys = (
-        ("d  or  .", "detach: the rank stays as it is"),
-        ("n / p", "next / previous stopped rank of this job"),
-        ("r", "pick another rank"),
-        ("w", "take the keyboard"),
-        ("]", f"send {prefix} itself"),
-        ("?", "this page"),
-    )
+    keys = (*_KEYS[:4], ("]", f"send {prefix} itself"), *_KEYS[4:])
     lines = [f"{prefix}, then", ""]
     lines += [f"  {key:<10}{does}" for key, does in keys]
     lines += ["", "Every other key goes to the debugger, Ctrl-C too.", "", "Any key goes back."]

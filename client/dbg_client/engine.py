@@ -1,0 +1,26 @@
+"""Which debugger a terminal asks for, and which of them is spoken to in lines. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LINE_ENGINE = "pdb"
+"""The debugger that is spoken to in lines; every other one draws a screen."""
+
+ENGINES = {"pudb": "PuDB", "pdb": "pdb"}
+"""The debuggers, and what people call them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Hold the debugger that the user asked for, and the one to open where the rank has none and no wish of its own."""
+
+    asked: str | None = None
+    default: str | None = None
+
+    def for_rank(self, open_engine: str | None) -> str | None:
+        """Return what to ask a rank for that has ``open_engine`` open."""
+        return self.asked or (self.default if open_engine is None else None)
+
+
+NO_WISH = Wish()

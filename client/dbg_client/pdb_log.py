@@ -1,0 +1,157 @@
+"""Follow the log of a line debugger's session: nothing twice, nothing left out, and what was cut is counted. Pure.
+
+The rank keeps the log; every frame says where in it its bytes belong. What this terminal missed it asks for again,
+and whatever any terminal asked for comes to all of them, so bytes that are known already are skipped.
+"""
+
+from __future__ import annotations
+
+from dbg_wire.codec import Output
+from dbg_wire.limits import MAX_LOG
+from dbg_wire.messages import Replay
+
+from .effects import Cut, Effects, Send, Text
+
+TAIL_BYTES = 16 * 1024
+"""Bytes before the prompt that a newcomer asks for: some 100 lines of code, and no more than a person reads."""
+
+TAIL_LINES = 100
+"""Lines before the prompt that a newcomer is shown."""
+
+REPLAY_SECONDS = 1.0
+"""Seconds after which a replay counts as unanswered, and between two of them: several round trips to any cluster."""
+
+MAX_ASKS = 3
+"""Replays asked for in vain before one goes on without: the log's beginning moves while a rank writes fast."""
+
+
+class Log:
+    """Put the output of one session in order."""
+
+    def __init__(self, session: int) -> None:
+        self.session = session
+        self._expected: int | None = None
+        self._known = 0
+        self._gap = False
+        self._asked_at: float | None = None
+        self._asks = 0
+        self._ahead_at = 0
+        self._ahead = b""
+        self._answered = False
+        self._tail: bytes | None = None
+        self._tail_end = 0
+        self._tail_is_cut = False
+        self._echo: tuple[int, bytes] | None = None
+
+    def expect_echo(self, offset: int, echo: bytes) -> None:
+        """Leave out ``echo`` if it is what the log has at ``offset``: the user has just typed it."""
+        self._echo = (offset, echo)
+
+    def reach(self, length: int, now: float) -> Effects:
+        """Take note that the log is ``length`` bytes long by now; what is missing is asked for."""
+        self._known = max(self._known, length)
+        if self._expected is None:
+            self._expected = max(0, length - TAIL_BYTES)
+            self._tail, self._tail_end, self._tail_is_cut = b"", length, self._expected > 0
+        return self._miss(now) if self._expected < length else self._end_tail()
+
+    def resume(self, now: float) -> Effects:
+        """Ask for what this terminal missed while its line was down."""
+        if self._expected is None:
+            return []
+        self._end_gap()
+        self._asked_at = None
+        return self._ask(now)
+
+    def output(self, frame: Output, now: float) -> Effects:
+        """Take bytes, in whatever order they come; return what is to be shown."""
+        end = frame.offset + len(frame.data)
+        self._known = max(self._known, end)
+        if self._expected is None:
+            self._expected = frame.offset
+        if frame.offset > self._expected:
+            self._keep_ahead(frame)
+            return self._miss(now) if len(self._ahead) <= MAX_LOG else self._jump()
+        if end <= self._expected:
+            return []
+        self._end_gap()
+        return self._follow(frame.data[self._expected - frame.offset :])
+
+    def tick(self, now: float) -> Effects:
+        """Ask again for what did not come, or go on without it."""
+        if not self._gap or (self._asked_at is not None and now - self._asked_at < REPLAY_SECONDS):
+            return []
+        return self._ask(now) if self._asks < MAX_ASKS and not self._answered else self._jump()
+
+    def _miss(self, now: float) -> Effects:
+        if self._gap:
+            return []
+        self._gap = True
+        return self._ask(now)
+
+    def _ask(self, now: float) -> Effects:
+        if self._expected is None or (self._asked_at is not None and now - self._asked_at < REPLAY_SECONDS):
+            return []  # the next tick does
+        self._asked_at = now
+        self._asks += 1
+        return [Send(Replay(session=self.session, offset=self._expected))]
+
+    def _keep_ahead(self, frame: Output) -> None:
+        """Keep what lies beyond a gap, in case that is all there is."""
+        if not self._ahead or frame.offset < self._ahead_at:
+            # Only a replay goes back, so this is where the log begins by now, unless ours is still to come.
+            self._answered = bool(self._ahead)
+            self._ahead_at, self._ahead = frame.offset, frame.data
+        elif frame.offset <= self._ahead_at + len(self._ahead):
+            self._ahead = self._ahead[: frame.offset - self._ahead_at] + frame.data
+
+    def _jump(self) -> Effects:
+        expected, ahead = self._expected or 0, self._ahead
+        self._expected = self._ahead_at if ahead else self._known
+        missing = self._expected - expected
+        self._end_gap()
+        if self._tail is not None:
+            # A newcomer misses nothing that it has seen the beginning of.
+            self._tail, self._tail_is_cut = b"", True
+            return self._follow(ahead) if ahead else self._end_tail()
+        return [Cut(missing), *(self._follow(ahead) if ahead else [])]
+
+    def _end_gap(self) -> None:
+        self._gap, self._asks = False, 0
+        self._ahead, self._answered = b"", False
+
+    def _follow(self, data: bytes) -> Effects:
+        """Take the bytes that come next."""
+        start = self._expected or 0
+        self._expected = start + len(data)
+        if self._tail is None:
+            return _text(self._without_echo(start, data))
+        before = max(0, self._tail_end - start)
+        self._tail += data[:before]
+        return self._end_tail() + _text(data[before:]) if self._expected >= self._tail_end else []
+
+    def _end_tail(self) -> Effects:
+        tail, self._tail = self._tail, None
+        if not tail:
+            return []
+        if self._tail_is_cut:
+            tail = tail.partition(b"\n")[2]
+        return _text(b"".join(tail.splitlines(keepends=True)[-TAIL_LINES:]))
+
+    def _without_echo(self, start: int, data: bytes) -> bytes:
+        if self._echo is None:
+            return data
+        at, echo = self._echo
+        first, last = max(start, at), min(start + len(data), at + len(echo))
+        if start + len(data) >= at + len(echo):
+            self._echo = None
+        if first >= last:
+            return data
+        if data[first - start : last - start] != echo[first - at : last - at]:
+            self._echo = None
+            return data
+        return data[: first - start] + data[last - start :]
+
+
+def _text(data: bytes) -> Effects:
+    return [Text(data)] if data else []

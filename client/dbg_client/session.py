@@ -1,0 +1,308 @@
+"""A session: one terminal at one rank, over any number of brokers and debuggers, until it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from dbg_wire.codec import Output
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.messages import Mode
+from dbg_wire.ranks import RankInfo
+
+from .choose import neighbour
+from .directory import Directory
+from .effects import Bell, Effects, Finish, Open, Send
+from .engine import ENGINES, LINE_ENGINE
+from .escape import key_name
+from .face import Face
+from .line import Down, Line, Up
+from .manner import Manner
+from .model import Attachment
+from .raw import RawFace
+from .say import talk
+from .screen import RawTerminal
+from .views.status import Others, count_others
+
+TICK_SECONDS = 1.0
+"""Seconds between two looks at the clock: the status line counts seconds."""
+
+STDIN, STDOUT = 0, 1
+
+
+class End(enum.Enum):
+    """Name how a session ended."""
+
+    DETACHED = "detached"
+    WENT_ON = "went on"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Hold how a session ended and at which rank; ``error`` says it where it failed, and ``opened`` if it began."""
+
+    end: End
+    rank: RankInfo
+    opened: bool
+    error: DbgError | None = None
+
+
+Picker = Callable[[Directory, bytes], Awaitable[tuple[RankInfo | None, bytes]]]
+"""Lets the user pick a rank, given keys typed ahead; returns it and the keys that it didn't use."""
+
+
+class Session:
+    """Join the user and the broker until the session ends.
+
+    Belongs to one event loop, and uses stdin and stdout, which must be terminals. What the user sees and types goes
+    through one of two faces, by the debugger that is open. The terminal is taken when the broker grants the seat, and
+    is as it was before when :meth:`run` returns or raises.
+    """
+
+    def __init__(self, line: Line, directory: Directory, rank: RankInfo, manner: Manner, picker: Picker) -> None:
+        self.manner = manner
+        self.others = Others()
+        self._line = line
+        self._directory = directory
+        self._pick_rank = picker
+        self._loop = asyncio.get_running_loop()
+        self._done: asyncio.Future[Outcome] = self._loop.create_future()
+        self._terminal = RawTerminal(STDIN, STDOUT)
+        self._raw = RawFace(self, self._terminal)
+        self._face: Face | None = None
+        self._prefix = key_name(manner.prefix) if manner.prefix else ""
+        self._attachment = self._attachment_to(rank, manner.mode)
+        self._back: RankInfo | None = None
+        self._choosing = asyncio.Lock()
+        self._picking: asyncio.Task[None] | None = None
+
+    @property
+    def attachment(self) -> Attachment:
+        """Return the rank's side."""
+        return self._attachment
+
+    async def run(self) -> Outcome:
+        """Attach, and return how the session ended. Raises BadInput where stdin is no terminal."""
+        with self._terminal:
+            self._loop.add_signal_handler(signal.SIGWINCH, self._resized)
+            self._loop.add_signal_handler(signal.SIGHUP, self.detach)
+            self._loop.add_signal_handler(signal.SIGTERM, self.detach)
+            tasks = [self._loop.create_task(self.watched(part)) for part in (self._pump(), self._tick())]
+            try:
+                self.perform(self._attachment.attach())
+                return await self._done
+            finally:
+                await _end_tasks([*tasks, self._picking])
+                if self._face is not None:
+                    await self._face.close()
+                self.perform(self._attachment.leave())
+                for number in (signal.SIGWINCH, signal.SIGHUP, signal.SIGTERM):
+                    self._loop.remove_signal_handler(number)
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return self._loop.time()
+
+    # ------------------------------------------------------------------------------------------------------ life cycle
+
+    def _attachment_to(self, rank: RankInfo, mode: Mode) -> Attachment:
+        return Attachment(
+            rank,
+            mode,
+            (self._face or self._raw).size,
+            colors=self.manner.colors,
+            prefix=self._prefix,
+            wish=self.manner.wish,
+            startup=self.manner.startup.for_rank(rank.key),
+        )
+
+    def _opened(self) -> None:
+        self._back = None
+        self.others = count_others(self._attachment.rank, self._directory.ranks)
+        if self._face is not None:
+            address = self._attachment.rank.address
+            self._attachment.say(f"attached to {address}", self.now())
+            self._face.begin(address)
+
+    async def _show_face(self, *, guess: bool = False) -> None:
+        """Show the face of the debugger that is open; a ``guess`` is made if none is."""
+        async with self._choosing:
+            await self._choose_face(guess)
+
+    async def _choose_face(self, guess: bool) -> None:
+        attachment = self._attachment
+        if not attachment.opened or self._done.done() or self._picking is not None:
+            return
+        engine = attachment.engine
+        if engine is None and self._face is None and guess:
+            engine = self.manner.wish.asked or "pudb"
+        if engine is None:
+            return
+        lines = engine == LINE_ENGINE
+        if self._face is not None and lines == (self._face is not self._raw):
+            return
+        keys = attachment.take_unsent()
+        if self._face is None:
+            talk(self._first_line())
+        else:
+            keys += await self._face.close()
+            talk(f"{printable(attachment.rank.address)} is in {ENGINES.get(engine, printable(engine))} now.")
+        self._face = self._line_face() if lines else self._raw
+        await self._face.open(keys)
+        self._face.begin(attachment.rank.address)
+
+    def _line_face(self) -> Face:
+        from .line_mode import LineFace  # what it needs is not loaded for PuDB
+
+        return LineFace(self)
+
+    def _first_line(self) -> str:
+        engine = self._attachment.engine
+        shown = f" ({ENGINES.get(engine, printable(engine))})" if engine else ""
+        leave = f"{self._prefix} d detaches, {self._prefix} ? helps." if self._prefix else "Close the window to detach."
+        note = f" {printable(self.manner.note)}" if self.manner.note else ""
+        return f"Attached to {printable(self._attachment.rank.address)}{shown}. {leave}{note}"
+
+    def _finish(self, error: DbgError | None) -> None:
+        if error is not None and not self._attachment.opened and self._back is not None:
+            # The rank one wanted to go to can't be had; the one before can.
+            self._go_to(self._back)
+            self._attachment.say(str(error), self.now())
+            return
+        self._end(End.WENT_ON if error is None else End.FAILED, error)
+
+    def detach(self) -> None:
+        """End the session, since the user wants it or the terminal is gone."""
+        self._end(End.DETACHED)
+
+    def _end(self, end: End, error: DbgError | None = None) -> None:
+        if not self._done.done():
+            # As the list has it now, so that the same stop is known again.
+            rank = self._directory.by_key.get(self._attachment.rank.key, self._attachment.rank)
+            self._done.set_result(Outcome(end, rank, self._attachment.opened, error))
+
+    async def watched(self, part: Awaitable[None]) -> None:
+        """Run a part of the session; what it raises ends all of it."""
+        try:
+            await part
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            if self._done.done():
+                raise
+            self._done.set_exception(error)
+
+    # ------------------------------------------------------------------------------------------------------ the broker
+
+    async def _pump(self) -> None:
+        while True:
+            event = await self._line.next()
+            now = self.now()
+            if isinstance(event, Up):
+                self._directory.begin()
+                self._attachment.line_up(now)
+            elif isinstance(event, Down):
+                self._directory.cut_off(event.reason)
+                self._attachment.line_down(event.reason, now)
+            elif isinstance(event, Output):
+                self.perform(self._attachment.output(event, now))
+            else:
+                if self._directory.take(event):
+                    self._list_changed(now)
+                self.perform(self._attachment.message(event, now))
+                await self._show_face()
+            self._paint()
+
+    def _list_changed(self, now: float) -> None:
+        rank = self._attachment.rank
+        if self._directory.complete and self._attachment.line_down_since is None:
+            self.perform(self._attachment.rank_listed(self._directory.by_key.get(rank.key), now))
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            # Here and not at each change: among thousands of ranks there is always one that changes.
+            self.others = count_others(self._attachment.rank, self._directory.ranks)
+            self.perform(self._attachment.tick(self.now()))
+            await self._show_face(guess=True)
+            self._paint()
+
+    def perform(self, effects: Effects) -> None:
+        """Carry out effects, in order."""
+        for effect in effects:
+            if isinstance(effect, Send):
+                self._line.send(effect.item)
+            elif isinstance(effect, Open):
+                self._opened()
+            elif isinstance(effect, Finish):
+                self._finish(effect.error)
+                return
+            elif self._face is not None:
+                self._face.show(effect)
+
+    def _paint(self) -> None:
+        if self._face is not None:
+            self._face.paint()
+
+    def _resized(self) -> None:
+        (self._face or self._raw).resized()
+
+    # ------------------------------------------------------------------------------------------------------ the user
+
+    def command(self, key: str) -> bool:
+        """Do what the key behind the prefix means; False if it means nothing to the session."""
+        if key in ("d", "."):
+            self.detach()
+        elif key == "w":
+            self.perform(self._attachment.take(self.now()))
+        elif key in ("n", "p"):
+            self._go_to_neighbour(1 if key == "n" else -1)
+        else:
+            return False
+        return True
+
+    def _go_to_neighbour(self, step: int) -> None:
+        rank = neighbour(self._attachment.rank, self._directory.ranks, step)
+        if rank is None:
+            self._attachment.say("no other rank of this job is stopped", self.now())
+            self.perform([Bell()])
+        else:
+            self._go_to(rank)
+
+    def _go_to(self, rank: RankInfo) -> None:
+        left = self._attachment
+        self._back = left.rank if left.opened else None
+        mode = Mode.WATCH if self.manner.mode is Mode.WATCH else Mode.DRIVE
+        self._attachment = self._attachment_to(rank, mode)
+        self.perform(self._attachment.attach())
+
+    def pick(self, typed_ahead: bytes) -> None:
+        """Let the user pick another rank; keys typed ahead are for the list."""
+        if self._picking is None:
+            self._picking = self._loop.create_task(self.watched(self._pick(typed_ahead)))
+
+    async def _pick(self, typed_ahead: bytes) -> None:
+        face = self._face
+        if face is None:
+            return
+        await face.suspend()
+        try:
+            rank, unused = await self._pick_rank(self._directory, typed_ahead)
+        finally:
+            self._picking = None
+            face.resume()
+        if rank is not None and rank.key != self._attachment.rank.key:
+            self._go_to(rank)
+        if unused:
+            face.take_keys(unused)
+
+
+async def _end_tasks(tasks: list[asyncio.Task[None] | None]) -> None:
+    running = [task for task in tasks if task is not None]
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
