@@ -48,6 +48,16 @@ def _parser() -> argparse.ArgumentParser:
         metavar="HOST:PORT",
         help="where to listen (default: 127.0.0.1:6900, or a free port if that is taken; 0.0.0.0 lets other hosts in)",
     )
+    serve.add_argument(
+        "--classic",
+        metavar="[HOST:]PORT",
+        nargs="?",
+        const="6899",
+        help="take stock pudb.remote.set_trace(reverse=True) there, which can't authenticate (default: not at all)",
+    )
+    serve.add_argument(
+        "--classic-size", metavar="COLUMNSxROWS", help="the term_size of those sessions (default: as seen, e.g. 240x72)"
+    )
     serve.add_argument("--insecure", action="store_true", help="plain ws without TLS, for networks you trust wholly")
     serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
     serve.set_defaults(run=_serve)

@@ -24,9 +24,11 @@ from websockets.typing import Subprotocol
 from dbg_broker import tcp
 from dbg_broker.auth import Role
 from dbg_broker.fanout import Fate, Outbox
+from dbg_broker.frames import pack_data, pack_message
 from dbg_broker.http import Answer, Upgrade, method_not_allowed
 from dbg_wire import limits
 from dbg_wire.errors import printable
+from dbg_wire.messages import Message
 from dbg_wire.version import subprotocol
 
 logger = logging.getLogger("dbg_broker")
@@ -237,6 +239,14 @@ class Connection(asyncio.Protocol):
     def is_ready(self) -> bool:
         """Tell whether a frame sent now would not wait."""
         return self.is_open and not self._is_paused and not self._outbox
+
+    def send_message(self, message: Message, instead_of: Hashable = None) -> None:
+        """Send a control message as :meth:`send_control` does."""
+        self.send_control(pack_message(message), instead_of)
+
+    def send_data(self, data: bytes, reserve: int) -> bool:
+        """Send a frame of terminal bytes as :meth:`send_if_room` does."""
+        return self.send_if_room(pack_data(data), reserve)
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
         """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.

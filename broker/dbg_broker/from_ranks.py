@@ -12,7 +12,7 @@ from dbg_broker.links import RankLink
 from dbg_broker.registry import Rank
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Answer, Applied, Discarded, Goodbye, Kind, Message, Pulse, Register, Report
+from dbg_wire.messages import Answer, Applied, Discarded, Goodbye, Kind, Message, Notice, Pulse, Register, Report
 from dbg_wire.ranks import RankState
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
     now = hub.clock()
     if link.rank is not None and link.rank.key != message.key:
         raise PeerError("a second `register` with another key")
-    registration = hub.registry.register(message, now)
+    registration = hub.registry.register(message, now, link.mark)
     rank = registration.rank
     former = hub.ranks.get(rank.key)
     if former is not None and former is not link:
@@ -109,7 +109,7 @@ def _report(hub: Hub, rank: Rank, message: Report) -> None:
     hub.tell_terminals(rank.key, message)
 
 
-def _pass_on(hub: Hub, rank: Rank, message: Applied | Discarded) -> None:
+def _pass_on(hub: Hub, rank: Rank, message: Applied | Discarded | Notice) -> None:
     hub.tell_terminals(rank.key, message)
 
 
@@ -140,6 +140,7 @@ _METHODS: Mapping[type[Message], Callable[[Hub, Rank, Any], None]] = {
     Report: _report,
     Applied: _pass_on,
     Discarded: _pass_on,
+    Notice: _pass_on,
     Pulse: _pulse,
     Answer: _answer,
     Goodbye: _goodbye,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_broker.auth import Role
 from dbg_broker.claims import check_attach, check_greet
-from dbg_broker.frames import pack_data
 from dbg_broker.links import TerminalLink
 from dbg_broker.registry import Rank
 from dbg_broker.sessions import Verdict
@@ -23,6 +22,7 @@ from dbg_wire.messages import (
     Ask,
     Attach,
     Detach,
+    Dial,
     Discarded,
     Greet,
     Kind,
@@ -91,7 +91,7 @@ def _may_watcher(message: Message) -> bool:
         return message.mode is Mode.WATCH
     if isinstance(message, Question):
         return message.action is Action.SCREEN
-    return not isinstance(message, Take)
+    return not isinstance(message, (Take, Dial))
 
 
 def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
@@ -100,7 +100,7 @@ def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
     if rank_link is None:
         # A lost rank may come back: the terminal keeps what isn't settled, and its new seat tells it what to do.
         return
-    if rank_link.connection.send_if_room(pack_data(data), CONTROL_RESERVE):
+    if rank_link.connection.send_data(data, CONTROL_RESERVE):
         hub.meters.bytes_to_ranks += len(keys.data)
     else:
         _discard(hub, link, keys, "the rank does not read")
@@ -162,6 +162,13 @@ def _repaint(hub: Hub, link: TerminalLink, _: Repaint) -> None:
     rank = _rank_of(hub, link)
     if rank is not None:
         hub.want_repaint(rank.key)
+
+
+def _dial(hub: Hub, link: TerminalLink, message: Dial) -> None:
+    if hub.classic is None:
+        hub.refuse(link.connection, RefusalCode.CANT_DIAL, "this broker dials nobody")
+    else:
+        hub.classic.dial(link.number, message.host, message.port)
 
 
 def _question(hub: Hub, link: TerminalLink, message: Question) -> None:
@@ -229,4 +236,5 @@ _METHODS: Mapping[type[Message], Callable[[Hub, TerminalLink, Any], None]] = {
     Resize: _resize,
     Repaint: _repaint,
     Question: _question,
+    Dial: _dial,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from dbg_broker import from_ranks, from_terminals
 from dbg_broker.auth import Role, Tokens
@@ -16,7 +17,7 @@ from dbg_broker.connection import Connection
 from dbg_broker.frames import pack_data, pack_message
 from dbg_broker.gather import Finished, Gather
 from dbg_broker.http import PAGES, Answer, Gauges, Meters, Upgrade, admit, page, path_of
-from dbg_broker.links import RankLink, TerminalLink
+from dbg_broker.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.listing import Listing
 from dbg_broker.pace import Pace
 from dbg_broker.probes import ProbeIntervals, ProbeSchedule
@@ -28,6 +29,9 @@ from dbg_wire.codec import UnknownType, decode
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.messages import Message, Refusal, RefusalCode, Repaint, Seat, Sender, Welcome
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
+
+if TYPE_CHECKING:
+    from dbg_broker.classic import Classic
 
 logger = logging.getLogger("dbg_broker")
 
@@ -72,6 +76,7 @@ class Hub:
         self._host, self._pid = host, pid
         self._started = clock()
         self.on_empty: Callable[[], None] | None = None
+        self.classic: Classic | None = None
         self.listing = Listing(self.registry, self.sessions, self.terminals, clock, schedule)
         self.sweeper = Sweeper(self)
 
@@ -106,12 +111,17 @@ class Hub:
             link = TerminalLink(connection, role, Pace(self.clock(), limits.MAX_INPUT_PER_SECOND))
             self._links[connection.number] = self.terminals[connection.number] = link
 
+    def stand_in(self, peer: RankPeer, mark: str) -> RankLink:
+        """Take what stands in for an agent as a rank's link, and return that; it registers next."""
+        self._links[peer.number] = link = RankLink(peer, mark=mark)
+        return link
+
     def failed(self, connection: Connection, reason: str) -> None:
         """Note that somebody who is none of us was here."""
         self.meters.failures += 1
         logger.info("the connection from %s is closed: %s", connection.peer, reason)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: RankPeer) -> None:
         """Forget a connection; one that is forgotten already is no mistake."""
         self._pending.pop(connection.number, None)
         link = self._links.pop(connection.number, None)
@@ -201,7 +211,7 @@ class Hub:
         except PeerError as error:
             self._close_bad(connection, error)
 
-    def welcome(self, connection: Connection, address: str | None = None, child: int | None = None) -> None:
+    def welcome(self, connection: RankPeer, address: str | None = None, child: int | None = None) -> None:
         """Accept a peer's first message, or tell a rank its new address."""
         self._pending.pop(connection.number, None)
         message = Welcome(
@@ -217,11 +227,11 @@ class Hub:
 
     # -------------------------------------------------------------------------------------------------------- sending
 
-    def send(self, connection: Connection, message: Message, instead_of: Hashable = None) -> None:
+    def send(self, connection: RankPeer, message: Message, instead_of: Hashable = None) -> None:
         """Send a control message; a waiting one of the same name is replaced."""
-        connection.send_control(pack_message(message), instead_of)
+        connection.send_message(message, instead_of)
 
-    def refuse(self, connection: Connection, code: str, text: str) -> None:
+    def refuse(self, connection: RankPeer, code: str, text: str) -> None:
         """Tell a peer which request can't be done and why."""
         self.send(connection, Refusal(code=code, text=printable(text, 500)))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dbg_broker.auth import Role
 from dbg_broker.connection import Connection
@@ -12,15 +13,41 @@ from dbg_broker.fanout import RepaintPace
 from dbg_broker.feed import Feed
 from dbg_broker.pace import Pace
 from dbg_broker.registry import Rank
-from dbg_wire.messages import Answers
+from dbg_wire.messages import Answers, Message
+
+
+class RankPeer(Protocol):
+    """Be the other end of a rank's link: its agent's connection, or what stands in for an agent."""
+
+    number: int
+    peer: str
+
+    def send_message(self, message: Message, instead_of: Hashable = None) -> None:
+        """Send a control message, or let it wait its turn; it replaces a waiting one of the same name."""
+
+    def send_data(self, data: bytes, reserve: int) -> bool:
+        """Send a frame of keys unless less than ``reserve`` bytes of room would be left; tell whether it was taken."""
+
+    def close(self, code: int, reason: str, *, flush: bool = True) -> None:
+        """Close with a code and a sentence."""
+
+    def abort(self) -> None:
+        """End the connection at once."""
+
+    def seconds_since_ack(self) -> float:
+        """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
 
 
 @dataclass(slots=True, eq=False)
 class RankLink:
-    """Hold a rank's connection; ``rank`` is None before it registered, and after a newer connection took over."""
+    """Hold a rank's connection; ``rank`` is None before it registered, and after a newer connection took over.
 
-    connection: Connection
+    ``mark`` stands before its number where that is no rank's.
+    """
+
+    connection: RankPeer
     rank: Rank | None = None
+    mark: str = ""
     repaints: RepaintPace = field(default_factory=RepaintPace)
 
 

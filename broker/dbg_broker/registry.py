@@ -43,6 +43,8 @@ class Rank:
     exit: int | None = None
     place: Place | None = None
     """Where a pulse last found it."""
+    mark: str = ""
+    """What stands before its number in the address of a session that has no rank."""
 
     @property
     def key(self) -> str:
@@ -51,9 +53,9 @@ class Rank:
 
     @property
     def address(self) -> str:
-        """Return ``host:rank`` or ``host:rank.child``."""
+        """Return ``host:rank`` or ``host:rank.child``; of a stock session ``host:?number``."""
         child = "" if self.child is None else f".{self.child}"
-        return f"{self.said.host}:{self.said.rank}{child}"
+        return f"{self.said.host}:{self.mark}{self.said.rank}{child}"
 
     @property
     def is_live(self) -> bool:
@@ -123,15 +125,19 @@ class Registry:
 
     # ------------------------------------------------------------------------------------------------ what ranks say
 
-    def register(self, message: Register, now: float) -> Registration:
-        """Enter a rank, or one that came back. Raise PeerError if it claims what can't be true."""
-        check_register(message)
+    def register(self, message: Register, now: float, mark: str = "") -> Registration:
+        """Enter a rank, or one that came back. Raise PeerError if it claims what can't be true.
+
+        With a ``mark`` the broker itself speaks, for a debugger that can't: it has nothing to claim.
+        """
+        if not mark:
+            check_register(message)
         old = self._ranks.get(message.key)
         if old is not None and old.state is RankState.EXITED:
             self._remove(old)
             old = None
         if old is None:
-            return self._enter(message, now)
+            return self._enter(message, now, mark)
         same_group = old.group == _group_of(message)
         self._leave_group(old)
         old.heard, old.said = now, message
@@ -140,9 +146,9 @@ class Registry:
         self._ended.pop(old.key, None)
         return Registration(old, renamed)
 
-    def _enter(self, message: Register, now: float) -> Registration:
+    def _enter(self, message: Register, now: float, mark: str) -> Registration:
         state = move_rank(None, _EVENT_OF_REPORT[message.report.state])
-        rank = Rank(said=message, report=message.report, state=state, child=None, since=now, heard=now)
+        rank = Rank(said=message, report=message.report, state=state, child=None, since=now, heard=now, mark=mark)
         rank.since = _began(message.report, now)
         self._ranks[rank.key] = rank
         self.counts[state] += 1
@@ -226,7 +232,8 @@ class Registry:
             directory=said.directory,
             state=rank.state,
             reason=stop.reason if stop else None,
-            where=stop.where if stop else None,
+            # A stock debugger may not say where it is.
+            where=stop.where if stop and stop.where.file else None,
             engine=report.session.engine if report.session else None,
             queued=report.queued,
             since=round(epoch + began, 3),

@@ -14,10 +14,12 @@ import ssl
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dbg_broker.auth import TOKENS_DIRECTORY, Role, Tokens, load_tokens
 from dbg_broker.certificate import server_context
+from dbg_broker.classic import Classic
 from dbg_broker.hub import Hub
 from dbg_broker.liveness import own_kernel
 from dbg_broker.probe import answers
@@ -70,7 +72,9 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
         context, fingerprint = (None, None) if settings.insecure else server_context(home)
         _raise_descriptor_limit()
         listener = _listen(settings.listen)
+        classic: socket.socket | None = None
         try:
+            classic = _listen_classic(settings.classic)
             endpoint = Endpoint(
                 host=_host_for_others(settings.listen),
                 port=listener.getsockname()[1],
@@ -78,9 +82,13 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
                 fingerprint=fingerprint,
             )
             setup = _Setup(home=home, tokens=tokens, listener=listener, context=context, endpoint=endpoint)
-            asyncio.run(_run(setup, lambda: _announce(settings, endpoint, say)))
+            asyncio.run(
+                _run(setup, _Stock(classic, settings.classic_size), partial(_announce, settings, setup, classic, say))
+            )
         finally:
             listener.close()
+            if classic is not None:
+                classic.close()
     return 0
 
 
@@ -95,7 +103,15 @@ class _Setup:
     endpoint: Endpoint
 
 
-async def _run(setup: _Setup, announce: Callable[[], None]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Stock:
+    """Hold where stock debuggers are taken, if at all, and the (rows, columns) they were told to have."""
+
+    listener: socket.socket | None
+    size: tuple[int, int] | None
+
+
+async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> None:
     home, tokens, endpoint = setup.home, setup.tokens, setup.endpoint
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_loop_error)
@@ -107,7 +123,10 @@ async def _run(setup: _Setup, announce: Callable[[], None]) -> None:
             loop.add_signal_handler(number, stopping.set)
     hub = Hub(tokens=tokens, host=host, pid=pid, kernel=own_kernel(), clock=loop.time, schedule=loop.call_later)
     server = Server(hub, setup.listener, setup.context)
+    classic = Classic(hub, loop, stock.size)
     server.start()
+    if stock.listener is not None:
+        await classic.listen(stock.listener)
     rendezvous = Rendezvous(
         url=endpoint.url, host=host, pid=pid, fingerprint=endpoint.fingerprint, tokens=tokens.by_name()
     )
@@ -117,6 +136,7 @@ async def _run(setup: _Setup, announce: Callable[[], None]) -> None:
         await stopping.wait()
     finally:
         remove_rendezvous(home, pid=pid, host=host)
+        await classic.stop()
         await server.stop()
 
 
@@ -154,6 +174,10 @@ def _listen(where: Listen) -> socket.socket:
     return listen(where.host, last)
 
 
+def _listen_classic(where: Listen | None) -> socket.socket | None:
+    return None if where is None else listen(where.host, where.port or 0, "--classic")
+
+
 def _host_for_others(where: Listen) -> str:
     """Return what to put into the URL: a name for this host if it listens at all addresses."""
     if where.host.lower() == "localhost":
@@ -183,7 +207,10 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _announce(settings: ServeSettings, endpoint: Endpoint, say: Callable[[str], None]) -> None:
+def _announce(
+    settings: ServeSettings, setup: _Setup, classic: socket.socket | None, say: Callable[[str], None]
+) -> None:
+    endpoint = setup.endpoint
     home = shlex.quote(settings.home)
     token_file = shlex.quote(str(Path(settings.home) / TOKENS_DIRECTORY / Role.RANK.value))
     port = endpoint.port
@@ -195,8 +222,17 @@ def _announce(settings: ServeSettings, endpoint: Endpoint, say: Callable[[str], 
     say(f"from your own machine:  ssh -L {port}:{reached_at}:{port} {socket.gethostname()}")
     if settings.listen.is_loopback:
         say("ranks on other hosts can't reach this loopback address; for them: dbg-broker serve --listen 0.0.0.0")
+    if settings.classic is not None and classic is not None:
+        _announce_classic(settings.classic, classic.getsockname()[1], say)
     if not endpoint.secure:
         logger.warning("--insecure: tokens and sessions cross the network in the clear, and anybody may pose as broker")
+
+
+def _announce_classic(where: Listen, port: int, say: Callable[[str], None]) -> None:
+    call = f"set_trace(host={_host_for_others(where)!r}, port={port}, term_size=(240, 72), reverse=True)"
+    say(f"stock PuDB, without an agent:  from pudb.remote import set_trace; {call}")
+    who = "any user of this host" if where.is_loopback else "anybody who reaches it"
+    logger.warning("--classic: port %d is unauthenticated and in the clear: %s may show you a session there", port, who)
 
 
 def _log_loop_error(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

@@ -41,32 +41,36 @@ TLS_BUFFER_BYTES = 16 * limits.KIB
 class PortTaken(DbgError):
     """Say that somebody else listens where the broker was told to."""
 
-    def __init__(self, host: str, port: int) -> None:
-        super().__init__(host, port)
+    def __init__(self, host: str, port: int, option: str = "--listen") -> None:
+        super().__init__(host, port, option)
         self.host = host
         self.port = port
+        self.option = option
 
     def __str__(self) -> str:
         return (
             f"port {self.port} on {self.host} is taken; `ss -ltnp 'sport = :{self.port}'` names who listens there, "
-            "or give --listen another port"
+            f"or give {self.option} another port"
         )
 
 
 class CantListen(DbgError):
     """Say that the broker can't listen at the address it was given."""
 
-    def __init__(self, host: str, port: int, reason: str) -> None:
-        super().__init__(host, port, reason)
+    def __init__(self, host: str, port: int, reason: str, option: str = "--listen") -> None:
+        super().__init__(host, port, reason, option)
         self.host = host
         self.port = port
         self.reason = reason
+        self.option = option
 
     def __str__(self) -> str:
-        return f"can't listen on {self.host}, port {self.port} ({self.reason}); give --listen an address of this host"
+        return (
+            f"can't listen on {self.host}, port {self.port} ({self.reason}); give {self.option} an address of this host"
+        )
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, option: str = "--listen") -> socket.socket:
     """Return a socket that listens at host and port; 0 takes a free one. Raise PortTaken or CantListen."""
     listener: socket.socket | None = None
     try:
@@ -84,8 +88,8 @@ def listen(host: str, port: int) -> socket.socket:
         if listener is not None:
             listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise PortTaken(host, port) from None
-        raise CantListen(host, port, error.strerror or str(error)) from None
+            raise PortTaken(host, port, option) from None
+        raise CantListen(host, port, error.strerror or str(error), option) from None
     return listener
 
 

@@ -9,13 +9,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dbg_wire import limits
 from dbg_wire.endpoint import DEFAULT_PORT
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.home import home_directory
 
 LOOPBACK = "127.0.0.1"
 
+CLASSIC_PORT = 6899
+"""The port that stock ``pudb.remote`` calls by itself."""
+
 _LISTEN = re.compile(r"(?:\[(?P<six>[^\[\]]+)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]{1,5}))?")
+_SIZE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
 _HOW_TO_LISTEN = "write HOST:PORT, such as 0.0.0.0:6900 or [::]:6900"
 
 
@@ -51,22 +56,40 @@ class ServeSettings:
     listen: Listen = Listen()
     insecure: bool = False
     verbosity: int = 0
+    classic: Listen | None = None
+    classic_size: tuple[int, int] | None = None
+    """Rows and columns."""
 
 
-def parse_listen(text: str) -> Listen:
+def parse_listen(text: str, option: str = "--listen") -> Listen:
     """Read ``HOST:PORT``, ``HOST`` or ``:PORT``; port 0 takes a free one. Raise BadInput."""
     found = _LISTEN.fullmatch(text)
     if found is None or not text or not text.isprintable() or " " in text:
-        raise BadInput(f"--listen {printable(text)!r} is not an address", _HOW_TO_LISTEN)
+        raise BadInput(f"{option} {printable(text)!r} is not an address", _HOW_TO_LISTEN)
     host = found["six"] or found["name"] or LOOPBACK
     if found["six"] is not None and not _is_six(host):
-        raise BadInput(f"--listen {printable(text)!r} has no IPv6 address in its brackets", _HOW_TO_LISTEN)
+        raise BadInput(f"{option} {printable(text)!r} has no IPv6 address in its brackets", _HOW_TO_LISTEN)
     if found["name"] and found["port"] is None and found["name"].isdigit():
-        raise BadInput(f"--listen {printable(text)!r} has no host", f"write 127.0.0.1:{text}, or 0.0.0.0:{text}")
+        raise BadInput(f"{option} {printable(text)!r} has no host", f"write 127.0.0.1:{text}, or 0.0.0.0:{text}")
     port = None if found["port"] is None else int(found["port"])
     if port is not None and port > 65535:
-        raise BadInput(f"--listen {printable(text)!r} has a port above 65535", _HOW_TO_LISTEN)
+        raise BadInput(f"{option} {printable(text)!r} has a port above 65535", _HOW_TO_LISTEN)
     return Listen(host=host, port=port)
+
+
+def parse_classic(text: str) -> Listen:
+    """Read ``PORT`` or ``HOST:PORT``: a bare port is the loopback's, and a bare host has PuDB's. Raise BadInput."""
+    listen = parse_listen(f"{LOOPBACK}:{text}" if text.isascii() and text.isdigit() else text, "--classic")
+    return listen if listen.port is not None else Listen(host=listen.host, port=CLASSIC_PORT)
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """Read ``COLUMNSxROWS``, as in PuDB's own variable, and return rows and columns. Raise BadInput."""
+    found = _SIZE.fullmatch(text)
+    columns, rows = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not (0 < rows <= limits.MAX_ROWS and 0 < columns <= limits.MAX_COLUMNS):
+        raise BadInput(f"--classic-size {printable(text)!r} is not a size", "write COLUMNSxROWS, such as 240x72")
+    return rows, columns
 
 
 def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], directory: str) -> ServeSettings:
@@ -76,6 +99,8 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         listen=Listen() if arguments.listen is None else parse_listen(arguments.listen),
         insecure=arguments.insecure,
         verbosity=arguments.verbose,
+        classic=None if arguments.classic is None else parse_classic(arguments.classic),
+        classic_size=None if arguments.classic_size is None else parse_size(arguments.classic_size),
     )
 
 

@@ -17,6 +17,7 @@ from websockets.typing import Subprotocol
 from dbg_broker import hub as hub_module
 from dbg_broker import sweeper
 from dbg_broker.auth import Role
+from dbg_broker.connection import Connection
 from dbg_broker.server import TLS_BUFFER_BYTES, CantListen, PortTaken, bound_tls_buffers, listen
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output
@@ -339,6 +340,7 @@ async def test_rank_that_does_not_read_has_input_discarded_by_name(
 
 def waiting(broker: Broker, key: str) -> int:
     connection = broker.hub.ranks[key].connection
+    assert isinstance(connection, Connection)
     return connection._outbox.waiting + connection._held()
 
 

@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from dbg_broker.settings import Listen, home, parse_listen, ports_to_try, serve_settings
+from dbg_broker.settings import Listen, home, parse_classic, parse_listen, parse_size, ports_to_try, serve_settings
 from dbg_wire.errors import BadInput
 
 
@@ -59,6 +59,32 @@ def test_home_is_the_argument_then_the_variable_then_the_default() -> None:
 
 
 def test_serve_settings() -> None:
-    given = argparse.Namespace(home=None, listen=None, insecure=True, verbose=1)
+    given = argparse.Namespace(home=None, listen=None, insecure=True, verbose=1, classic="6899", classic_size="240x72")
     settings = serve_settings(given, {"DBG_HOME": "/y"}, "/here")
     assert (settings.home, settings.listen, settings.insecure, settings.verbosity) == ("/y", Listen(), True, 1)
+    assert (settings.classic, settings.classic_size) == (Listen(host="127.0.0.1", port=6899), (72, 240))
+
+
+@pytest.mark.parametrize(
+    ("text", "listen"),
+    [
+        ("6899", Listen(host="127.0.0.1", port=6899)),
+        ("0", Listen(host="127.0.0.1", port=0)),
+        ("0.0.0.0:7000", Listen(host="0.0.0.0", port=7000)),
+        ("login1", Listen(host="login1", port=6899)),
+    ],
+)
+def test_a_classic_port_is_the_loopback_s_unless_a_host_is_given(text: str, listen: Listen) -> None:
+    assert parse_classic(text) == listen
+
+
+@pytest.mark.parametrize("text", ["", "99999", "h:x", "h:1:2"])
+def test_what_is_no_classic_port_is_named(text: str) -> None:
+    with pytest.raises(BadInput, match="--classic"):
+        parse_classic(text)
+
+
+@pytest.mark.parametrize("text", ["", "240", "240x", "0x72", "240x0", "9999x9999", "a240x72"])
+def test_what_is_no_size_is_named(text: str) -> None:
+    with pytest.raises(BadInput, match="--classic-size"):
+        parse_size(text)

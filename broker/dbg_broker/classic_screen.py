@@ -1,0 +1,171 @@
+"""A stock PuDB, ``pudb.remote.set_trace(reverse=True)``, as a session that terminals can leave and rejoin. Pure."""
+
+from __future__ import annotations
+
+from dbg_broker.classic_session import QUIET_SECONDS, ClassicSession, Deed, Write
+from dbg_broker.classic_stream import (
+    Drawn,
+    Entered,
+    Extent,
+    Left,
+    PlainText,
+    Splitter,
+    without_queries,
+)
+from dbg_wire import limits
+from dbg_wire.errors import printable
+from dbg_wire.messages import Notice, Report
+
+MAX_KEPT = 768 * limits.KIB
+"""Bytes kept of a screen since it began, some 200 redraws; more would not fit into the queue of the terminal that they
+are replayed to."""
+
+MAX_SETUP = 4 * limits.KIB
+"""Bytes before the first drawing, which set the terminal up and are kept whatever is cut."""
+
+MAX_PRINTED = 64 * limits.KIB
+"""Characters kept of what the program prints: several pages."""
+
+MAX_PAGE_LINES = 200
+"""Lines of it that a newcomer is shown while the program runs: the highest windows have half of it."""
+
+MAX_SHOWN = 120
+"""Characters of the last printed line that the status line repeats."""
+
+_HOME = b"\x1b[H"
+"""What each drawing of PuDB begins with."""
+
+_SCREEN = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7l\x1b[2J\x1b[H"
+"""Makes a screen of any size ready: rows that are too long are cut off instead of running over the next ones."""
+
+_PAGE = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7h\x1b[2J\x1b[H\x1b[?25h"
+
+_CTRL_C, _CTRL_L = b"\x03", b"\x0c"
+
+
+class ScreenSession(ClassicSession):
+    """Keep what PuDB has drawn since its screen began, and what the program has printed since it left it.
+
+    ``size`` is (rows, columns) where somebody said so; otherwise it is what PuDB has been seen to use.
+    """
+
+    engine = "pudb"
+    no_screen = "a stock PuDB's screen exists only in terminals; attach to see it"
+    no_continue = "a stock PuDB goes on only when somebody types c; attach and type it"
+
+    def __init__(self, now: float, size: tuple[int, int] = (0, 0)) -> None:
+        super().__init__(now)
+        self._splitter = Splitter()
+        self._extent = Extent(*size)
+        self._drawing = False
+        self._kept = bytearray()
+        self._setup = 0
+        self._is_cut = False
+        self._text, self._echo = PlainText(), PlainText()
+        self._printed = ""
+        self._has_printed = False
+        self._page_is_open = False
+
+    def received(self, data: bytes, now: float) -> list[Deed]:
+        """Take what PuDB draws and the program prints."""
+        size = self._size()
+        deeds: list[Deed] = []
+        for piece in self._splitter.feed(data):
+            if isinstance(piece, Entered):
+                deeds += self._enter(piece.data, now)
+            elif isinstance(piece, Left):
+                self._leave(now)
+            elif isinstance(piece, Drawn):
+                deeds += self._draw(piece.data)
+            else:
+                deeds += self._print(self._text.feed(piece.data))
+        if self._size() != size and self.is_proven:
+            deeds.append(Report(report=self.report(now)))
+        return deeds
+
+    # ------------------------------------------------------------------------------------------------- PuDB's screen
+
+    def _size(self) -> tuple[int, int]:
+        return self._extent.rows, self._extent.columns
+
+    def _enter(self, switch: bytes, now: float) -> list[Deed]:
+        self.is_proven = self._drawing = True
+        self.due = None
+        self._kept = bytearray(switch)
+        self._setup, self._is_cut = 0, False
+        told = self._newcomer() if self._has_printed and self._viewers else []
+        self._has_printed = False
+        return [*self._set_running(False, now), *self._show(_SCREEN + switch), *told]
+
+    def _draw(self, data: bytes) -> list[Deed]:
+        self._extent.feed(data)
+        self._kept += data
+        if not self._setup and (found := self._kept.find(_HOME, 0, MAX_SETUP)) >= 0:
+            self._setup = found
+        if len(self._kept) > MAX_KEPT:
+            self._cut()
+        return self._show(data)
+
+    def _cut(self) -> None:
+        """Let go of the older half, up to where a drawing begins."""
+        self._is_cut = True
+        half = len(self._kept) - MAX_KEPT // 2
+        drawing = self._kept.find(_HOME, half)
+        del self._kept[self._setup : drawing if drawing >= 0 else half]
+
+    # ------------------------------------------------------------------------------------------- the program's prints
+
+    def _leave(self, now: float) -> None:
+        self._drawing = self._page_is_open = False
+        self.due = now + QUIET_SECONDS
+
+    def _print(self, text: str) -> list[Deed]:
+        if not text:
+            return []
+        self._has_printed = True
+        self._printed = (self._printed + text)[-MAX_PRINTED:]
+        return self._show(_lines(text)) if self._page_is_open else self._open_page()
+
+    def _open_page(self) -> list[Deed]:
+        """Show what the program prints where its debugger's screen was."""
+        self._page_is_open = True
+        return self._show(self._page())
+
+    def _page(self) -> bytes:
+        return _PAGE + _lines("".join(self._printed.splitlines(keepends=True)[-MAX_PAGE_LINES:]))
+
+    def _newcomer(self) -> list[Deed]:
+        last = self._printed.rstrip().rpartition("\n")[2]
+        return [Notice(text=f"the program printed: {printable(last, MAX_SHOWN)}")] if last and self._drawing else []
+
+    def _quiet(self, now: float) -> list[Deed]:
+        shown = [] if self._page_is_open else self._open_page()
+        return [*self._set_running(True, now), *shown]
+
+    # ------------------------------------------------------------------------------------------------------ terminals
+
+    def _repaint(self) -> list[Deed]:
+        if not self._drawing:
+            return self._show(self._page())
+        deeds = self._show(_SCREEN + without_queries(bytes(self._kept)))
+        if self._is_cut:
+            deeds.append(Notice(text="the screen may be incomplete until the next step"))
+            deeds.append(Write(_CTRL_L))
+        return deeds
+
+    def _typed(self, data: bytes, now: float) -> list[Deed]:
+        if not self._running:
+            return [Write(data), self._applied()]
+        deeds: list[Deed] = []
+        if _CTRL_C in data:
+            deeds.append(Notice(text="a stock PuDB can't interrupt the program; it waits for a breakpoint of its own"))
+        # The program's own stdin is this socket: nobody but us turns Return into the end of a line, and echoes.
+        line = data.replace(_CTRL_C, b"").replace(b"\r", b"\n")
+        if line:
+            deeds += [Write(line), *self._print(self._echo.feed(line))]
+        return [*deeds, self._applied()]
+
+
+def _lines(text: str) -> bytes:
+    """Return text as a raw terminal wants it, which takes a line end for a line down."""
+    return text.replace("\n", "\r\n").encode("utf-8", "replace")

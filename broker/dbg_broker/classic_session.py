@@ -1,0 +1,217 @@
+"""A stock session as an agent would present it: what all kinds of them have in common.
+
+Pure: bytes of the program's socket and messages of the broker go in, what an agent would say and what is to be written
+to the socket come out. Time is an argument.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dbg_wire.codec import Input, Output
+from dbg_wire.limits import MAX_DATA_BYTES
+from dbg_wire.messages import (
+    Action,
+    Answer,
+    Applied,
+    Ask,
+    Audience,
+    Complete,
+    Completions,
+    Discarded,
+    Interrupt,
+    Kind,
+    Message,
+    Notice,
+    Probe,
+    PromptInfo,
+    Pulse,
+    RankReport,
+    Register,
+    Repaint,
+    Report,
+    SessionInfo,
+    StopInfo,
+)
+from dbg_wire.ranks import Place, RankState
+
+JOB = "classic"
+"""The job under which stock sessions are listed; they can't tell theirs."""
+
+STOP = SESSION = 1
+"""The one stop and session of a connection: nothing tells a step's end from the next stop."""
+
+QUIET_SECONDS = 0.5
+"""Seconds after which a program that has not come back to its debugger counts as running; most steps end sooner."""
+
+NOWHERE = Place(file="", line=0, function="")
+"""Where a program is that doesn't say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write bytes to the program's socket."""
+
+    data: bytes
+
+
+Deed = Message | Output | Write
+
+
+class ClassicSession:
+    """Hold one stock session. ``due`` is when :meth:`tick` is to be called next, None for never."""
+
+    engine = ""
+    no_screen = ""
+    no_continue = ""
+
+    def __init__(self, now: float) -> None:
+        self.due: float | None = None
+        self.is_proven = False
+        """Whether what came can only be from a debugger."""
+        self._since = now
+        self._running = False
+        self._viewers = 0
+        self._generation = 0
+        self._received = 0
+        self._sent = 0
+
+    def registration(self, key: str, host: str, number: int, now: float) -> Register:
+        """Return the first message of this session: an agent's, but for what a stock session can't tell."""
+        return Register(
+            minor=0,
+            release="0",
+            key=key,
+            job=JOB,
+            run="0",
+            host=host,
+            rank=number,
+            local_rank=None,
+            world_size=None,
+            child=None,
+            pid=0,
+            ancestors=(),
+            kernel="",
+            script="",
+            directory="",
+            python="0",
+            report=self.report(now),
+        )
+
+    def report(self, now: float) -> RankReport:
+        """Return all that is known of the session."""
+        rows, columns = self._size()
+        return RankReport(
+            state=RankState.RUNNING if self._running else RankState.STOPPED,
+            stop=StopInfo(number=STOP, reason="breakpoint", where=self._place(), age=now - self._since, thread=""),
+            session=SessionInfo(number=SESSION, engine=self.engine, rows=rows, columns=columns),
+            stepping=self._running,
+            generation=self._generation,
+            applied=self._received,
+            prompt=self._prompt_info(),
+        )
+
+    # ------------------------------------------------------------------------------------------------- what comes in
+
+    def received(self, data: bytes, now: float) -> list[Deed]:
+        """Take bytes of the program's socket."""
+        raise NotImplementedError
+
+    def tick(self, now: float) -> list[Deed]:
+        """Do what is due by time alone."""
+        if self.due is None or now < self.due:
+            return []
+        self.due = None
+        return self._quiet(now)
+
+    def message(self, message: Message, now: float) -> list[Deed]:
+        """Take what the broker tells its agents."""
+        if isinstance(message, Audience):
+            return self._audience(message)
+        if isinstance(message, Probe):
+            return [Pulse(where=None)]
+        if isinstance(message, Repaint):
+            return self._repaint()
+        if isinstance(message, Ask):
+            return [self._answer(message)]
+        if isinstance(message, Complete):
+            return [Completions(request=message.request, matches=())]
+        if isinstance(message, Interrupt):
+            return [Notice(text="a stock session can't be interrupted: it listens only while its debugger waits")]
+        return []
+
+    def keys(self, frame: Input, now: float) -> list[Deed]:
+        """Take keys of the driver: each is written once, or reported as discarded."""
+        end = frame.offset + len(frame.data)
+        if frame.generation != self._generation:
+            return [_discarded(frame, len(frame.data), "the keyboard was taken")]
+        fresh = frame.data[max(0, self._received - frame.offset) :]
+        if not fresh:
+            return []
+        self._received = end
+        if (frame.stop, frame.session) != (STOP, SESSION):
+            return [_discarded(frame, len(fresh), "it was typed for another session")]
+        return self._typed(fresh, now)
+
+    # --------------------------------------------------------------------------------------------- what kinds differ in
+
+    def _size(self) -> tuple[int, int]:
+        return 0, 0
+
+    def _place(self) -> Place:
+        return NOWHERE
+
+    def _prompt_info(self) -> PromptInfo | None:
+        return None
+
+    def _quiet(self, now: float) -> list[Deed]:
+        return self._set_running(True, now)
+
+    def _repaint(self) -> list[Deed]:
+        return []
+
+    def _newcomer(self) -> list[Deed]:
+        return []
+
+    def _typed(self, data: bytes, now: float) -> list[Deed]:
+        raise NotImplementedError
+
+    # ----------------------------------------------------------------------------------------------------------- inner
+
+    def _applied(self) -> Deed:
+        return Applied(generation=self._generation, offset=self._received)
+
+    def _set_running(self, running: bool, now: float) -> list[Deed]:
+        if self._running == running:
+            return []
+        self._running, self._since = running, now
+        return [Report(report=self.report(now))]
+
+    def _audience(self, audience: Audience) -> list[Deed]:
+        if audience.generation != self._generation:
+            self._generation, self._received = audience.generation, 0
+        more = audience.viewers > self._viewers
+        self._viewers = audience.viewers
+        return self._newcomer() if more else []
+
+    def _answer(self, ask: Ask) -> Answer:
+        texts = {
+            Action.CONTINUE: self.no_continue,
+            Action.SCREEN: self.no_screen,
+            Action.KILL: "a stock session doesn't say which process it is; attach and type q to end it",
+        }
+        return Answer(request=ask.request, kind=Kind.ERROR, text=texts[ask.action])
+
+    def _show(self, data: bytes) -> list[Deed]:
+        """Return the frames that show bytes to whoever looks; with nobody there they only count."""
+        frames: list[Deed] = []
+        for start in range(0, len(data), MAX_DATA_BYTES):
+            piece = data[start : start + MAX_DATA_BYTES]
+            if self._viewers:
+                frames.append(Output(SESSION, self._sent, piece))
+            self._sent += len(piece)
+        return frames
+
+
+def _discarded(frame: Input, count: int, reason: str) -> Discarded:
+    return Discarded(generation=frame.generation, offset=frame.offset + len(frame.data), count=count, reason=reason)
