@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Attach, Greet, RankReport, Register
+from dbg_wire.messages import Attach, Complete, Greet, RankReport, Register, Replay, Source
 from dbg_wire.ranks import Place, RankState
 
 MAX_ANCESTORS = 64
@@ -18,6 +18,9 @@ MAX_ANCESTORS = 64
 
 MAX_NUMBER = 2**32 - 1
 """Largest number that a binary frame can carry for session, stop and generation."""
+
+MAX_OFFSET = 2**53
+"""Largest offset in a stream; a thousand years at 256 KiB a second."""
 
 MAX_RANK = 10**9
 """Ranks, world sizes and lines above it are mistakes, and would only widen every column."""
@@ -74,6 +77,9 @@ def check_report(report: RankReport) -> None:
         if not 0 <= report.stop.age <= MAX_AGE:
             raise PeerError(f"report.stop.age is {report.stop.age}, not 0 to {MAX_AGE:.0f} seconds")
         check_place("report.stop.where", report.stop.where)
+    if report.prompt is not None:
+        _check_number("report.prompt.number", report.prompt.number, 0, MAX_OFFSET)
+        _check_number("report.prompt.offset", report.prompt.offset, 0, MAX_OFFSET)
     if report.session is not None:
         _check_number("report.session.number", report.session.number, 0, MAX_NUMBER)
         _check_text("report.session.engine", report.session.engine, _WORD, "a word")
@@ -99,6 +105,24 @@ def check_attach(message: Attach) -> None:
     _check_number("attach.resume", message.resume, 0, MAX_NUMBER)
     if message.engine is not None:
         _check_text("attach.engine", message.engine, _WORD, "a word")
+
+
+def check_complete(message: Complete) -> None:
+    """Raise PeerError unless what is to be completed lies in its line."""
+    if not 0 <= message.begin <= message.end <= len(message.line):
+        raise PeerError(f"complete is about {message.begin} to {message.end} of {len(message.line)} characters")
+
+
+def check_replay(message: Replay) -> None:
+    """Raise PeerError naming the first field that can't be meant."""
+    _check_number("replay.session", message.session, 0, MAX_NUMBER)
+    _check_number("replay.offset", message.offset, 0, MAX_OFFSET)
+
+
+def check_source(message: Source) -> None:
+    """Raise PeerError naming the first field that can't be true."""
+    check_place("source.where", message.where)
+    _check_number("source.first", message.first, 0, MAX_RANK)
 
 
 def _check_length(field: str, value: str) -> None:

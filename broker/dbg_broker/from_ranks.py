@@ -7,12 +7,26 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dbg_broker.claims import check_place
+from dbg_broker.claims import check_place, check_source
 from dbg_broker.links import RankLink
 from dbg_broker.registry import Rank
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Answer, Applied, Discarded, Goodbye, Kind, Message, Notice, Pulse, Register, Report
+from dbg_wire.messages import (
+    Answer,
+    Applied,
+    Completions,
+    Discarded,
+    Goodbye,
+    Kind,
+    Message,
+    Notice,
+    Pulse,
+    Register,
+    Replied,
+    Report,
+    Source,
+)
 from dbg_wire.ranks import RankState
 
 if TYPE_CHECKING:
@@ -109,7 +123,7 @@ def _report(hub: Hub, rank: Rank, message: Report) -> None:
     hub.tell_terminals(rank.key, message)
 
 
-def _pass_on(hub: Hub, rank: Rank, message: Applied | Discarded | Notice) -> None:
+def _pass_on(hub: Hub, rank: Rank, message: Applied | Discarded | Replied | Completions | Notice) -> None:
     hub.tell_terminals(rank.key, message)
 
 
@@ -118,6 +132,11 @@ def _pulse(hub: Hub, rank: Rank, message: Pulse) -> None:
         check_place("pulse.where", message.where)
     rank.place = message.where
     hub.tell_terminals(rank.key, message, "pulse")
+
+
+def _source(hub: Hub, rank: Rank, message: Source) -> None:
+    check_source(message)
+    hub.tell_terminals(rank.key, message, "source")
 
 
 def _answer(hub: Hub, rank: Rank, message: Answer) -> None:
@@ -140,6 +159,9 @@ _METHODS: Mapping[type[Message], Callable[[Hub, Rank, Any], None]] = {
     Report: _report,
     Applied: _pass_on,
     Discarded: _pass_on,
+    Replied: _pass_on,
+    Completions: _pass_on,
+    Source: _source,
     Notice: _pass_on,
     Pulse: _pulse,
     Answer: _answer,

@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dbg_broker import prompts
 from dbg_broker.auth import Role
 from dbg_broker.claims import check_attach, check_greet
 from dbg_broker.links import TerminalLink
+from dbg_broker.prompts import FOR_DRIVERS
 from dbg_broker.registry import Rank
 from dbg_broker.sessions import Verdict
 from dbg_wire import limits
@@ -21,16 +23,20 @@ from dbg_wire.messages import (
     Action,
     Ask,
     Attach,
+    Complete,
     Detach,
     Dial,
     Discarded,
     Greet,
+    Interrupt,
     Kind,
     Message,
     Mode,
     Question,
     RefusalCode,
     Repaint,
+    Replay,
+    Reply,
     Resize,
     Sender,
     Subscribe,
@@ -91,7 +97,7 @@ def _may_watcher(message: Message) -> bool:
         return message.mode is Mode.WATCH
     if isinstance(message, Question):
         return message.action is Action.SCREEN
-    return not isinstance(message, (Take, Dial))
+    return not isinstance(message, (Take, Dial, *FOR_DRIVERS))
 
 
 def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
@@ -236,5 +242,9 @@ _METHODS: Mapping[type[Message], Callable[[Hub, TerminalLink, Any], None]] = {
     Resize: _resize,
     Repaint: _repaint,
     Question: _question,
+    Reply: prompts.pass_on,
+    Complete: prompts.pass_on,
+    Interrupt: prompts.pass_on,
+    Replay: prompts.replay,
     Dial: _dial,
 }

@@ -21,6 +21,7 @@ from dbg_broker.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.listing import Listing
 from dbg_broker.pace import Pace
 from dbg_broker.probes import ProbeIntervals, ProbeSchedule
+from dbg_broker.prompts import LINE_ENGINE
 from dbg_broker.registry import Registry
 from dbg_broker.sessions import Decision, Sessions
 from dbg_broker.sweeper import Sweeper
@@ -263,9 +264,13 @@ class Hub:
                 self.meters.dropped_frames += 1
 
     def want_repaint(self, key: str) -> None:
-        """Ask a rank for its whole screen, now or as soon as its pace allows."""
+        """Ask a rank for its whole screen, now or as soon as its pace allows.
+
+        A line debugger has a log instead, which terminals ask for from where they have it.
+        """
         link = self.ranks.get(key)
-        if link is None:
+        session = link.rank.report.session if link is not None and link.rank is not None else None
+        if link is None or (session is not None and session.engine == LINE_ENGINE):
             return
         delay = link.repaints.want(self.clock())
         if delay == 0.0:
