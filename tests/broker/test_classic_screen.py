@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,7 +112,7 @@ def test_offsets_of_frames_join_and_none_is_too_long() -> None:
     deeds = session.received(drawing("x" * 70, rows=10) * 300, 0.0) + session.message(Repaint(), 0.0)
     frames = [deed for deed in deeds if isinstance(deed, Output)]
     assert max(len(frame.data) for frame in frames) == MAX_DATA_BYTES
-    for before, after in zip(frames, frames[1:], strict=False):
+    for before, after in pairwise(frames):
         assert after.offset == before.offset + len(before.data)
 
 

@@ -1,0 +1,178 @@
+"""A stock pdb as its broker presents it: prompts found at the end of what it writes, one reply for each, a log."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_broker.classic_line import LineSession, Log
+from dbg_broker.classic_session import QUIET_SECONDS, Deed, Write
+from dbg_wire.codec import Input, Output
+from dbg_wire.limits import MAX_LOG
+from dbg_wire.messages import Applied, Audience, PromptInfo, PromptState, Replay, Replied, Reply, Report
+from dbg_wire.ranks import Place, RankState
+
+GREETING = b"> /home/me/train.py(41)step()\r\n-> loss = f(x)\r\n(Pdb) "
+
+
+def stopped() -> LineSession:
+    session = LineSession(0.0)
+    session.message(Audience(viewers=1, generation=1, rows=24, columns=80, colors=256), 0.0)
+    session.received(GREETING, 0.0)
+    return session
+
+
+def shown(deeds: list[Deed]) -> str:
+    return b"".join(deed.data for deed in deeds if isinstance(deed, Output)).decode()
+
+
+def written(deeds: list[Deed]) -> bytes:
+    return b"".join(deed.data for deed in deeds if isinstance(deed, Write))
+
+
+def reply(text: str, prompt: int = 1, generation: int = 1) -> Reply:
+    return Reply(prompt=prompt, generation=generation, text=text)
+
+
+def prompt_of(session: LineSession) -> PromptInfo | None:
+    return session.report(0.0).prompt
+
+
+@given(st.lists(st.integers(0, len(GREETING)), max_size=10))
+def test_a_prompt_is_found_wherever_reads_cut(cuts: list[int]) -> None:
+    session = LineSession(0.0)
+    session.message(Audience(viewers=1, generation=1, rows=24, columns=80, colors=256), 0.0)
+    places = sorted(set(cuts))
+    deeds: list[Deed] = []
+    for start, end in zip([0, *places], [*places, len(GREETING)], strict=True):
+        deeds += session.received(GREETING[start:end], 0.0)
+    log = "> /home/me/train.py(41)step()\n-> loss = f(x)\n"
+    assert shown(deeds) == log
+    prompt = prompt_of(session)
+    assert prompt is not None
+    assert (prompt.offset, prompt.text, prompt.state) == (len(log), "(Pdb) ", PromptState.COMMAND)
+    report = session.report(0.0)
+    assert report.state is RankState.STOPPED
+    assert report.stop is not None
+    assert report.stop.where == Place(file="/home/me/train.py", line=41, function="step")
+    assert session.is_proven
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("(Pdb) ", PromptState.COMMAND),
+        ("((Pdb)) ", PromptState.COMMAND),
+        ("(Pdb++) ", PromptState.COMMAND),
+        ("(com) ", PromptState.COMMANDS),
+        (">>> ", PromptState.INTERACT),
+        ("... ", PromptState.MORE),
+    ],
+)
+def test_every_prompt_of_pdb_is_known(text: str, state: PromptState) -> None:
+    session = LineSession(0.0)
+    session.received(f"x\r\n{text}".encode(), 0.0)
+    prompt = prompt_of(session)
+    assert prompt is not None
+    assert (prompt.text, prompt.state) == (text, state)
+
+
+@pytest.mark.parametrize("text", ["(Pdb)", "(Pdb) \r\n", "x >>> ", "wait ... ", "(Pdb) x"])
+def test_what_only_looks_like_a_prompt_is_none(text: str) -> None:
+    session = LineSession(0.0)
+    session.received(text.encode(), 0.0)
+    assert prompt_of(session) is None
+    assert not session.is_proven
+
+
+def test_a_reply_is_written_once_and_stands_in_the_log() -> None:
+    session = stopped()
+    deeds = session.message(reply("p loss"), 1.0)
+    assert written(deeds) == b"p loss\n"
+    assert shown(deeds) == "(Pdb) p loss\n"
+    assert Replied(prompt=1, taken=True) in deeds
+    assert prompt_of(session) is None
+    (again,) = session.message(reply("p loss"), 1.0)
+    assert isinstance(again, Replied)
+    assert (again.taken, again.reason) == (False, "that prompt is gone")
+    deeds = session.received(b"0.25\r\n(Pdb) ", 1.1)
+    assert shown(deeds) == "0.25\n"
+    prompt = prompt_of(session)
+    assert prompt is not None
+    assert prompt.number == 2
+
+
+@pytest.mark.parametrize("wrong", [reply("n", prompt=2), reply("n", generation=9), reply("for i in x:\n    print(i)")])
+def test_a_reply_that_can_not_be_meant_is_not_written(wrong: Reply) -> None:
+    session = stopped()
+    deeds = session.message(wrong, 1.0)
+    assert written(deeds) == b""
+    (settled,) = deeds
+    assert isinstance(settled, Replied)
+    assert not settled.taken
+    assert settled.reason
+    assert written(session.message(reply("n"), 1.0)) == b"n\n"
+
+
+def test_output_after_a_prompt_takes_it_back() -> None:
+    session = stopped()
+    deeds = session.received(b"and so on\r\n", 1.0)
+    assert shown(deeds) == "(Pdb) and so on\n"
+    (report,) = [deed for deed in deeds if isinstance(deed, Report)]
+    assert report.report.prompt is None
+
+
+def test_a_program_that_goes_on_runs_and_one_that_asks_waits_for_a_line() -> None:
+    session = stopped()
+    session.message(reply("c"), 1.0)
+    (report,) = session.tick(1.0 + QUIET_SECONDS)
+    assert isinstance(report, Report)
+    assert (report.report.state, report.report.stepping) == (RankState.RUNNING, True)
+    session.received(b"your name? ", 5.0)
+    session.tick(5.0 + QUIET_SECONDS)
+    prompt = prompt_of(session)
+    assert prompt is not None
+    assert (prompt.text, prompt.state) == ("your name? ", PromptState.INPUT)
+    assert session.report(6.0).state is RankState.STOPPED
+    assert written(session.message(reply("bob", prompt=prompt.number), 6.0)) == b"bob\n"
+
+
+def test_a_replay_begins_where_it_was_asked_or_where_the_log_does() -> None:
+    session = stopped()
+    session.received(b"x" * 10 + b"\n", 0.0)
+    (part,) = session.message(Replay(session=1, offset=2), 0.0)
+    assert isinstance(part, Output)
+    assert (part.offset, part.data[:7]) == (2, b"/home/m")
+    session.received((b"y" * 99 + b"\n") * 20_000, 0.0)
+    frames = session.message(Replay(session=1, offset=0), 0.0)
+    assert len(shown(frames)) == MAX_LOG
+    first = frames[0]
+    assert isinstance(first, Output)
+    assert first.offset > 900_000
+    assert session.message(Replay(session=2, offset=0), 0.0) == []
+
+
+def test_single_keys_are_settled_and_not_written() -> None:
+    deeds = stopped().keys(Input(session=1, stop=1, generation=1, offset=0, data=b"n"), 0.0)
+    assert written(deeds) == b""
+    assert Applied(generation=1, offset=1) in deeds
+
+
+@given(st.lists(st.binary(max_size=100), max_size=10), st.integers(0, 500))
+def test_log_and_frames_say_the_same_whatever_comes(chunks: list[bytes], offset: int) -> None:
+    session = stopped()
+    deeds: list[Deed] = session.message(Replay(session=1, offset=0), 0.0)
+    for chunk in chunks:
+        deeds += session.received(chunk, 0.0)
+    live = b"".join(deed.data for deed in deeds if isinstance(deed, Output))
+    replay = session.message(Replay(session=1, offset=offset), 0.0)
+    assert b"".join(deed.data for deed in replay if isinstance(deed, Output)) == live[offset:]
+
+
+def test_log_keeps_its_end() -> None:
+    log = Log()
+    log.append(b"ab")
+    log.append(b"c" * MAX_LOG)
+    assert log.since(0) == (2, b"c" * MAX_LOG)
+    assert log.since(10**9) == (log.end, b"")
