@@ -12,6 +12,7 @@ from dbg_wire.errors import printable
 from dbg_wire.targets import Target, parse_target, unique_target
 
 from .choose import Choice, choose
+from .dialled import Stock, dial, parse_stock
 from .directory import Directory
 from .errors import NoTerminal
 from .line import Line
@@ -45,13 +46,14 @@ async def attach(settings: Settings) -> int:
     Raises DbgError where it comes to no session, or where one ends badly.
     """
     _require_terminal()
-    target = parse_target(settings.target) if settings.target is not None else None
+    stock = parse_stock(settings.target)
+    target = parse_target(settings.target) if settings.target is not None and stock is None else None
     home = os.environ.get("HOME") if settings.rc else None
     startup = await asyncio.to_thread(read_startup, home, settings.commands)
     line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
     await line.open()
     try:
-        return await _Attaching(settings, line, startup).run(target)
+        return await _Attaching(settings, line, startup).run(target, stock)
     finally:
         await line.close()
 
@@ -74,10 +76,10 @@ class _Attaching:
         self._line = line
         self._directory = Directory()
 
-    async def run(self, target: Target | None) -> int:
+    async def run(self, target: Target | None, stock: Stock | None) -> int:
         await list_ranks(self._line, self._directory, self._settings.timeout)
         if target is None:
-            picked = await self._pick_first()
+            picked = await self._pick_first() if stock is None else await self._dial(stock)
             if picked is None:
                 return 0
             target, choice = picked
@@ -96,6 +98,10 @@ class _Attaching:
         rank, _ = await pick_from(self._line, self._directory)
         if rank is None:
             return None
+        return parse_target(unique_target(rank, self._directory.ranks)), Choice(rank)
+
+    async def _dial(self, stock: Stock) -> tuple[Target, Choice]:
+        rank = await dial(self._line, self._directory, stock)
         return parse_target(unique_target(rank, self._directory.ranks)), Choice(rank)
 
     async def _first_choice(self, target: Target) -> Choice:

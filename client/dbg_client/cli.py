@@ -32,6 +32,8 @@ examples:
   dbg-attach --wait 5            as soon as rank 5 stops
   dbg-attach --follow 5          again at its next stop, also after a relaunch
   dbg-attach --watch 5           look only; --take takes the keyboard from whoever has it
+  dbg-attach tcp://127.0.0.1:4444
+                                 a stock remote_pdb that listens on the broker's host
   dbg-attach --list              the ranks and where they are
   dbg-attach --screen 5          print the debugger's screen as text
   dbg-attach --continue stopped  let all stopped ranks go on

@@ -6,6 +6,7 @@ import shlex
 import signal
 
 from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.messages import Refusal, RefusalCode
 from dbg_wire.ranks import RankInfo, RankState
 
 
@@ -82,6 +83,17 @@ class Declined(DbgError):
         return f"the broker refused: {printable(self.text)}"
 
 
+class CantDial(DbgError):
+    """Say why the broker has no connection to a stock debugger, in its own words."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return printable(self.text)
+
+
 class NeedsTarget(BadInput):
     """Say that an action needs a target."""
 
@@ -116,6 +128,13 @@ def describe_exit(status: int | None) -> str:
         return f"killed by {signal.Signals(-status).name}"
     except ValueError:
         return f"killed by signal {-status}"
+
+
+def why_refused(address: str, refusal: Refusal) -> DbgError:
+    """Return the error for a seat that the broker refused."""
+    if refusal.code in (RefusalCode.NO_SUCH_RANK, RefusalCode.GONE):
+        return RankVanished(address)
+    return Declined(refusal.text)
 
 
 def why_not_stopped(rank: RankInfo, target: str) -> DbgError:

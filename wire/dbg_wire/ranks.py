@@ -63,6 +63,11 @@ class RankInfo:
     exit: int | None = None
 
     @property
+    def is_classic(self) -> bool:
+        """Tell whether it is a stock debugger without an agent, ``host:?1``, whose ``rank`` means nothing."""
+        return self.address.rpartition(":")[2].startswith("?")
+
+    @property
     def full_address(self) -> str:
         """Return the address that is unique over jobs, ``job/host:rank``."""
         return f"{self.job}/{self.address}"

@@ -111,8 +111,7 @@ def _typed(rank: RankInfo) -> str:
 
 def _classic_mark(rank: RankInfo) -> str | None:
     """Return ``?1`` for a classic session, whose ``rank`` means nothing, or None for a rank."""
-    mark = rank.address.rpartition(":")[2]
-    return mark if mark.startswith("?") else None
+    return rank.address.rpartition(":")[2] if rank.is_classic else None
 
 
 def _matching(term: Term, ranks: Sequence[RankInfo], *, by_job: bool) -> list[RankInfo]:

@@ -31,7 +31,7 @@ def count_others(rank: RankInfo, ranks: Iterable[RankInfo]) -> Others:
 
 def show_place(place: Place | None) -> str | None:
     """Return a place as people say it, ``train.py:41 in step``."""
-    if place is None:
+    if place is None or not place.file:
         return None
     return printable(f"{PurePosixPath(place.file).name}:{place.line} in {place.function}")
 
@@ -48,10 +48,19 @@ def status_of(attachment: Attachment, others: Others, now: float, *, prefix: str
         others_held=others.held,
         driving=attachment.driving,
         driver=attachment.driver,
-        notice=attachment.notice(now) or standing,
+        notice=attachment.notice(now) or standing or _cut_off(attachment),
         prefix=prefix,
         pending=pending,
     )
+
+
+def _cut_off(attachment: Attachment) -> str | None:
+    """Return what to do about a window that is smaller than the screen of a stock debugger, which keeps its size."""
+    session = attachment.report.session if attachment.report is not None else None
+    rows, columns = attachment.size
+    if session is None or not attachment.rank.is_classic or (session.rows <= rows and session.columns <= columns):
+        return None
+    return f"its screen has a fixed {session.columns}x{session.rows}, here are {columns}x{rows}: enlarge the window"
 
 
 def _state(attachment: Attachment, now: float) -> tuple[str, float | None, Place | None, str | None]:
