@@ -113,7 +113,8 @@ class _Acting:
         (answer,) = await self._ask(Action.SCREEN, [rank])
         if answer.kind is Kind.VALUE:
             json = self._settings.format is Format.JSON
-            data(show_screen_json(rank, answer.rows) if json else show_screen(answer.rows or answer.text.split("\n")))
+            rows = answer.rows or tuple(answer.text.split("\n"))  # a screen has rows, a line debugger's output is text
+            data(show_screen_json(rank, rows) if json else show_screen(rows))
             return 0
         talk(f"dbg-attach: {show_answers([answer], self._directory.by_key).strip()}")
         return 1 if answer.kind in (Kind.ERROR, Kind.RUNNING) else PARTIAL

@@ -208,7 +208,7 @@ class LineFace:
 
     def _message(self) -> FormattedText:
         prompt = self._host.attachment.conversation.prompt
-        text = printable(prompt.text, limits.MAX_TEXT) if prompt is not None else ""
+        text = "\n".join(map(printable, prompt.text.split("\n"))) if prompt is not None else ""
         return FormattedText([("class:prompt", _plain(self._lines.shown) + text)])
 
     def _toolbar(self) -> str:
@@ -244,6 +244,7 @@ class LineFace:
         if self._lent:
             self._kept = (self._kept + text)[-MAX_KEPT:]
         elif text:
+            text = text if self._host.manner.color else _plain(text)
             # Colours that a line leaves on end with what was printed.
             reset = "\x1b[0m" if "\x1b" in text else ""
             self._above(lambda: self._output.write_raw(text + reset))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from prompt_toolkit import PromptSession
@@ -25,8 +26,14 @@ _STYLE = Style.from_dict({"source.number": "ansibrightblack", "source.current": 
 class LineOutput(Vt100_Output):
     """Write to a terminal without asking it where its cursor is.
 
-    An answer would come among the keys, late or never, and what is drawn would wait for it.
+    An answer would come among the keys, late or never, and what is drawn would wait for it. A terminal that has gone
+    away takes everything: its end shows where keys are read.
     """
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        with contextlib.suppress(OSError):
+            super().flush()
 
     @property
     def responds_to_cpr(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 
 from dbg_wire.codec import Input, Output
-from dbg_wire.errors import DbgError, printable
+from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_INPUT_PENDING
 from dbg_wire.messages import (
     Applied,
@@ -17,6 +17,7 @@ from dbg_wire.messages import (
     Discarded,
     Message,
     Mode,
+    Notice,
     Pulse,
     RankReport,
     Refusal,
@@ -31,10 +32,10 @@ from dbg_wire.ranks import LIVE_STATES, Place, RankInfo, RankState
 
 from .effects import Bell, Blank, Effects, Finish, Open, Send, Show
 from .engine import LINE_ENGINE, NO_WISH, Wish
-from .errors import Declined, RankEnded, RankStayedAway, RankVanished
+from .errors import RankEnded, RankStayedAway, why_refused
 from .ledger import Ledger, Typed
 from .pdb_model import Conversation
-from .sentences import discarded, why_blank
+from .sentences import Turn, discarded, who_types, why_blank
 
 LOST_SECONDS = 10.0
 """Seconds for a rank to come back after its connection ended. A link redials within a few seconds, so a rank that is
@@ -189,6 +190,8 @@ class Attachment:
             return self._tell_discarded(lost, message.reason, now)
         elif isinstance(message, Pulse):
             self.pulse = message.where
+        elif isinstance(message, Notice) and self.engine != LINE_ENGINE:
+            self.say(message.text, now)
         return self.conversation.message(message)
 
     def output(self, frame: Output, now: float) -> Effects:
@@ -298,7 +301,9 @@ class Attachment:
             self._expected = self._session = None
         effects: Effects = [Open()] if first else []
         effects += self._begin_generation(seat, now)
-        self._tell_driver(first=first, had=had, before=before, now=now)
+        turn = Turn(first, had, self.driving, before, self.driver, self.mode is not Mode.WATCH)
+        if told := who_types(turn, self._how_to_take):
+            self.say(told, now)
         # Seated only from here on, so that keys which waited go out in order with those that are sent again.
         self._seated = False
         effects += self._take_report(seat.report, now, anew=True)
@@ -374,27 +379,10 @@ class Attachment:
             self.mode = Mode.WATCH
             return self.attach()
         if not self.opened:
-            return [Finish(self._refused(refusal))]
+            return [Finish(why_refused(self.rank.address, refusal))]
         # The rank isn't back yet, or its seats are taken: the next change of it is the next chance.
         self.say(refusal.text, now)
         return []
-
-    def _refused(self, refusal: Refusal) -> DbgError:
-        if refusal.code in (RefusalCode.NO_SUCH_RANK, RefusalCode.GONE):
-            return RankVanished(self.rank.address)
-        return Declined(refusal.text)
-
-    def _tell_driver(self, *, first: bool, had: bool, before: str | None, now: float) -> None:
-        who = printable(self.driver) if self.driver else None
-        if self.driving:
-            if not first and not had:
-                self.say("you have the keyboard", now)
-        elif had:
-            self.say(f"{who} took the keyboard" if who else f"the keyboard is free{self._how_to_take}", now)
-        elif first and self.mode is not Mode.WATCH and who:
-            self.say(f"{who} types{self._how_to_take}", now)
-        elif not first and self.driver != before:
-            self.say(f"{who} types now" if who else f"nobody types now{self._how_to_take}", now)
 
     def _tell_engine(self, now: float) -> None:
         asked = self._wish.asked

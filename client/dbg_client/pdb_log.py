@@ -43,6 +43,11 @@ class Log:
         self._tail_is_cut = False
         self._echo: tuple[int, bytes] | None = None
 
+    @property
+    def is_behind(self) -> bool:
+        """Tell whether something is awaited that belongs before whatever comes next."""
+        return self._gap or self._tail is not None
+
     def expect_echo(self, offset: int, echo: bytes) -> None:
         """Leave out ``echo`` if it is what the log has at ``offset``: the user has just typed it."""
         self._echo = (offset, echo)

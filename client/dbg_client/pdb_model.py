@@ -16,6 +16,7 @@ from dbg_wire.messages import (
     Completions,
     Interrupt,
     Message,
+    Notice,
     PromptInfo,
     PromptState,
     RankReport,
@@ -59,6 +60,7 @@ class Conversation:
         self._settled = True
         self._held: deque[str] = deque()
         self._request = 0
+        self._source: Source | None = None
 
     @property
     def prompt(self) -> PromptInfo | None:
@@ -95,15 +97,22 @@ class Conversation:
             return self._replied(message)
         if isinstance(message, Completions):
             return [Completed(message.request, message.matches)]
-        return [Look(message)] if isinstance(message, Source) else []
+        if isinstance(message, Notice):
+            return [Note(message.text)]
+        if isinstance(message, Source):
+            self._source = message
+            return self._look()
+        return []
 
     def output(self, frame: Output, now: float) -> Effects:
         """Take bytes of the log."""
-        return self._log.output(frame, now) if self._log is not None and frame.session == self._log.session else []
+        if self._log is None or frame.session != self._log.session:
+            return []
+        return self._log.output(frame, now) + self._look()
 
     def tick(self, now: float) -> Effects:
         """Do what is due by time alone."""
-        return self._log.tick(now) if self._log is not None else []
+        return self._log.tick(now) + self._look() if self._log is not None else []
 
     # ---------------------------------------------------------------------------------------------------- the user
 
@@ -161,6 +170,13 @@ class Conversation:
         if length is not None:
             return self._log.reach(length, now)
         return self._log.resume(now) if anew else []
+
+    def _look(self) -> Effects:
+        """Show the source once what led there is shown."""
+        if self._source is None or (self._log is not None and self._log.is_behind):
+            return []
+        source, self._source = self._source, None
+        return [Look(source)]
 
     def _settle(self, prompt: PromptInfo | None, *, anew: bool) -> Effects:
         given = self._given

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dbg_wire.errors import printable
 from dbg_wire.messages import RankReport
 from dbg_wire.ranks import RankState
@@ -22,6 +24,32 @@ def why_blank(address: str, report: RankReport | None) -> str:
     if report.queued:
         left.append(f"{report.queued} more thread{'s' if report.queued > 1 else ''} stopped")
     return f"{address} is running, {' and '.join(left)}.\nIts debugger comes back here at the next stop."
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Hold what a seat changed: whether it is the ``first``, who had the keyboard and who has it, by name if others."""
+
+    first: bool
+    had: bool
+    has: bool
+    driver_before: str | None
+    driver: str | None
+    wished: bool
+
+
+def who_types(turn: Turn, how_to_take: str) -> str | None:
+    """Return what the user should know of who types now; None if that is no news."""
+    who = printable(turn.driver) if turn.driver else None
+    if turn.has:
+        return None if turn.first or turn.had else "you have the keyboard"
+    if turn.had:
+        return f"{who} took the keyboard" if who else f"the keyboard is free{how_to_take}"
+    if turn.first:
+        return f"{who} types{how_to_take}" if turn.wished and who else None
+    if turn.driver == turn.driver_before:
+        return None
+    return f"{who} types now" if who else f"nobody types now{how_to_take}"
 
 
 def discarded(text: str, reason: str) -> str:

@@ -176,10 +176,10 @@ class FakeBroker:
         self.tell(Output(session, self._offset, data))
         self._offset += len(data)
 
-    def report(self, prompt: PromptInfo | None, key: str = "", **changes: object) -> None:
+    def report(self, prompt: PromptInfo | None, key: str = "", stop: int = 1, **changes: object) -> None:
         """Tell every terminal that pdb is at ``prompt``, and let whoever attaches know."""
         key = key or next(iter(self.ranks))
-        self.reports[key] = make_pdb_report(prompt, generation=self._generation, **changes)
+        self.reports[key] = make_pdb_report(prompt, stop, generation=self._generation, **changes)
         self.tell(Report(report=self.reports[key]))
 
     def write(self, text: str, *, skip: int = 0) -> None:
