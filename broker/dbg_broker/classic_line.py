@@ -8,7 +8,7 @@ import re
 from dbg_broker.classic_session import NOWHERE, QUIET_SECONDS, SESSION, ClassicSession, Deed, Write
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
-from dbg_wire.messages import Message, Notice, PromptInfo, PromptState, Replay, Replied, Reply, Report
+from dbg_wire.messages import Message, PromptInfo, PromptState, Replay, Replied, Reply, Report
 from dbg_wire.ranks import Place
 
 MAX_TAIL = 4096
@@ -134,4 +134,4 @@ class LineSession(ClassicSession):
         return [Output(SESSION, begin + start, data[start : start + MAX_DATA_BYTES]) for start in starts]
 
     def _typed(self, data: bytes, now: float) -> list[Deed]:
-        return [Notice(text="a stock pdb takes whole lines; this terminal sends keys"), self._applied()]
+        return [self._lost(len(data), "a stock pdb takes whole lines")]

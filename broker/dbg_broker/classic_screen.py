@@ -40,7 +40,7 @@ _SCREEN = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7l\x1b[2J\x1b[H"
 
 _PAGE = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7h\x1b[2J\x1b[H\x1b[?25h"
 
-_CTRL_C, _CTRL_L = b"\x03", b"\x0c"
+_CTRL_L = b"\x0c"
 
 
 class ScreenSession(ClassicSession):
@@ -61,7 +61,7 @@ class ScreenSession(ClassicSession):
         self._kept = bytearray()
         self._setup = 0
         self._is_cut = False
-        self._text, self._echo = PlainText(), PlainText()
+        self._text = PlainText()
         self._printed = ""
         self._has_printed = False
         self._page_is_open = False
@@ -154,16 +154,10 @@ class ScreenSession(ClassicSession):
         return deeds
 
     def _typed(self, data: bytes, now: float) -> list[Deed]:
-        if not self._running:
-            return [Write(data), self._applied()]
-        deeds: list[Deed] = []
-        if _CTRL_C in data:
-            deeds.append(Notice(text="a stock PuDB can't interrupt the program; it waits for a breakpoint of its own"))
-        # The program's own stdin is this socket: nobody but us turns Return into the end of a line, and echoes.
-        line = data.replace(_CTRL_C, b"").replace(b"\r", b"\n")
-        if line:
-            deeds += [Write(line), *self._print(self._echo.feed(line))]
-        return [*deeds, self._applied()]
+        if self._running:
+            # They would wait in the socket, and act on a stop that nobody had seen when they were typed.
+            return [self._lost(len(data), "the program runs, and stock PuDB takes keys only where it has stopped")]
+        return [Write(data), self._applied()]
 
 
 def _lines(text: str) -> bytes:

@@ -144,13 +144,14 @@ class ClassicSession:
         """Take keys of the driver: each is written once, or reported as discarded."""
         end = frame.offset + len(frame.data)
         if frame.generation != self._generation:
-            return [_discarded(frame, len(frame.data), "the keyboard was taken")]
+            lost = len(frame.data)
+            return [Discarded(generation=frame.generation, offset=end, count=lost, reason="the keyboard was taken")]
         fresh = frame.data[max(0, self._received - frame.offset) :]
         if not fresh:
             return []
         self._received = end
         if (frame.stop, frame.session) != (STOP, SESSION):
-            return [_discarded(frame, len(fresh), "it was typed for another session")]
+            return [self._lost(len(fresh), "it was typed for another session")]
         return self._typed(fresh, now)
 
     # --------------------------------------------------------------------------------------------- what kinds differ in
@@ -180,6 +181,9 @@ class ClassicSession:
 
     def _applied(self) -> Deed:
         return Applied(generation=self._generation, offset=self._received)
+
+    def _lost(self, count: int, reason: str) -> Deed:
+        return Discarded(generation=self._generation, offset=self._received, count=count, reason=reason)
 
     def _set_running(self, running: bool, now: float) -> list[Deed]:
         if self._running == running:
@@ -211,7 +215,3 @@ class ClassicSession:
                 frames.append(Output(SESSION, self._sent, piece))
             self._sent += len(piece)
         return frames
-
-
-def _discarded(frame: Input, count: int, reason: str) -> Discarded:
-    return Discarded(generation=frame.generation, offset=frame.offset + len(frame.data), count=count, reason=reason)

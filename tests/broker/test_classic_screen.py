@@ -190,15 +190,16 @@ def test_keys_are_written_once_and_acknowledged() -> None:
     assert isinstance(lost, Discarded)
 
 
-def test_a_running_program_that_asks_gets_a_line_and_echo_but_no_ctrl_c() -> None:
+def test_keys_are_not_kept_for_a_stop_that_nobody_has_seen() -> None:
     session = stopped()
-    session.received(LEAVE + b"name? ", 0.0)
+    session.received(LEAVE, 0.0)
+    assert written(session.keys(keys(b"n"), 0.1)) == b"n"
     session.tick(QUIET_SECONDS)
-    deeds = session.keys(keys(b"bo\x03b\r"), 1.0)
-    assert written(deeds) == b"bob\n"
-    assert shown(deeds) == b"bob\r\n"
-    assert "interrupt" in str(of_type(deeds, Notice))
-    assert of_type(deeds, Applied) == [Applied(generation=1, offset=5)]
+    (lost,) = session.keys(keys(b"q", offset=1), 1.0)
+    assert isinstance(lost, Discarded)
+    assert (lost.offset, lost.count) == (2, 1)
+    session.received(ENTER, 2.0)
+    assert written(session.keys(keys(b"s", offset=2), 2.0)) == b"s"
 
 
 def test_what_it_can_not_do_it_says() -> None:

@@ -60,7 +60,7 @@ def _cut_off(attachment: Attachment) -> str | None:
     rows, columns = attachment.size
     if session is None or not attachment.rank.is_classic or (session.rows <= rows and session.columns <= columns):
         return None
-    return f"its screen has a fixed {session.columns}x{session.rows}, here are {columns}x{rows}: enlarge the window"
+    return f"enlarge this window: the screen has {session.columns}x{session.rows}"
 
 
 def _state(attachment: Attachment, now: float) -> tuple[str, float | None, Place | None, str | None]:
