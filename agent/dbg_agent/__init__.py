@@ -46,21 +46,25 @@ def install(
     breakpoint: bool | None = None,  # noqa: A002 - the name of the builtin whose meaning it changes
     connect_timeout: float | None = None,
     on_missing: str | None = None,
+    classic: bool | None = None,
     **unknown: object,
 ) -> None:
     """Connect now, in the background, so that this rank is listed before it stops anywhere.
 
     Unless ``breakpoint`` is false (``DBG_BREAKPOINT=0``), the builtin ``breakpoint()`` means :func:`set_trace` from
-    here on. The other arguments are those of :func:`set_trace`, and become its defaults in this process.
+    here on. With ``classic`` (``DBG_CLASSIC=1``) so do ``pudb.remote.set_trace``, ``remote_pdb.set_trace`` and
+    ``remote_pdb.RemotePdb(…).set_trace``, whatever host and port they name; a name that the program has imported from
+    one of these modules before stays what it was. The other arguments are those of :func:`set_trace`, and become its
+    defaults in this process.
     """
     from .process import install_here
 
     arguments = {"broker": broker, "breakpoint": breakpoint, "connect_timeout": connect_timeout}
-    install_here({**arguments, "on_missing": on_missing, **unknown}, unexpected)
+    install_here({**arguments, "on_missing": on_missing, "classic": classic, **unknown}, unexpected)
 
 
 def uninstall() -> None:
-    """Give ``breakpoint()`` back its former meaning; the rank stays connected and listed."""
+    """Give ``breakpoint()`` and stock calls back their former meaning; the rank stays connected and listed."""
     from .process import uninstall_here
 
     uninstall_here()

@@ -90,6 +90,10 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
 
             _former_hook = sys.breakpointhook
             sys.breakpointhook = set_trace
+        if settings.classic:
+            from .classic import redirect
+
+            redirect()
     except Exception as error:
         say(f"install failed ({type(error).__name__}: {printable(str(error))}); going on without a debugger")
 
@@ -99,6 +103,10 @@ def uninstall_here() -> None:
     global _former_hook
     if _former_hook is not None:
         sys.breakpointhook, _former_hook = _former_hook, None
+    # Not loaded unless it was asked for.
+    classic = sys.modules.get(f"{__package__}.classic")
+    if classic is not None:
+        classic.restore()
 
 
 def note_exit(status: int) -> None:

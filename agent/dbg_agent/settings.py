@@ -40,6 +40,7 @@ class Settings:
     breakpoint: bool = True
     engine: str | None = None
     rc: bool = False
+    classic: bool = False
 
 
 def read_settings(
@@ -52,7 +53,7 @@ def read_settings(
     """Return the settings of one call; tell ``warn`` what could not be used, in one sentence each."""
     if unexpected:
         warn(f"{function}() takes keyword arguments only; {len(unexpected)} positional ignored")
-    known = {"broker", "connect_timeout", "on_missing", "breakpoint", "engine", "rc"}
+    known = {"broker", "connect_timeout", "on_missing", "breakpoint", "engine", "rc", "classic"}
     for name in arguments:
         if name not in known:
             warn(f"{function}() has no argument {printable(name)!r}; ignored")
@@ -64,6 +65,7 @@ def read_settings(
         breakpoint=read.one("breakpoint", True, _as_flag, "True or False"),
         engine=read.one("engine", None, _as_engine, " or ".join(map(repr, ENGINES))),
         rc=read.one("rc", False, _as_flag, "True or False", variable="DBG_PDBRC"),
+        classic=read.one("classic", False, _as_flag, "True or False"),
     )
 
 

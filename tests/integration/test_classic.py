@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
-from tests.support.ranks import attach, attach_command, attach_list, wait_until_stopped
+from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_stopped
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
@@ -49,6 +49,26 @@ def train():
     return loss
 
 print("trained to", train(), flush=True)
+"""
+
+INSTALLED_SCRIPT = """\
+from dbg_agent import install, uninstall
+
+install(classic=True)
+
+from pudb.remote import set_trace
+import remote_pdb
+
+def train():
+    set_trace(host="192.0.2.1", port=6899, term_size=(240, 72), reverse=True)
+    remote_pdb.RemotePdb("192.0.2.1", 4444).set_trace()
+    remote_pdb.set_trace()
+    return 7
+
+print("trained to", train(), flush=True)
+uninstall()
+import pudb.remote
+print("restored:", pudb.remote.set_trace.__module__, remote_pdb.RemotePdb.__init__.__module__, flush=True)
 """
 
 Open = Callable[..., Terminal]
@@ -253,3 +273,19 @@ def test_strangers_at_the_port_harm_no_session(
         for stranger in silent:
             stranger.close()
     assert [rank["address"] for rank in attach_list(home)] == [f"{HOST}:?1"]
+
+
+def test_stock_calls_go_through_the_agent_where_that_was_asked_for(
+    processes: Processes, home: Path, broker: RunningBroker
+) -> None:
+    script = start_ranks(processes, home, INSTALLED_SCRIPT, 1)[0]
+    seen: list[int] = []
+    for _ in range(3):
+        stopped = wait_until_stopped(home, 1)[0]
+        assert (stopped["pid"], stopped["where"]["function"]) == (script.pid, "train")
+        seen.append(stopped["where"]["line"])
+        assert attach(home, "--continue", "0").returncode == 0
+    assert script.wait() == 0
+    assert len(set(seen)) == 3
+    assert "trained to 7" in script.text()
+    assert "restored: pudb.remote remote_pdb" in script.text()
