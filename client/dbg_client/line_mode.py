@@ -190,12 +190,16 @@ class LineFace:
     def _accept(self, buffer: Buffer) -> bool:
         # As it stands before the line: what comes between this and its taking is no prompt that the user has seen.
         self._at = self._host.attachment.conversation.prompt
+        # What is typed ahead shows where the rank takes it, with the prompt that it answers.
+        self._session.app.erase_when_done = self._at is None
         self._session.app.exit(result=buffer.text)
         return True
 
     def _entered(self, text: str) -> None:
         at, self._at = self._at, None
-        self._lines.partial = ""  # it stands before the line now
+        self._session.app.erase_when_done = False
+        if at is not None:
+            self._lines.partial = ""  # it stands before the line now
         self._source_is_shown = False
         word = text.strip() if at is None or at.state is PromptState.COMMAND else ""
         if word == "detach":

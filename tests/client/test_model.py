@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from dbg_client.effects import Bell, Blank, Effects, Finish, Open, Send, Show
+from dbg_client.effects import Bell, Blank, Effects, Finish, Open, Send, Show, Text
+from dbg_client.engine import Wish
 from dbg_client.errors import Declined, RankEnded, RankStayedAway, RankVanished
 from dbg_client.model import LOST_SECONDS, NOTICE_SECONDS, REPAINT_SECONDS, Attachment
 from dbg_wire.codec import Input, Output
@@ -12,18 +13,20 @@ from dbg_wire.messages import (
     Detach,
     Discarded,
     Mode,
+    Notice,
     Pulse,
     RankReport,
     Refusal,
     RefusalCode,
     Repaint,
+    Replay,
     Report,
     Resize,
     Seat,
     Take,
 )
 from dbg_wire.ranks import RankState
-from tests.client.fake_broker import HERE, make_rank, make_report
+from tests.client.fake_broker import HERE, make_pdb_report, make_prompt, make_rank, make_report
 
 RUNNING_ON = RankReport(state=RankState.RUNNING, breakpoints=1)
 GONE_ON = RankReport(state=RankState.RUNNING)
@@ -511,3 +514,55 @@ def test_the_new_size_is_offered_on_return() -> None:
 
     assert isinstance(attach, Attach)
     assert (attach.rows, attach.columns) == (39, 120)
+
+
+# ------------------------------------------------------------------------------------------------------ line debuggers
+
+
+def wishing(asked: str | None = None, default: str | None = None, *, engine: str | None = None) -> Attachment:
+    wish = Wish(asked, default)
+    return Attachment(make_rank(engine=engine), Mode.DRIVE, (23, 80), colors=256, prefix="Ctrl-]", wish=wish)
+
+
+def engine_sent(attachment: Attachment) -> str | None:
+    (attach,) = sent(attachment.attach())
+    assert isinstance(attach, Attach)
+    return attach.engine
+
+
+def test_the_engine_asked_for_is_sent_and_the_default_where_none_is_open() -> None:
+    assert engine_sent(wishing("pdb", engine="pudb")) == "pdb"
+    assert engine_sent(wishing(default="pdb")) == "pdb"
+    assert engine_sent(wishing(default="pdb", engine="pudb")) is None
+
+
+def test_who_asks_for_another_engine_than_the_drivers_is_told_how() -> None:
+    attachment = wishing("pdb")
+    attachment.attach()
+    attachment.message(seat(None, driver="bob@x"), 0.0)
+
+    assert attachment.notice(0.0) == "bob@x types in pudb; attach with --take to change to pdb"
+
+
+def test_the_output_of_a_line_debugger_is_a_log_and_never_repainted() -> None:
+    attachment = seated(report=make_pdb_report(make_prompt()))
+
+    assert attachment.output(Output(1, 0, b"one\n"), 0.0) == [Text(b"one\n")]
+    assert sent(attachment.output(Output(1, 9, b"two\n"), 0.0)) == [Replay(session=1, offset=4)]
+    assert attachment.ask_repaint(0.0) == []
+    assert not any(isinstance(item, Repaint) for item in sent(attachment.resize(10, 40, 0.0)))
+
+
+def test_keys_that_waited_for_a_screen_are_left_to_the_line_debugger_that_opens() -> None:
+    attachment = seated(report=make_report(session=None))
+    attachment.keys(b"p x\r", 0.0)
+
+    assert typed(attachment.message(Report(report=make_pdb_report(make_prompt(), generation=1)), 0.0)) == []
+    assert attachment.take_unsent() == b"p x\r"
+
+
+def test_a_notice_is_shown_where_there_is_no_log_for_it() -> None:
+    attachment = seated()
+    attachment.message(Notice(text="the program printed: epoch 3"), 0.0)
+
+    assert attachment.notice(0.0) == "the program printed: epoch 3"

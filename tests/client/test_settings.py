@@ -117,3 +117,46 @@ def test_formats() -> None:
     assert settled(list=True, json=True).format is Format.JSON
     assert settled(list=True, plain=True).format is Format.PLAIN
     assert settled(list=True).format is Format.TABLE
+
+
+# ------------------------------------------------------------------------------------------------------ line debuggers
+
+
+def test_the_engine_asked_for_and_the_default_are_kept_apart() -> None:
+    wish = settled({"DBG_ENGINE": "pdb"}, engine="pudb").wish
+
+    assert (wish.asked, wish.default) == ("pudb", "pdb")
+    assert wish.for_rank("pdb") == "pudb"
+    assert settled({"DBG_ENGINE": "pdb"}).wish.for_rank(None) == "pdb"
+    assert settled({"DBG_ENGINE": "pdb"}).wish.for_rank("pudb") is None
+    assert settled({"DBG_ENGINE": ""}).wish.for_rank(None) is None
+
+
+@pytest.mark.parametrize(("environ", "engine"), [({}, "gdb"), ({"DBG_ENGINE": "gdb\x1b"}, None)])
+def test_an_engine_that_we_do_not_have_is_refused(environ: dict[str, str], engine: str | None) -> None:
+    with pytest.raises(BadInput, match="pudb or pdb") as caught:
+        settled(environ, engine=engine)
+
+    assert "\x1b" not in str(caught.value)
+
+
+def test_a_variable_for_sessions_does_not_stand_in_the_way_of_a_list() -> None:
+    assert settled({"DBG_ENGINE": "gdb"}, list=True).verb is Verb.LIST
+
+
+@pytest.mark.parametrize("arguments", [{"list": True, "engine": "pdb"}, {"screen": True, "commands": "x"}])
+def test_what_is_for_sessions_alone_is_refused_elsewhere(arguments: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="is for attaching"):
+        settled({}, **arguments)
+
+
+def test_vi_keys_by_option_or_variable() -> None:
+    assert settled(vi=True).vi
+    assert settled({"DBG_EDITING": "vi"}).vi
+    assert not settled({"DBG_EDITING": "emacs"}).vi
+
+
+def test_the_users_own_commands_come_along_unless_left_out() -> None:
+    assert settled().rc
+    assert not settled(no_rc=True).rc
+    assert settled(commands="cmds").commands == "cmds"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dbg_client.model import Attachment
-from dbg_client.status_line import render
+from dbg_client.status_line import Status, render
 
 from .status import Others, status_of
 
@@ -13,15 +13,18 @@ from .status import Others, status_of
 def toolbar_of(attachment: Attachment, others: Others, now: float, *, prefix: str, pending: bool, columns: int) -> str:
     """Return one line, as wide as the terminal but for its last column."""
     status = status_of(attachment, others, now, prefix=prefix, pending=pending)
-    return render(replace(status, notice=status.notice or _hint(attachment)), columns, color=False)
+    return render(_with_keys(status, attachment), columns, color=False)
 
 
-def _hint(attachment: Attachment) -> str | None:
-    """Return what the keys mean that matter now, where it isn't a prompt that says it."""
-    conversation = attachment.conversation
-    if not attachment.driving or conversation.prompt is not None or attachment.report is None:
-        return None
+def _with_keys(status: Status, attachment: Attachment) -> Status:
+    """Say what Ctrl-C means now where no prompt stands, and what waits for the next one."""
+    conversation, report = attachment.conversation, attachment.report
+    if not attachment.driving or conversation.prompt is not None or report is None or status.notice:
+        return status
     waiting = f"; {conversation.held} typed ahead" if conversation.held else ""
-    if attachment.report.stop is None or attachment.report.stepping:
-        return f"running; Ctrl-C breaks in{waiting}"
-    return f"busy; Ctrl-C interrupts{waiting}" if attachment.engine else None
+    if report.stop is None or report.stepping:
+        return replace(status, notice=f"Ctrl-C breaks in{waiting}")
+    if report.session is None:
+        return status
+    state = "busy" if status.state == "stopped" else status.state
+    return replace(status, state=state, notice=f"Ctrl-C interrupts{waiting}")
