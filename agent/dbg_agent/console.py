@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
 from dbg_wire.messages import PromptInfo, PromptState
 
-from .inbox import GoOn, LeaveDebugger, Line, Run, Switch, SwitchDebugger
+from .inbox import GoOn, LeaveDebugger, Line, ProgramRaised, Run, Switch, SwitchDebugger
 
 if TYPE_CHECKING:
     from .rank import Rank
+
+UNWINDING = (LeaveDebugger, SwitchDebugger, ProgramRaised)
+"""What a prompt raises to end more than the command that asks."""
 
 TAIL_SECONDS = 0.2
 """Seconds after which the begin of a line is shown that is not ended: a progress bar, or what a prompt will follow."""
@@ -64,6 +67,8 @@ class Console(io.TextIOBase):
         self._number = 0
         self._prompt: PromptInfo | None = None
         self.state = PromptState.COMMAND
+        self.unwinding: BaseException | None = None
+        """What a prompt has raised to end all of the debugger: asked for within an expression, it may be caught."""
 
     # ---------------------------------------------------------------------------------------------------------- output
 
@@ -102,6 +107,9 @@ class Console(io.TextIOBase):
             self._rank.link.call_later(TAIL_SECONDS, self._show_tail)
         return len(text)
 
+    def close(self) -> None:
+        """Do nothing: ``exit()`` closes its stdin, and prompts will come after that."""
+
     def flush(self) -> None:
         """Do nothing: whole lines are sent as they come, and the begin of one in a moment."""
 
@@ -138,6 +146,9 @@ class Console(io.TextIOBase):
         try:
             reply = self._wait()
             return reply
+        except UNWINDING as error:
+            self.unwinding = error
+            raise
         finally:
             with self._lock:
                 self._prompt = None

@@ -18,13 +18,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from dbg_wire.limits import MAX_COMPLETIONS
 from dbg_wire.messages import PromptState
 
-from ..console import Console, talking_to
+from ..console import UNWINDING, Console, talking_to
 from . import Outcome
 from .tracing import OWN_MODULES, Tracing
 
@@ -37,6 +37,12 @@ SCREEN_LINES = 24
 INTERRUPT_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 """Interrupts a command of ours in the main thread. Its handler is there only while one runs; no launcher uses it."""
 
+INTERACT_BANNERS = (
+    ("*interactive*", "*back at the debugger*")
+    if sys.version_info < (3, 13)
+    else ("*pdb interact start*", "*exit from pdb interact command*")
+)
+"""Lines at begin and end of ``interact``, as the interpreter's own pdb has them; earlier ones had none at the end."""
 
 INTERRUPT_AGAIN_SECONDS = 0.1
 """Seconds after which a signal is sent again that nobody has handled."""
@@ -82,6 +88,11 @@ class PdbEngine:
     def complete(self, line: str, begin: int, end: int) -> tuple[str, ...]:
         """Return what ``line[begin:end]`` may become; whatever goes wrong in it, and whatever raises, is nothing."""
         return self._debugger.complete_line(line, begin, end)
+
+
+def is_block(text: str) -> bool:
+    """Tell whether several lines were typed at once; one line may have its end with it, as those of a file do."""
+    return "\n" in text.strip("\n")
 
 
 class RankPdb(Tracing, pdb.Pdb):
@@ -165,11 +176,16 @@ class RankPdb(Tracing, pdb.Pdb):
     def onecmd(self, line: str) -> bool:
         """Run a command, with ``print`` and ``input`` of this thread at the terminal, and interruptible."""
         with talking_to(self._console), self._waiting_for(PromptState.INPUT), self._interruptible():
-            if "\n" in line and not getattr(self, "commands_defining", False):
+            if is_block(line) and not getattr(self, "commands_defining", False):
                 # Several lines at once are Python, also if the first begins like a command.
                 self.default(line)
                 return False
-            return bool(super().onecmd(line))
+            self._console.unwinding = None
+            stop = bool(super().onecmd(line))
+            if self._console.unwinding is not None:
+                # pdb shows whatever an expression raises; what a prompt inside one raises ends more than that.
+                raise self._console.unwinding
+            return stop
 
     def default(self, line: str) -> None:
         """Execute a statement, or a block of several lines, in the current frame."""
@@ -178,11 +194,12 @@ class RankPdb(Tracing, pdb.Pdb):
             # Several lines at once are a block as it stands; one line may be the begin of one.
             if "\n" not in source and codeop.compile_command(source + "\n", "<stdin>", "single") is None:
                 source = self._rest_of(source)
-            self._execute(source)
-        except Exception:
-            self._report_exception()
-        except KeyboardInterrupt:
-            self.error("KeyboardInterrupt")
+            self._execute(source, whole="\n" not in line)
+        except UNWINDING:
+            raise
+        except BaseException:
+            # Whatever it is, it was raised by what was typed, and must not go on into the program: `sys.exit()`.
+            self._error_exc()  # type: ignore[attr-defined] # in all releases, and not in their stubs
 
     def _rest_of(self, source: str) -> str:
         """Ask for lines until the statement is complete, which for a compound one is an empty line."""
@@ -192,14 +209,16 @@ class RankPdb(Tracing, pdb.Pdb):
                 source += "\n" + self._console.readline().rstrip("\n")
         return source
 
-    def _execute(self, source: str) -> None:
+    def _execute(self, source: str, *, whole: bool) -> None:
         namespace, frame_locals = self._namespaces()
         before = sys.displayhook
         sys.displayhook = self.displayhook
+        body = ast.parse(source).body
         try:
-            # One by one and as typed at a prompt, so that the value of an expression is shown.
-            for statement in ast.parse(source).body:
-                self._execute_one(ast.Interactive([statement]), namespace, frame_locals)
+            # What belongs together stays so, for a `global` holds in all of it; the lines of a block are taken one by
+            # one, as if typed at a prompt, so that the values of all expressions are shown.
+            for statements in [body] if whole else [[statement] for statement in body]:
+                self._execute_one(ast.Interactive(statements), namespace, frame_locals)
         finally:
             sys.displayhook = before
 
@@ -212,17 +231,12 @@ class RankPdb(Tracing, pdb.Pdb):
         frame_locals = getattr(self, "curframe_locals", None)
         return frame.f_globals, frame.f_locals if frame_locals is None else frame_locals
 
-    def _execute_one(self, statement: ast.Interactive, namespace: dict[str, Any], frame_locals: Any) -> None:
+    def _execute_one(self, typed: ast.Interactive, namespace: dict[str, Any], frame_locals: Any) -> None:
         # From 3.13 on pdb can run a statement whose inner functions see the frame's locals.
         in_closure = getattr(self, "_exec_in_closure", None)
-        if in_closure is not None and in_closure(ast.unparse(statement), namespace, frame_locals):
+        if in_closure is not None and in_closure(ast.unparse(ast.Module(typed.body, [])), namespace, frame_locals):
             return
-        exec(compile(statement, "<stdin>", "single"), namespace, frame_locals)  # noqa: S102 - what was asked for
-
-    def _report_exception(self) -> None:
-        kind, error = sys.exc_info()[:2]
-        name = kind.__name__ if kind is not None else "?"
-        self.error(f"{name}: {error}" if str(error) else name)
+        exec(compile(typed, "<stdin>", "single"), namespace, frame_locals)  # noqa: S102 - what was asked for
 
     def do_interact(self, _arg: str) -> None:
         """interact
@@ -232,7 +246,8 @@ class RankPdb(Tracing, pdb.Pdb):
         """
         namespace, frame_locals = self._namespaces()
         interpreter = _Interpreter(self._console, {**namespace, **frame_locals})
-        interpreter.interact(banner="*interactive*", exitmsg="*back at the debugger*")
+        begin, end = INTERACT_BANNERS
+        interpreter.interact(banner=begin, exitmsg=end)
 
     def do_debug(self, arg: str) -> None:
         """debug code
@@ -250,7 +265,7 @@ class RankPdb(Tracing, pdb.Pdb):
         try:
             sys.call_tracing(inner.run, (arg, namespace, frame_locals))
         except Exception:
-            self._report_exception()
+            self._error_exc()  # type: ignore[attr-defined] # as above
         self.message("LEAVING RECURSIVE DEBUGGER")
         sys.settrace(tracer)
         self.lastcmd = inner.lastcmd
@@ -310,7 +325,7 @@ class RankPdb(Tracing, pdb.Pdb):
 
     def precmd(self, line: str) -> Any:
         """Leave blocks of several lines whole: aliases and ``;;`` belong to commands."""
-        return line if "\n" in line else super().precmd(line)
+        return line if is_block(line) else super().precmd(line)
 
     @contextmanager
     def _waiting_for(self, state: PromptState) -> Iterator[None]:
@@ -386,13 +401,23 @@ class _Interpreter(code.InteractiveConsole):
     def __init__(self, console: Console, namespace: dict[str, Any]) -> None:
         super().__init__(namespace, filename="<stdin>")
         self._console = console
+        self._left = False
 
     def write(self, data: str) -> None:
         """Show what went wrong."""
         self._console.write(data)
 
+    def runcode(self, code: CodeType) -> None:
+        """Run a statement; ``exit()`` ends the interpreter, and not the rank."""
+        try:
+            super().runcode(code)
+        except SystemExit:
+            self._left = True
+
     def raw_input(self, prompt: str = "") -> str:
         """Ask for a line; ``EOF``, which Ctrl-D sends, ends the interpreter."""
+        if self._left:
+            raise EOFError
         self._console.write(prompt)
         before, self._console.state = self._console.state, PromptState.INTERACT
         try:
