@@ -102,6 +102,13 @@ class Session:
                 self.perform(self._attachment.leave())
                 for number in (signal.SIGWINCH, signal.SIGHUP, signal.SIGTERM):
                     self._loop.remove_signal_handler(number)
+                if self._leaves():
+                    # A window that closes hangs up twice, and the broker is still to be told that we left.
+                    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def _leaves(self) -> bool:
+        ended = self._done.done() and not self._done.cancelled() and self._done.exception() is None
+        return ended and self._done.result().end is End.DETACHED
 
     def now(self) -> float:
         """Return monotonic seconds."""
