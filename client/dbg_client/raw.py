@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
@@ -46,12 +47,16 @@ class End(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Hold how a session ended and at which rank; ``error`` says it where it failed, and ``opened`` if it began."""
+    """Hold how a session ended and at which rank.
+
+    ``error`` says it where it failed, ``opened`` if it began, ``loss`` which keys were discarded right before.
+    """
 
     end: End
     rank: RankInfo
     opened: bool
     error: DbgError | None = None
+    loss: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,24 +102,44 @@ class RawSession:
     async def run(self) -> Outcome:
         """Attach, and return how the session ended. Raises BadInput where stdin is no terminal."""
         with self._terminal:
-            self._loop.add_signal_handler(signal.SIGWINCH, self._resized)
-            self._loop.add_signal_handler(signal.SIGHUP, self._detach)
-            self._loop.add_signal_handler(signal.SIGTERM, self._detach)
+            self._catch_signals()
             tasks = [
                 self._loop.create_task(part) for part in (self._watched(self._pump()), self._watched(self._tick()))
             ]
+            self._loop.set_exception_handler(self._callback_failed)
             try:
                 self._perform(self._attachment.attach())
                 return await self._done
             finally:
+                self._loop.set_exception_handler(None)
                 await _end_tasks([*tasks, self._picking])
                 self._loop.remove_reader(STDIN)
                 await self._canvas.close()
                 self._perform(self._attachment.leave())
-                for number in (signal.SIGWINCH, signal.SIGHUP, signal.SIGTERM):
-                    self._loop.remove_signal_handler(number)
+                self._release_signals()
 
     # ------------------------------------------------------------------------------------------------------ life cycle
+
+    def _catch_signals(self) -> None:
+        self._loop.add_signal_handler(signal.SIGWINCH, self._resized)
+        self._loop.add_signal_handler(signal.SIGHUP, self._detach)
+        self._loop.add_signal_handler(signal.SIGTERM, self._detach)
+
+    def _release_signals(self) -> None:
+        # A window that closes sends its signal right behind the end of its input. Once that was a detach, the signal
+        # must not turn the farewell into a violent end; blocked, it has no moment to do so.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+        for number in (signal.SIGWINCH, signal.SIGHUP, signal.SIGTERM):
+            self._loop.remove_signal_handler(number)
+        if self._detached:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+
+    @property
+    def _detached(self) -> bool:
+        done = self._done
+        ended = done.done() and not done.cancelled() and done.exception() is None
+        return ended and done.result().end is End.DETACHED
 
     def _attachment_to(self, rank: RankInfo, mode: Mode) -> Attachment:
         return Attachment(rank, mode, self._canvas.rank_size, colors=self._manner.colors, prefix=self._prefix)
@@ -125,7 +150,7 @@ class RawSession:
             talk(self._first_line())
             self._canvas.open()
             self._loop.add_reader(STDIN, self._typed)
-        else:
+        elif self._back is not None:
             self._attachment.say(f"attached to {address}", self._loop.time())
         self._back = None
         self._others = count_others(self._attachment.rank, self._directory.ranks)
@@ -155,7 +180,14 @@ class RawSession:
         if not self._done.done():
             # As the list has it now, so that the same stop is known again.
             rank = self._directory.by_key.get(self._attachment.rank.key, self._attachment.rank)
-            self._done.set_result(Outcome(end, rank, self._attachment.opened, error))
+            loss = self._attachment.unread_loss(self._loop.time())
+            self._done.set_result(Outcome(end, rank, self._attachment.opened, error, loss))
+
+    def _callback_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        # A bug in a callback would otherwise leave a terminal that takes no keys.
+        error = context.get("exception")
+        if "handle" in context and error is not None and not self._done.done():
+            self._done.set_exception(error)
 
     async def _watched(self, part: Awaitable[None]) -> None:
         try:
@@ -224,12 +256,12 @@ class RawSession:
 
     def _blank(self, text: str) -> None:
         if not self._helping:
-            self._canvas.page(text)
+            self._canvas.page(text, wrap=not self._attachment.cropped)
 
     def _uncover(self) -> None:
         """Show the session again, after something else stood in its place or the screen got lost."""
         self._helping = False
-        self._canvas.page(self._attachment.blank_text)
+        self._canvas.page(self._attachment.blank_text, wrap=not self._attachment.cropped)
         self._perform(self._attachment.ask_repaint(self._loop.time()))
         self._paint()
 
@@ -273,6 +305,8 @@ class RawSession:
     def _take_keys(self, data: bytes) -> None:
         parts = self._keyboard.feed(data)
         for number, part in enumerate(parts):
+            if self._done.done():
+                return  # keys behind a detach were not meant for the rank
             if self._helping:
                 self._uncover()
             elif isinstance(part, Keys):

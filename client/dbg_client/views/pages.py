@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dbg_wire.errors import printable
+from dbg_wire.messages import RankReport
+from dbg_wire.ranks import RankState
 
 _KNOWN_STATE = (
     b"\x18"  # ends a sequence that was cut off
@@ -16,6 +18,9 @@ _KNOWN_STATE = (
 ENTER = b"\x1b[?1049h"
 """Shows the alternate screen; the user's shell and its history stay untouched behind it."""
 
+CUT_LINES = b"\x1b[?7l"
+"""Cuts lines off at the right edge; the known state of the next page, and of the terminal given back, wraps them."""
+
 PUSH_TITLE, POP_TITLE = b"\x1b[22;2t", b"\x1b[23;2t"
 """Keep the window's title, and put it back."""
 
@@ -27,6 +32,21 @@ def blank(text: str, rows: int, columns: int) -> bytes:
         if line:
             drawn += b"\x1b[%d;2H%b" % (number + 2, printable(line, max(1, columns - 3)).encode())
     return drawn
+
+
+def away_text(address: str, report: RankReport) -> str:
+    """Return what stands on the screen while no debugger does; empty while one does."""
+    if report.stop is not None:
+        running = f"{address} is running to the end of a step.\nIts debugger comes back here then."
+        return running if report.stepping else ""
+    if report.state is RankState.HELD:
+        return f"{address} is held: it waits for other ranks."
+    left = []
+    if report.breakpoints:
+        left.append(f"{report.breakpoints} breakpoint{'s' if report.breakpoints > 1 else ''} left")
+    if report.queued:
+        left.append(f"{report.queued} more thread{'s' if report.queued > 1 else ''} stopped")
+    return f"{address} is running, {' and '.join(left)}.\nIts debugger comes back here at the next stop."
 
 
 def title(address: str) -> bytes:
