@@ -13,9 +13,7 @@ import typing
 from collections.abc import Callable, Hashable
 from http import HTTPStatus
 
-from websockets.exceptions import WebSocketException
 from websockets.frames import Frame, Opcode
-from websockets.headers import parse_subprotocol
 from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.server import ServerProtocol
@@ -25,7 +23,9 @@ from dbg_broker import tcp
 from dbg_broker.auth import Role
 from dbg_broker.fanout import Fate, Outbox
 from dbg_broker.frames import pack_data, pack_message
+from dbg_broker.handshake import answer_bytes, target_of, upgrade_of
 from dbg_broker.http import Answer, Upgrade, method_not_allowed
+from dbg_broker.owner import Owner
 from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.messages import Message
@@ -50,36 +50,29 @@ OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSP
 """Bytes that may wait for one peer, whichever it is."""
 
 
-class Owner(typing.Protocol):
-    """Be told what happens on connections."""
-
-    def admit(self, upgrade: Upgrade) -> Role | Answer:
-        """Return the role in which this request may become a WebSocket, or what to answer instead."""
-
-    def opened(self, connection: Connection, role: Role) -> None:
-        """Take a new WebSocket."""
-
-    def text_received(self, connection: Connection, text: str) -> None:
-        """Take a control message."""
-
-    def data_received(self, connection: Connection, data: bytes) -> None:
-        """Take terminal bytes."""
-
-    def drained(self, connection: Connection) -> None:
-        """Send what had no room."""
-
-    def overflowed(self, connection: Connection) -> None:
-        """Note that a control message had no room."""
-
-    def lost(self, connection: Connection) -> None:
-        """Forget a connection."""
-
-    def failed(self, connection: Connection, reason: str) -> None:
-        """Note that somebody who is none of us was here."""
-
-
 class Connection(asyncio.Protocol):
     """Hold one connection from accept to its end."""
+
+    # There may be tens of thousands.
+    __slots__ = (
+        "_abort_handle",
+        "_fragments",
+        "_fragments_opcode",
+        "_head",
+        "_is_closing",
+        "_is_paused",
+        "_is_resting",
+        "_loop",
+        "_outbox",
+        "_owner",
+        "_transport",
+        "_websocket",
+        "cancel_handshake",
+        "is_open",
+        "number",
+        "peer",
+        "was_made",
+    )
 
     def __init__(self, number: int, peer: str, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
         self.number = number
@@ -147,6 +140,9 @@ class Connection(asyncio.Protocol):
             self._owner.lost(self)
         except Exception:
             logger.exception("an error of the broker after the connection from %s ended", self.peer)
+        if self._transport is not None:
+            # Python 3.10 takes a TLS transport for open until this is called.
+            self._transport.close()
         self._transport = None
 
     # --------------------------------------------------------------------------------------------------- what comes in
@@ -169,50 +165,52 @@ class Connection(asyncio.Protocol):
             if len(self._head) > MAX_HEAD_BYTES:
                 self._fail("its request has no end")
         elif method == b"GET":
-            self._websocket = websocket = ServerProtocol(
-                subprotocols=[Subprotocol(subprotocol())],
-                max_size=limits.MAX_FRAME_BYTES,
-                logger=_library_logger,
-            )
-            websocket.receive_data(bytes(self._head))
+            head, end, frames = bytes(self._head).partition(b"\r\n\r\n")
             self._head.clear()
-            self._handle_events(websocket)
+            self._shake_hands(head + end)
+            if frames:
+                self._receive(frames)
         elif method == b"HEAD":
-            answer = self._owner.admit(Upgrade(_target(rest), None, None, ()))
+            answer = self._owner.admit(self, Upgrade(target_of(rest), None, None, ()))
             if isinstance(answer, Answer):
                 self._respond(answer, with_body=False)
         else:
             self._respond(method_not_allowed(method.decode("ascii")))
 
-    def _handle_events(self, websocket: ServerProtocol) -> None:
-        for event in websocket.events_received():
-            if self._is_closing:
-                break
-            if isinstance(event, Request):
-                self._handle_request(websocket, event)
-            elif isinstance(event, Frame):
-                self._handle_frame(event)
-        if websocket.handshake_exc is not None and not self._is_closing:
+    def _shake_hands(self, head: bytes) -> None:
+        # One of its own, as its parser keeps the request, and the token in it, for as long as it lives.
+        handshake = ServerProtocol(subprotocols=[Subprotocol(subprotocol())], logger=_library_logger)
+        handshake.receive_data(head)
+        request = next((event for event in handshake.events_received() if isinstance(event, Request)), None)
+        if request is None:
             self._note_failure("its request is no WebSocket handshake")
-        if websocket.parser_exc is not None and not self._is_closing:
-            logger.info("the connection from %s is closed: %s", self.peer, type(websocket.parser_exc).__name__)
-        self._write_library_frames(websocket)
-
-    def _handle_request(self, websocket: ServerProtocol, request: Request) -> None:
-        answer = self._owner.admit(_upgrade(request))
+            self._write_library_frames(handshake)
+            return
+        answer = self._owner.admit(self, upgrade_of(request))
         if isinstance(answer, Answer):
             self._respond(answer)
             return
-        response = websocket.accept(request)
+        response = handshake.accept(request)
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
             self._respond(Answer(response.status_code, (response.body or b"").decode("utf-8", "replace")))
             return
-        websocket.send_response(response)
-        self._write_library_frames(websocket)
+        handshake.send_response(response)
+        self._write_library_frames(handshake)
+        self._websocket = ServerProtocol(state=State.OPEN, max_size=limits.MAX_FRAME_BYTES, logger=_library_logger)
         self.is_open = True
         if self._transport is not None:
             tcp.tune(self._transport, to_terminal=answer is not Role.RANK)
         self._owner.opened(self, answer)
+
+    def _handle_events(self, websocket: ServerProtocol) -> None:
+        for event in websocket.events_received():
+            if self._is_closing:
+                break
+            if isinstance(event, Frame):
+                self._handle_frame(event)
+        if websocket.parser_exc is not None and not self._is_closing:
+            logger.info("the connection from %s is closed: %s", self.peer, type(websocket.parser_exc).__name__)
+        self._write_library_frames(websocket)
 
     def _handle_frame(self, frame: Frame) -> None:
         if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
@@ -238,7 +236,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_ready(self) -> bool:
         """Tell whether a frame sent now would not wait."""
-        return self.is_open and not self._is_paused and not self._outbox
+        return self.is_open and not self._is_closing and not self._is_paused and not self._outbox
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> None:
         """Send a control message as :meth:`send_control` does."""
@@ -332,7 +330,7 @@ class Connection(asyncio.Protocol):
         return self._transport.get_write_buffer_size() if self._transport else 0
 
     def _write_frame(self, frame: bytes) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._outbox.passed(len(frame))
             self._transport.write(frame)
 
@@ -360,11 +358,7 @@ class Connection(asyncio.Protocol):
     def _respond(self, answer: Answer, *, with_body: bool = True) -> None:
         if self._transport is None:
             return
-        body = answer.body.encode()
-        headers = {"Connection": "close", "Content-Length": str(len(body)), "Content-Type": answer.content_type}
-        lines = [f"{name}: {value}" for name, value in {**headers, **answer.headers}.items()]
-        head = "\r\n".join([f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}", *lines, "", ""])
-        self._transport.write(head.encode("latin-1", "replace") + (body if with_body else b""))
+        self._transport.write(answer_bytes(answer, with_body=with_body))
         self._end_output(self._transport)
 
     def _end_output(self, transport: asyncio.Transport) -> None:
@@ -393,23 +387,3 @@ class Connection(asyncio.Protocol):
         self._is_resting = False
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
-
-
-def _target(rest: bytes) -> str:
-    return rest.partition(b" ")[0].decode("ascii", "replace")
-
-
-def _upgrade(request: Request) -> Upgrade:
-    headers = request.headers
-    offered: list[str] = []
-    with contextlib.suppress(WebSocketException):
-        for value in headers.get_all("Sec-WebSocket-Protocol"):
-            offered.extend(parse_subprotocol(value))
-    authorizations, origins = headers.get_all("Authorization"), headers.get_all("Origin")
-    return Upgrade(
-        path=request.path,
-        # Two of them are none: which one counts is nothing to guess.
-        authorization=authorizations[0] if len(authorizations) == 1 else None,
-        origin=origins[0] if origins else None,
-        subprotocols=offered,
-    )

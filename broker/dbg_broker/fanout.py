@@ -40,6 +40,8 @@ class Outbox:
     then :meth:`missed` says once that a repaint is due. Control messages are never dropped.
     """
 
+    __slots__ = ("_accepted", "_accepted_at", "_bound", "_bytes", "_serial", "_skips", "_taken", "_waiting", "dropped")
+
     def __init__(self, bound: int, now: float) -> None:
         self._bound = bound
         self._waiting: OrderedDict[Hashable, _Waiting] = OrderedDict()
@@ -143,6 +145,8 @@ class Outbox:
 
 class RepaintPace:
     """Decide when one rank is asked to repaint: at once, but at most every ``REPAINT_SECONDS``."""
+
+    __slots__ = ("_is_due", "_sent_at")
 
     def __init__(self) -> None:
         self._sent_at: float | None = None

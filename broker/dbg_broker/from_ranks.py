@@ -99,6 +99,9 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
         hub.listing.changed(child.key)
     hub.listing.changed(rank.key)
     hub.carry_out(hub.sessions.rank_came(rank.key, message.report.generation))
+    if message.report.session is not None and hub.sessions.viewers(rank.key):
+        # What it drew while it had no connection has reached nobody.
+        hub.want_repaint(rank.key)
     logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
 
 

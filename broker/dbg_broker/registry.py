@@ -6,15 +6,16 @@ how many ranks there are.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dbg_broker.claims import check_register, check_report
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
-from dbg_wire.ranks import LIVE_STATES, Place, RankInfo, RankState
+from dbg_wire.ranks import DIED, LIVE_STATES, Place, RankInfo, RankState
 from dbg_wire.states import RankEvent, move_rank
 
 _EVENT_OF_REPORT = {
@@ -41,6 +42,8 @@ class Rank:
     heard: float
     ended: float = 0.0
     exit: int | None = None
+    died: bool = False
+    """Its process was found gone, and it had not said goodbye."""
     place: Place | None = None
     """Where a pulse last found it."""
     mark: str = ""
@@ -132,6 +135,7 @@ class Registry:
         """
         if not mark:
             check_register(message)
+        message = _sharing(message)
         old = self._ranks.get(message.key)
         if old is not None and old.state is RankState.EXITED:
             self._remove(old)
@@ -195,6 +199,7 @@ class Registry:
 
     def found_dead(self, rank: Rank, now: float) -> None:
         """Note that the process of a lost rank is gone."""
+        rank.died = True
         self._end(rank, RankEvent.IS_FOUND_DEAD, now)
 
     def expire(self, now: float) -> list[str]:
@@ -231,7 +236,7 @@ class Registry:
             script=said.script,
             directory=said.directory,
             state=rank.state,
-            reason=stop.reason if stop else None,
+            reason=DIED if rank.died else stop.reason if stop else None,
             # A stock debugger may not say where it is.
             where=stop.where if stop and stop.where.file else None,
             engine=report.session.engine if report.session else None,
@@ -317,6 +322,21 @@ class Registry:
         del self._ranks[rank.key]
         self._ended.pop(rank.key, None)
         self.counts[rank.state] -= 1
+
+
+def _sharing(said: Register) -> Register:
+    """Return a registration that shares the texts which all ranks of a job have in common."""
+    return replace(
+        said,
+        job=sys.intern(said.job),
+        run=sys.intern(said.run),
+        host=sys.intern(said.host),
+        release=sys.intern(said.release),
+        python=sys.intern(said.python),
+        kernel=sys.intern(said.kernel),
+        script=sys.intern(said.script),
+        directory=sys.intern(said.directory),
+    )
 
 
 def _group_of(said: Register) -> _Group:

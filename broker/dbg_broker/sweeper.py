@@ -27,6 +27,7 @@ DEATH_CHECKS = (0.2, 1.0, 5.0)
 DEATH_CHECK_LATER = 30.0
 """Seconds between the checks after those: it may have lost its connection alone, and end at any time."""
 
+
 ACK_CHECK_SECONDS = 5.0
 """Seconds between two looks at whether the hosts of silent ranks are still there."""
 
@@ -60,7 +61,8 @@ class Sweeper:
         hub = self._hub
         due = hub.probes.due(now)
         for key in due.probe:
-            hub.tell_rank(key, Probe(), "probe")
+            if (link := hub.ranks.get(key)) is not None:
+                link.connection.send_message(Probe(), "probe")
         for key in due.silent:
             rank = hub.registry.find(key)
             if rank is not None and rank.is_live and rank.state is not RankState.UNRESPONSIVE:

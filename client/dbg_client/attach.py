@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import getpass
+import math
 import os
 import socket
 import sys
+import termios
 
 from dbg_wire.errors import printable
+from dbg_wire.ranks import RankInfo
 from dbg_wire.targets import Target, parse_target, unique_target
 
-from .choose import Choice, choose
+from .choose import Choice, choose, choose_when_ready
 from .dialled import Stock, dial, parse_stock
 from .directory import Directory
 from .errors import NoTerminal
@@ -87,10 +91,12 @@ class _Attaching:
             choice = await self._first_choice(target)
         while True:
             outcome = await self._session(choice)
+            if outcome.loss is not None:
+                talk(outcome.loss)
             if not self._goes_on(outcome):
                 return _tell(outcome)
             talk(f"{_how_it_ended(outcome)}.")
-            choice = await wait_for_stop(self._line, self._directory, target, float("inf"), outcome.rank)
+            choice = await self._wait(target, math.inf, outcome.rank)
 
     async def _pick_first(self) -> tuple[Target, Choice] | None:
         from .picker import pick_from
@@ -106,10 +112,19 @@ class _Attaching:
 
     async def _first_choice(self, target: Target) -> Choice:
         if self._settings.wait is not None:
-            return await wait_for_stop(self._line, self._directory, target, self._settings.wait)
+            return await self._wait(target, self._settings.wait)
         if self._settings.follow:
-            return await wait_for_stop(self._line, self._directory, target, float("inf"))
+            return await self._wait(target, math.inf)
         return choose(target, self._directory.ranks)
+
+    async def _wait(self, target: Target, seconds: float, ended: RankInfo | None = None) -> Choice:
+        choice = choose_when_ready(target, self._directory.ranks, ended)
+        if choice is None:
+            choice = await wait_for_stop(self._line, self._directory, target, seconds, ended)
+            # What an impatient user typed meanwhile was not meant for the debugger.
+            with contextlib.suppress(termios.error):
+                termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        return choice
 
     async def _session(self, choice: Choice) -> Outcome:
         from .picker import pick_in_session

@@ -98,11 +98,14 @@ class Canvas:
         self._scanner.feed(drawn)
         self._draw(drawn)
 
-    def page(self, text: str) -> None:
-        """Clear, bring the terminal to a known state, and write ``text``; the rank's stream begins anew."""
+    def page(self, text: str, *, wrap: bool = True) -> None:
+        """Clear, bring the terminal to a known state, and write ``text``; the rank's stream begins anew.
+
+        Without ``wrap`` what is drawn beyond the right edge is cut off, for a stream that is wider than the terminal.
+        """
         self._new_stream()
         rows, columns = self.rank_size
-        self._draw(pages.blank(text, rows, columns))
+        self._draw(pages.blank(text, rows, columns) + (b"" if wrap else pages.CUT_LINES))
 
     def paint(self, line: str) -> None:
         """Write the status line, unless the rank's stream is in the middle of a sequence."""

@@ -7,7 +7,7 @@ import signal
 
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Refusal, RefusalCode
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.ranks import DIED, RankInfo, RankState
 
 
 class NotStopped(DbgError):
@@ -53,8 +53,10 @@ class RankEnded(DbgError):
         self.rank = rank
 
     def __str__(self) -> str:
-        how = describe_exit(self.rank.exit)
-        return f"{printable(self.rank.address)} {'was' if how.startswith('killed') else 'has'} {how}"
+        address, how = printable(self.rank.address), describe_exit(self.rank)
+        if how == DIED:
+            return f"{address} died: it was killed, crashed, or called os._exit"
+        return f"{address} {'was' if how.startswith('killed') else 'has'} {how}"
 
 
 class RankVanished(DbgError):
@@ -118,10 +120,11 @@ class NoTerminal(BadInput):
     """Say that a terminal is needed, and what works without one."""
 
 
-def describe_exit(status: int | None) -> str:
-    """Return how a process ended, e.g. ``killed by SIGKILL``; ``status`` is negative for a signal."""
+def describe_exit(rank: RankInfo) -> str:
+    """Return how an exited rank ended, e.g. ``killed by SIGKILL``."""
+    status = rank.exit
     if status is None:
-        return "exited"
+        return DIED if rank.reason == DIED else "exited"
     if status >= 0:
         return f"exited with status {status}"
     try:

@@ -22,6 +22,11 @@ class Host(Protocol):
         """Return the rank's side."""
         ...
 
+    @property
+    def ended(self) -> bool:
+        """Tell whether the session is over."""
+        ...
+
     def perform(self, effects: Effects) -> None:
         """Carry out what follows from something the user did."""
 

@@ -47,6 +47,8 @@ REPAINT_SECONDS = 0.5
 NOTICE_SECONDS = 8.0
 """Seconds for which a notice stands in the status line: time to look down and read a sentence."""
 
+CROPPED = "this window shows a part of a larger screen"
+
 _ANSWERS_TO_ATTACH = frozenset({RefusalCode.NO_SUCH_RANK, RefusalCode.ROLE, RefusalCode.FULL, RefusalCode.GONE})
 
 
@@ -93,8 +95,17 @@ class Attachment:
         self._expected: int | None = None
         self._repaint_asked: float | None = None
         self._repaint_owed = False
-        self._notice = ""
+        self._cropped = False
+        self._notice = self._loss = ""
         self._notice_until = 0.0
+
+    @property
+    def cropped(self) -> bool:
+        """Return whether the debugger's screen is larger than what this terminal has for it."""
+        session = self.report.session if self.report else None
+        if session is None or session.engine == LINE_ENGINE:
+            return False
+        return session.rows > self._rows or session.columns > self._columns
 
     @property
     def driving(self) -> bool:
@@ -119,6 +130,10 @@ class Attachment:
     def notice(self, now: float) -> str | None:
         """Return the notice that is still to be shown."""
         return self._notice if self._notice and now < self._notice_until else None
+
+    def unread_loss(self, now: float) -> str | None:
+        """Return what is still to be shown of keys that were discarded, for a session that ends before one reads it."""
+        return self._loss if self._loss and self.notice(now) == self._loss else None
 
     def say(self, text: str, now: float) -> None:
         """Show a notice for a while."""
@@ -205,6 +220,10 @@ class Attachment:
         if frame.session != self._session:
             self._session, self._expected = frame.session, None
             effects.append(Blank())
+        elif self.blank_text:
+            # What a debugger still says when its stop has ended would stand between our own words.
+            self._expected = frame.offset + len(frame.data)
+            return effects
         if self._expected is not None and frame.offset != self._expected:
             effects += [Blank(), *self.ask_repaint(now)]
         self._expected = frame.offset + len(frame.data)
@@ -277,7 +296,9 @@ class Attachment:
             return []
         offer = Send(Resize(rows=rows, columns=columns))
         # A driver's new size makes the rank draw everything; a watcher's doesn't count there.
-        return [offer] if self.driving else [offer, *self.ask_repaint(now)]
+        if self.driving:
+            return [offer]
+        return [offer, *([Blank()] if self._begin_cropping(now) else []), *self.ask_repaint(now)]
 
     def leave(self) -> Effects:
         """Leave the rank as it is."""
@@ -300,10 +321,12 @@ class Attachment:
         if not self._seated:
             self._expected = self._session = None
         effects: Effects = [Open()] if first else []
-        effects += self._begin_generation(seat, now)
+        left = self._begin_generation(seat)
         turn = Turn(first, had, self.driving, before, self.driver, self.mode is not Mode.WATCH)
         if told := who_types(turn, self._how_to_take):
             self.say(told, now)
+        # After the notice about the driver, which it would else be hidden by.
+        effects += self._tell_discarded(left, "perhaps: the keyboard changed hands", now)
         # Seated only from here on, so that keys which waited go out in order with those that are sent again.
         self._seated = False
         effects += self._take_report(seat.report, now, anew=True)
@@ -316,15 +339,15 @@ class Attachment:
         early, self._early = self._early, b""
         return effects + (self.keys(early, now) if early else [])
 
-    def _begin_generation(self, seat: Seat, now: float) -> Effects:
+    def _begin_generation(self, seat: Seat) -> bytes:
+        """Use the seat's number from here on; return the keys of the one before whose fate nobody knows."""
         report, mine = seat.report, self._ledger.generation
         self._ledger.settle(report.generation, report.applied)
         if seat.generation == mine:
-            return []
+            return b""
         settled = report.applied if report.generation == seat.generation else 0
-        left = self._ledger.begin(seat.generation, settled)
         # Another driver sat down in between, so the rank no longer says what it took of ours.
-        return self._tell_discarded(left, "perhaps: the keyboard changed hands", now)
+        return self._ledger.begin(seat.generation, settled)
 
     def _send_again(self, now: float) -> Effects:
         stop = self.report.stop if self.report else None
@@ -355,12 +378,31 @@ class Attachment:
         effects = talk
         if before is not None and before.stop is None:
             effects.append(Blank())
+            if report.session is not None:
+                effects += self.ask_repaint(now)
         if before is not None and before.stop is not None and before.stop.number != report.stop.number:
             effects += self._tell_discarded(self._ledger.abandon_unsent(), "the stop ended", now)
         if report.session is not None and report.session.engine != LINE_ENGINE:
             opened = self._ledger.open_session(report.stop.number, report.session.number)
             effects += self._send_keys(opened)
-        return effects
+        return effects + self._fit(before, report, now)
+
+    def _fit(self, before: RankReport | None, report: RankReport, now: float) -> Effects:
+        """Begin anew on an empty screen where another size would leave some of the old one beside it."""
+        crops = self._begin_cropping(now)
+        old, new = before.session if before else None, report.session
+        if old is None or new is None or (old.rows, old.columns) == (new.rows, new.columns):
+            return []
+        return [] if self.driving and not crops else [Blank(), *self.ask_repaint(now)]
+
+    def _begin_cropping(self, now: float) -> bool:
+        """Take note of whether the screen is cropped; return whether it is, or was until now."""
+        was, self._cropped = self._cropped, self.cropped
+        if self._cropped and not was:
+            self.say(CROPPED, now)
+        elif was and not self._cropped and self._notice == CROPPED:
+            self._notice = ""
+        return was or self._cropped
 
     def _keep_time(self, report: RankReport, now: float) -> None:
         if report.state is not RankState.RUNNING:
@@ -392,5 +434,6 @@ class Attachment:
     def _tell_discarded(self, data: bytes, reason: str, now: float) -> Effects:
         if not data:
             return []
-        self.say(discarded(data.decode("utf-8", "backslashreplace"), reason), now)
+        self._loss = discarded(data.decode("utf-8", "backslashreplace"), reason)
+        self.say(self._loss, now)
         return [Bell()]

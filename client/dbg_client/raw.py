@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 
+from dbg_wire.ranks import RankState
+
 from .canvas import Canvas
 from .effects import Bell, Blank, Effect, Show
 from .escape import Command, EscapeParser, Keys, key_name
@@ -58,7 +60,7 @@ class RawFace:
         """Show a rank from its beginning."""
         self._canvas.title(address)
         if not self._helping:
-            self._canvas.page(self._host.attachment.blank_text)
+            self._page(self._text_until_drawn())
 
     def show(self, effect: Effect) -> None:
         """Carry out an effect that is about the screen."""
@@ -69,7 +71,7 @@ class RawFace:
         elif isinstance(effect, Show):
             self._canvas.show(effect.data)
         elif isinstance(effect, Blank):
-            self._canvas.page(effect.text)
+            self._page(effect.text)
 
     def paint(self) -> None:
         """Draw the status line."""
@@ -109,6 +111,8 @@ class RawFace:
         """Take typed bytes."""
         parts = self._keyboard.feed(data)
         for number, part in enumerate(parts):
+            if self._host.ended:
+                return  # keys behind a detach were not meant for the rank
             if self._helping:
                 self._uncover()
             elif isinstance(part, Keys):
@@ -130,9 +134,18 @@ class RawFace:
     def _uncover(self) -> None:
         """Show the session again, after something else stood in its place or the screen got lost."""
         self._helping = False
-        self._canvas.page(self._host.attachment.blank_text)
+        self._page(self._text_until_drawn())
         self._host.perform(self._host.attachment.ask_repaint(self._host.now()))
         self.paint()
+
+    def _page(self, text: str) -> None:
+        self._canvas.page(text, wrap=not self._host.attachment.cropped)
+
+    def _text_until_drawn(self) -> str:
+        rank = self._host.attachment.rank
+        if rank.state is RankState.UNRESPONSIVE:
+            return f"{rank.address} does not answer.\nIts debugger comes back here when it does."
+        return self._host.attachment.blank_text
 
     def _help(self) -> None:
         self._helping = True

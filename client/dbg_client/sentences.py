@@ -14,8 +14,11 @@ MAX_SHOWN = 40
 
 def why_blank(address: str, report: RankReport | None) -> str:
     """Return what stands on the screen while no debugger does; empty while one does."""
-    if report is None or report.stop is not None:
+    if report is None:
         return ""
+    if report.stop is not None:
+        running = f"{address} is running to the end of a step.\nIts debugger comes back here then."
+        return running if report.stepping else ""
     if report.state is RankState.HELD:
         return f"{address} is held: it waits for other ranks."
     left = []

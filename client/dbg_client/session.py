@@ -7,6 +7,7 @@ import enum
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
@@ -43,12 +44,16 @@ class End(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Hold how a session ended and at which rank; ``error`` says it where it failed, and ``opened`` if it began."""
+    """Hold how a session ended and at which rank.
+
+    ``error`` says it where it failed, ``opened`` if it began, ``loss`` which keys were discarded right before.
+    """
 
     end: End
     rank: RankInfo
     opened: bool
     error: DbgError | None = None
+    loss: str | None = None
 
 
 Picker = Callable[[Directory, bytes], Awaitable[tuple[RankInfo | None, bytes]]]
@@ -88,27 +93,51 @@ class Session:
     async def run(self) -> Outcome:
         """Attach, and return how the session ended. Raises BadInput where stdin is no terminal."""
         with self._terminal:
-            self._loop.add_signal_handler(signal.SIGWINCH, self._resized)
-            self._loop.add_signal_handler(signal.SIGHUP, self.detach)
-            self._loop.add_signal_handler(signal.SIGTERM, self.detach)
+            self._catch_signals()
+            self._loop.set_exception_handler(self._callback_failed)
             tasks = [self._loop.create_task(self.watched(part)) for part in (self._pump(), self._tick())]
             try:
                 self.perform(self._attachment.attach())
                 return await self._done
             finally:
+                self._loop.set_exception_handler(None)
                 await _end_tasks([*tasks, self._picking])
                 if self._face is not None:
                     await self._face.close()
                 self.perform(self._attachment.leave())
-                for number in (signal.SIGWINCH, signal.SIGHUP, signal.SIGTERM):
-                    self._loop.remove_signal_handler(number)
-                if self._leaves():
-                    # A window that closes hangs up twice, and the broker is still to be told that we left.
-                    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+                self._release_signals()
 
-    def _leaves(self) -> bool:
-        ended = self._done.done() and not self._done.cancelled() and self._done.exception() is None
-        return ended and self._done.result().end is End.DETACHED
+    @property
+    def ended(self) -> bool:
+        """Tell whether the session is over."""
+        return self._done.done()
+
+    def _catch_signals(self) -> None:
+        self._loop.add_signal_handler(signal.SIGWINCH, self._resized)
+        self._loop.add_signal_handler(signal.SIGHUP, self.detach)
+        self._loop.add_signal_handler(signal.SIGTERM, self.detach)
+
+    def _release_signals(self) -> None:
+        # A window that closes hangs up twice. Once that was a detach, the signal must not turn the farewell, of which
+        # the broker is still to be told, into a violent end; blocked, it has no moment to do so.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+        for number in (signal.SIGWINCH, signal.SIGHUP, signal.SIGTERM):
+            self._loop.remove_signal_handler(number)
+        if self._detached:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+
+    @property
+    def _detached(self) -> bool:
+        done = self._done
+        ended = done.done() and not done.cancelled() and done.exception() is None
+        return ended and done.result().end is End.DETACHED
+
+    def _callback_failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        # A bug in a callback would otherwise leave a terminal that takes no keys.
+        error = context.get("exception")
+        if "handle" in context and error is not None and not self._done.done():
+            self._done.set_exception(error)
 
     def now(self) -> float:
         """Return monotonic seconds."""
@@ -128,11 +157,12 @@ class Session:
         )
 
     def _opened(self) -> None:
-        self._back = None
+        moved, self._back = self._back is not None, None
         self.others = count_others(self._attachment.rank, self._directory.ranks)
         if self._face is not None:
             address = self._attachment.rank.address
-            self._attachment.say(f"attached to {address}", self.now())
+            if moved:
+                self._attachment.say(f"attached to {address}", self.now())
             self._face.begin(address)
 
     async def _show_face(self, *, guess: bool = False) -> None:
@@ -190,7 +220,8 @@ class Session:
         if not self._done.done():
             # As the list has it now, so that the same stop is known again.
             rank = self._directory.by_key.get(self._attachment.rank.key, self._attachment.rank)
-            self._done.set_result(Outcome(end, rank, self._attachment.opened, error))
+            loss = self._attachment.unread_loss(self.now())
+            self._done.set_result(Outcome(end, rank, self._attachment.opened, error, loss))
 
     async def watched(self, part: Awaitable[None]) -> None:
         """Run a part of the session; what it raises ends all of it."""

@@ -153,7 +153,7 @@ def _leave_texts(status: Status) -> Sequence[str]:
         return ()
     if status.pending:
         return (
-            f"{key}, then: d detach  n/p next/previous stop  r ranks  w take the keyboard  : command  ? help",
+            f"{key}, then: d detach  n/p next/previous stop  r ranks  w take the keyboard  ? help",
             f"{key}, then: d detach  n/p stops  r ranks  w keyboard  ? help",
             f"{key}, then: d detach  ? help",
             f"{key} …",

@@ -84,6 +84,13 @@ class Viewer:
         stops = self.rank.stops
         self.wait_for(lambda: stops.number == number and stops.phase is not StopPhase.NONE, f"stop {number}")
 
+    def opens(self) -> None:
+        """Sit down at the first stop, and wait until PuDB is there."""
+        self.waits_for_stop(1)
+        self.look()
+        self.sees("Variables:")
+        self.sees_current_line("rank.stop(")
+
     def type(self, keys: bytes) -> None:
         stop, session = self.rank.stops.current
         self.rank.on_input(Input(session or 0, stop or 0, self.generation, self._typed, keys))
@@ -146,6 +153,14 @@ def drive(viewer: Viewer, script: Callable[[], None]) -> Callable[[], None]:
     return in_background(safely)
 
 
+def play(viewer: Viewer, script: Callable[[], None], program: Callable[[Rank], int] = train) -> int:
+    """Run the program in this thread and the viewer's script beside it; return what the program returned."""
+    finish = drive(viewer, script)
+    result = program(viewer.rank)
+    finish()
+    return result
+
+
 def test_steps_typed_in_one_go_are_three_steps_and_the_program_is_left_as_before(viewer: Viewer) -> None:
     before = (
         signal.getsignal(signal.SIGINT),
@@ -159,9 +174,7 @@ def test_steps_typed_in_one_go_are_three_steps_and_the_program_is_left_as_before
     )
 
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees_current_line("rank.stop(")
+        viewer.opens()
         viewer.type(b"nnn")
         viewer.sees_current_line("total += 3")
         viewer.type(b"c")
@@ -185,9 +198,7 @@ def test_steps_typed_in_one_go_are_three_steps_and_the_program_is_left_as_before
 
 def test_a_resize_is_drawn_at_once_also_inside_a_dialog(viewer: Viewer) -> None:
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees("Variables:")
+        viewer.opens()
         viewer.type(b"q")
         viewer.sees("Leave the debugger?")
         viewer.look(rows=40, columns=140)
@@ -199,83 +210,63 @@ def test_a_resize_is_drawn_at_once_also_inside_a_dialog(viewer: Viewer) -> None:
         viewer.sees_no("Leave the debugger?")
         viewer.type(b"c")
 
-    finish = drive(viewer, script)
-    train(viewer.rank)
-    finish()
+    play(viewer, script)
 
 
 def test_q_asks_and_continue_takes_the_breakpoints_along(viewer: Viewer) -> None:
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees("Variables:")
+        viewer.opens()
         viewer.type(b"jjb")
         viewer.wait_for(lambda: viewer.rank._rank_report().breakpoints == 1, "a breakpoint")
         viewer.type(b"q")
         viewer.sees("Leave the debugger?")
         viewer.type(b"c")
 
-    finish = drive(viewer, script)
-    assert train(viewer.rank) == 7
-    finish()
+    assert play(viewer, script) == 7
     assert sys.gettrace() is None
     assert viewer.rank._rank_report().breakpoints == 0
 
 
 def test_a_breakpoint_stops_again_as_a_new_stop(viewer: Viewer) -> None:
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees("Variables:")
+        viewer.opens()
         viewer.type(b"jjbc")
         viewer.waits_for_stop(2)
         viewer.sees_current_line("total += 2")
         viewer.type(b"bc")
 
-    finish = drive(viewer, script)
-    assert train(viewer.rank) == 7
-    finish()
+    assert play(viewer, script) == 7
     assert sys.gettrace() is None
 
 
 def test_expressions_are_evaluated_in_the_inner_shell(viewer: Viewer) -> None:
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees("Variables:")
+        viewer.opens()
         viewer.type(b"!")
         viewer.type(b"total * 1000 + 234\r")
         viewer.sees("1234")
         viewer.type(b"\x18")
         viewer.type(b"c")
 
-    finish = drive(viewer, script)
-    train(viewer.rank)
-    finish()
+    play(viewer, script)
 
 
 @pytest.mark.parametrize("key", [b"o", b"\x05"])
 def test_keys_that_need_the_ranks_own_terminal_say_so(viewer: Viewer, key: bytes) -> None:
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees("Variables:")
+        viewer.opens()
         viewer.type(key)
         viewer.sees("own terminal")
         viewer.type(b"\r")
         viewer.sees_no("own terminal")
         viewer.type(b"c")
 
-    finish = drive(viewer, script)
-    train(viewer.rank)
-    finish()
+    play(viewer, script)
 
 
 def test_a_lone_escape_is_a_key(viewer: Viewer) -> None:
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees("Variables:")
+        viewer.opens()
         viewer.type(b"q")
         viewer.sees("Leave the debugger?")
         viewer.type(b"\x1b")
@@ -283,23 +274,17 @@ def test_a_lone_escape_is_a_key(viewer: Viewer) -> None:
         viewer.type(b"\x1b[B")
         viewer.type(b"c")
 
-    finish = drive(viewer, script)
-    train(viewer.rank)
-    finish()
+    play(viewer, script)
 
 
 def test_continue_from_outside_leaves_through_open_dialogs_and_drops_what_was_typed_ahead(viewer: Viewer) -> None:
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees("Variables:")
+        viewer.opens()
         viewer.type(b"q")
         viewer.sees("Leave the debugger?")
         let_go(viewer)
 
-    finish = drive(viewer, script)
-    assert train(viewer.rank) == 7
-    finish()
+    assert play(viewer, script) == 7
     assert sys.gettrace() is None
     assert any('"text":"continued"' in answer for answer in viewer.answers)
 
@@ -311,9 +296,7 @@ def test_the_screen_is_told_as_text_without_anybody_attached(viewer: Viewer) -> 
         viewer.wait_for(lambda: any('"request":5' in answer for answer in viewer.answers), "the screen")
         let_go(viewer)
 
-    finish = drive(viewer, script)
-    train(viewer.rank)
-    finish()
+    play(viewer, script)
     screen = next(answer for answer in viewer.answers if '"request":5' in answer)
     assert "rank.stop(" in screen
     assert "Variables:" in screen
@@ -321,9 +304,7 @@ def test_the_screen_is_told_as_text_without_anybody_attached(viewer: Viewer) -> 
 
 def test_a_stop_outside_the_main_thread(viewer: Viewer) -> None:
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees_current_line("rank.stop(")
+        viewer.opens()
         viewer.type(b"n")
         viewer.sees_current_line("total += 1")
         viewer.type(b"c")
@@ -363,18 +344,14 @@ def test_two_threads_at_once_get_one_stop_each(viewer: Viewer) -> None:
 
 def test_a_stop_inside_a_stop_does_nothing(viewer: Viewer) -> None:
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees("Variables:")
+        viewer.opens()
         viewer.type(b"!")
         viewer.type(b"train(rank) * 111\r")
         viewer.sees("777")
         viewer.type(b"\x18")
         viewer.type(b"c")
 
-    finish = drive(viewer, script)
-    assert train(viewer.rank) == 7
-    finish()
+    assert play(viewer, script) == 7
 
 
 def test_stepping_onto_another_stop_keeps_the_stop_and_never_shows_our_inside(viewer: Viewer) -> None:
@@ -384,17 +361,13 @@ def test_stepping_onto_another_stop_keeps_the_stop_and_never_shows_our_inside(vi
         return 5
 
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees_current_line("rank.stop(")
+        viewer.opens()
         for _ in range(3):
             viewer.type(b"s")
         viewer.sees_current_line("return 5")
         viewer.type(b"c")
 
-    finish = drive(viewer, script)
-    assert twice(viewer.rank) == 5
-    finish()
+    assert play(viewer, script, twice) == 5
     assert viewer.rank.stops.number == 1
 
 
@@ -407,14 +380,10 @@ def test_b_on_the_line_of_the_stop_switches_it_off(viewer: Viewer) -> None:
         return count
 
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees_current_line("rank.stop(")
+        viewer.opens()
         viewer.type(b"bc")
 
-    finish = drive(viewer, script)
-    assert loop(viewer.rank) == 5
-    finish()
+    assert play(viewer, script, loop) == 5
     assert viewer.rank.stops.number == 1
 
 
@@ -423,9 +392,7 @@ def test_the_programs_own_trace_function_is_back_afterwards(viewer: Viewer) -> N
         return None
 
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees("Variables:")
+        viewer.opens()
         viewer.type(b"c")
 
     finish = drive(viewer, script)
@@ -441,9 +408,7 @@ def test_the_programs_own_trace_function_is_back_afterwards(viewer: Viewer) -> N
 
 def test_sigint_in_a_stop_reaches_the_program_as_always(viewer: Viewer) -> None:
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees("Variables:")
+        viewer.opens()
         # Sent once the thread has nothing left to do but to wait: raised elsewhere it may hit code that is being
         # collected, where Python drops what a signal handler raises.
         late = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
@@ -466,10 +431,10 @@ def test_a_long_step_is_told_as_running_and_where(viewer: Viewer) -> None:
         rank.warn("after the step")
 
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees_current_line("rank.stop(")
-        viewer.type(b"nn")
+        viewer.opens()
+        viewer.type(b"n")
+        viewer.sees_current_line("released.wait(")
+        viewer.type(b"n")
         viewer.wait_for(lambda: viewer.rank.stops.phase is StopPhase.STEPPING, "a step")
         viewer.rank.stops.step_is_slow(1)
         report = viewer.rank._rank_report()
@@ -496,13 +461,9 @@ def test_the_users_own_theme_is_read_and_not_written(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees_current_line("rank.stop(")
+        viewer.opens()
         viewer.type(b"c")
 
-    finish = drive(viewer, script)
-    train(viewer.rank)
-    finish()
+    play(viewer, script)
     assert config.read_bytes() == before
     assert [path.name for path in config.parent.iterdir()] == ["pudb.cfg"]

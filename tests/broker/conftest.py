@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.broker.peers import Broker, running_broker
+from tests.broker.processes import Serve, Serving
 
 
 @pytest.fixture(params=["plain", "tls"])
@@ -22,3 +24,31 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     """Run a broker without TLS."""
     async with running_broker(tmp_path) as running:
         yield running
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return where a home may be; it is made by whoever needs it."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def made_home(home: Path) -> Path:
+    """Return a home that is there."""
+    home.mkdir(mode=0o700)
+    return home
+
+
+@pytest.fixture
+def serve(home: Path) -> Iterator[Serve]:
+    """Start brokers that end with the test."""
+    started: list[Serving] = []
+
+    def start(*arguments: str, at: Path = home) -> Serving:
+        started.append(Serving(at, arguments or ("--listen", "127.0.0.1:0")))
+        return started[-1]
+
+    yield start
+    for serving in started:
+        if serving.process.poll() is None:
+            serving.end(signal.SIGKILL)

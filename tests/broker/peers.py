@@ -17,6 +17,7 @@ from websockets.typing import Subprotocol
 from dbg_broker.auth import Role, Tokens, load_tokens
 from dbg_broker.certificate import server_context
 from dbg_broker.hub import Hub
+from dbg_broker.links import RankPeer
 from dbg_broker.probes import ProbeIntervals
 from dbg_broker.server import Server, listen
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
@@ -89,6 +90,14 @@ def trusting_context() -> ssl.SSLContext:
     return context
 
 
+async def cut(websocket: ClientConnection) -> None:
+    """End a connection without a word."""
+    websocket.transport.abort()
+    await websocket.wait_closed()
+    # Python 3.10 takes a TLS transport for open until this is called.
+    websocket.transport.close()
+
+
 class Peer:
     """Hold one end of a connection to the broker."""
 
@@ -126,18 +135,28 @@ class Peer:
     async def closed(self) -> tuple[int | None, str | None]:
         """Wait for the end and return code and reason."""
         await asyncio.wait_for(self.websocket.wait_closed(), SECONDS)
-        return self.websocket.close_code, self.websocket.close_reason
+        return self.websocket.protocol.close_code, self.websocket.protocol.close_reason
 
     async def cut(self) -> None:
         """End the connection without a word, as a process that is killed does."""
-        self.websocket.transport.abort()
-        await self.websocket.wait_closed()
+        await cut(self.websocket)
+
+
+class WatchedHub(Hub):
+    """Tell a test whenever a connection is forgotten."""
+
+    forgot: asyncio.Event
+
+    def lost(self, connection: RankPeer) -> None:
+        """Forget a connection."""
+        super().lost(connection)
+        self.forgot.set()
 
 
 class Broker:
     """Hold a broker that runs in the test's event loop."""
 
-    def __init__(self, hub: Hub, server: Server, tokens: Tokens, endpoint: Endpoint) -> None:
+    def __init__(self, hub: WatchedHub, server: Server, tokens: Tokens, endpoint: Endpoint) -> None:
         self.hub = hub
         self.server = server
         self.tokens = tokens
@@ -184,11 +203,15 @@ class Broker:
         await peer.expect(Seat)
         return peer
 
+    async def left(self, so_that: Callable[[Hub], bool]) -> None:
+        """Wait until so many have left that the broker is so."""
+        while not so_that(self.hub):
+            self.hub.forgot.clear()
+            await asyncio.wait_for(self.hub.forgot.wait(), SECONDS)
+
     async def hang_up(self) -> None:
         """End all connections of the test."""
-        for websocket in self._peers:
-            websocket.transport.abort()
-        await asyncio.gather(*(websocket.wait_closed() for websocket in self._peers))
+        await asyncio.gather(*(cut(websocket) for websocket in self._peers))
 
 
 @asynccontextmanager
@@ -199,7 +222,7 @@ async def running_broker(
     loop = asyncio.get_running_loop()
     listener: socket.socket = listen("127.0.0.1", 0)
     tokens = load_tokens(home)
-    hub = Hub(
+    hub = WatchedHub(
         tokens=tokens,
         host="login1",
         pid=4711,
@@ -208,6 +231,7 @@ async def running_broker(
         schedule=loop.call_later,
         intervals=intervals,
     )
+    hub.forgot = asyncio.Event()
     context, fingerprint = server_context(home) if tls else (None, None)
     server = Server(hub, listener, context, sweep_seconds=0.01)
     server.start()

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 SECONDS = 30
@@ -65,3 +65,12 @@ class Serving:
         # Not communicate(), which would pass over what was read together with the first line.
         with self.output as output, self.errors as errors:
             return self.process.returncode, output.read(), errors.read()
+
+
+Serve = Callable[..., Serving]
+"""Start a broker with some arguments."""
+
+
+def tokens(home: Path) -> list[str]:
+    """Return the three tokens of a home: the rank's, the driver's, the watcher's."""
+    return [(home / "tokens" / role).read_text().strip() for role in ("rank", "driver", "watcher")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -118,7 +120,7 @@ def test_repaints_are_never_closer_than_their_pace_and_none_is_forgotten(gaps: l
             due = now + delay
         assert due is not None
         assert due >= now
-    assert all(later - earlier >= REPAINT_SECONDS - 1e-9 for earlier, later in zip(sent, sent[1:], strict=False))
+    assert all(later - earlier >= REPAINT_SECONDS - 1e-9 for earlier, later in pairwise(sent))
 
 
 class OutboxMachine(RuleBasedStateMachine):

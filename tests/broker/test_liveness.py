@@ -17,7 +17,7 @@ def test_own_kernel_names_boot_and_namespace() -> None:
     assert kernel is not None
     boot, _, namespace = kernel.partition("/")
     assert len(boot) == 36
-    assert namespace == os.readlink("/proc/self/ns/pid").partition("[")[2].rstrip("]")
+    assert namespace == str(Path("/proc/self/ns/pid").readlink()).partition("[")[2].rstrip("]")
 
 
 def test_kernel_that_hides_its_name_is_nobodys(tmp_path: Path) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbg_broker.hub import MESSAGE_COST
 from dbg_broker.pace import Pace
+from dbg_wire import limits
+from dbg_wire.codec import Input, encode_data
 
 
 def test_a_seconds_worth_is_free() -> None:
@@ -18,6 +21,13 @@ def test_a_seconds_worth_is_free() -> None:
 def test_credit_is_not_saved_up() -> None:
     pace = Pace(0.0, 1000)
     assert pace.spend(3000, 100.0) == 2.0
+
+
+def test_single_keys_pass_as_fast_as_a_program_types_them() -> None:
+    pace = Pace(0.0, limits.MAX_INPUT_PER_SECOND)
+    frame = len(encode_data(Input(session=1, stop=1, generation=1, offset=0, data=b"n")))
+    waits = [pace.spend(frame + MESSAGE_COST, number / 5000) for number in range(20_000)]
+    assert set(waits) == {0.0}
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.integers(0, 5000)), max_size=50))

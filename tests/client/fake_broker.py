@@ -172,9 +172,10 @@ class FakeBroker:
 
     def draw(self, data: bytes, *, session: int = 1, skip: int = 0) -> None:
         """Send terminal bytes that follow what was drawn before, ``skip`` bytes lost in between."""
-        self._offset += skip
-        self.tell(Output(session, self._offset, data))
-        self._offset += len(data)
+        # Counted before it is sent: the broker's own thread draws, too, as soon as somebody asks for a repaint.
+        offset = self._offset + skip
+        self._offset = offset + len(data)
+        self.tell(Output(session, offset, data))
 
     def report(self, prompt: PromptInfo | None, key: str = "", stop: int = 1, **changes: object) -> None:
         """Tell every terminal that pdb is at ``prompt``, and let whoever attaches know."""

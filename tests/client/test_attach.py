@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from dbg_wire.codec import Input
 from dbg_wire.messages import Attach, Change, RankReport, Report, Subscribe
 from dbg_wire.ranks import RankInfo, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
@@ -72,9 +73,13 @@ def test_waiting_attaches_as_soon_as_the_rank_stops(broker: FakeBroker, environ:
     listed(broker, RUNNING)
     with Window(broker, environ, "--wait", "5") as window:
         window.wait_for("Waiting for 5 to stop; Ctrl-C gives up.")
+        window.send("q\r")
+        window.wait_for("q")
         tell(broker, STOPPED_AGAIN)
 
         window.opened()
+        window.send("n")
+        assert broker.wait_for(Input).data == b"n"  # and not what was typed at a shell, so to speak
 
 
 def test_waiting_also_for_a_rank_that_is_not_there_yet(broker: FakeBroker, environ: dict[str, str]) -> None:

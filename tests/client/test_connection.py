@@ -42,12 +42,12 @@ async def dialled(where: Reach) -> Connection:
 class Listener:
     """Accept connections on loopback and keep every byte that comes; ``reply`` is sent at once."""
 
-    def __init__(self, reply: bytes = b"", *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, reply: bytes = b"", *, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
         self.received = b""
         self.ended = threading.Event()
         self._reply = reply
         self._tls = tls
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket = socket.create_server(("127.0.0.1", port))
         self.port = self._socket.getsockname()[1]
         threading.Thread(target=self._serve, daemon=True).start()
 

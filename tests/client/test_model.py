@@ -410,6 +410,23 @@ def test_a_resume_with_breakpoints_left_keeps_the_terminal() -> None:
     assert attachment.blank_text == ""
 
 
+def test_what_a_debugger_says_after_its_stop_is_not_shown() -> None:
+    attachment = seated()
+    attachment.output(Output(1, 0, b"old"), 0.0)
+    attachment.message(Report(report=RUNNING_ON), 0.0)
+
+    assert attachment.output(Output(1, 3, b"leaving"), 0.0) == []
+    assert Show(b"new") in attachment.output(Output(2, 0, b"new"), 0.0)
+
+
+def test_a_debugger_that_drew_before_its_stop_was_told_is_drawn_again() -> None:
+    attachment = seated()
+    attachment.message(Report(report=RUNNING_ON), 0.0)
+    attachment.output(Output(2, 0, b"new"), 0.0)
+
+    assert sent(attachment.message(Report(report=make_report(2)), 0.0)) == [Repaint()]
+
+
 def test_a_resume_with_threads_queued_keeps_the_terminal() -> None:
     attachment = seated()
 

@@ -150,7 +150,11 @@ class Terminal:
         while condition() and not self._finished():
             sources = [source for source in (self._master, self._control.fileno()) if source >= 0]
             remaining = deadline - time.monotonic()
-            ready = select.select(sources, [], [], max(0.0, remaining))[0]
+            # poll and not select: beside hundreds of ranks with their logs, descriptors have large numbers.
+            poll = select.poll()
+            for source in sources:
+                poll.register(source, select.POLLIN)
+            ready = {descriptor for descriptor, _ in poll.poll(max(0.0, remaining) * 1000)}
             if self._control.fileno() in ready:
                 self._read_control()
             if self._master in ready:

@@ -17,6 +17,9 @@ class RankState(str, enum.Enum):
     EXITED = "exited"
 
 
+DIED = "died"
+"""Reason of an exited rank whose process was found gone without a goodbye: killed, crashed, or ended by os._exit."""
+
 LIVE_STATES = frozenset({RankState.RUNNING, RankState.STOPPED, RankState.HELD, RankState.UNRESPONSIVE})
 """States in which the rank's connection is up."""
 
@@ -37,7 +40,8 @@ class RankInfo:
     ``key`` is its identity (job, run, rank, child, pid) as one opaque string, stable over reconnects and brokers;
     people use ``address`` (``host:rank`` or ``host:rank.child``). ``since`` is wall-clock seconds since the epoch of
     the last change of state, for display alone. ``exit`` is the process's exit status, negative for a signal, or None
-    while it lives or if nobody knows. ``where`` and ``reason`` are None while the rank runs.
+    while it lives or if nobody knows. ``where`` and ``reason`` are None while the rank runs; of an exited one they
+    say what was so at last, or that it :data:`DIED`.
     """
 
     key: str

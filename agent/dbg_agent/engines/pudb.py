@@ -186,7 +186,7 @@ def _bind_keys(ui: Any, debugger: Any, rank: Rank) -> None:
 def _ask_how_to_leave(ui: Any, rank: Rank) -> object:
     import urwid
 
-    whole_job = " In a job started by a launcher that ends the whole job." if rank.is_launched else ""
+    whole_job = " Its launcher then ends the whole job." if rank.is_launched else ""
     text = (
         f"{rank.address} is stopped here.\n\n"
         "c  Continue: remove all breakpoints and let it run.\n"

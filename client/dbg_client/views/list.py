@@ -67,7 +67,7 @@ def show_json(ranks: Sequence[RankInfo]) -> str:
 def show_state(rank: RankInfo) -> str:
     """Return a rank's state with what people ask next: why it stopped, how it ended."""
     if rank.state is RankState.EXITED:
-        return describe_exit(rank.exit)
+        return describe_exit(rank)
     if rank.state is RankState.STOPPED and rank.reason not in (None, "breakpoint"):
         return f"{rank.state.value} ({printable(rank.reason or '')})"
     return str(rank.state.value)

@@ -76,8 +76,8 @@ def empty_text(*, known: int, filtered: str, away: str | None, url: str) -> str:
         return "All ranks have exited; `dbg-attach --list --all` lists them."
     return (
         f"No rank has connected to the broker at {printable(url)} yet.\n\n"
-        "A rank appears here at its first `from dbg_agent import set_trace; set_trace()`,\n"
-        "or at its start under `python -m dbg_agent train.py`."
+        "A rank appears here when it first calls `set_trace()` of `dbg_agent`,\n"
+        "or when `python -m dbg_agent train.py` starts it."
     )
 
 

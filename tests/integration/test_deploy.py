@@ -1,0 +1,100 @@
+"""What ``deploy/`` offers works as it stands: both batch scripts under SLURM, and the unit as systemd judges it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker import running_broker
+from tests.support.processes import Processes
+from tests.support.ranks import attach, wait_until_stopped
+from tests.support.requirements import needs_systemd
+from tests.support.slurm import Slurm
+from tests.support.time_unit import seconds
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+SCRIPT = """
+import os
+from dbg_agent import set_trace
+set_trace()
+print("rank", os.environ["SLURM_PROCID"], "went on", flush=True)
+"""
+
+
+def job_environment(home: Path) -> dict[str, str]:
+    """Return an environment in which ``dbg-broker`` is the installed one, and HOME one of the test's own."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return dict(os.environ) | {"PATH": path, "HOME": str(home)}
+
+
+def let_all_go_on(home: Path) -> None:
+    result = attach(home, "all", "--continue")
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.launcher
+def test_ranks_of_a_batch_job_find_the_broker_on_the_login_node(
+    slurm: Slurm, processes: Processes, home: Path, tmp_path: Path
+) -> None:
+    # The emulated nodes have names of their own, so a broker on loopback would rightly be another host's.
+    running_broker(processes, home, listen="0.0.0.0")  # noqa: S104 - as the script's first lines say
+    (tmp_path / "train.py").write_text(SCRIPT)
+    log = tmp_path / "job.log"
+    job = slurm.sbatch(
+        f"--output={log}",
+        str(DEPLOY / "slurm/broker_on_login.sbatch"),
+        *(sys.executable, str(tmp_path / "train.py")),
+        env=job_environment(tmp_path),
+    )
+    stopped = wait_until_stopped(home, 4, seconds(60))
+    assert {rank["host"] for rank in stopped} == {"node1", "node2"}
+    assert sorted(rank["rank"] for rank in stopped) == [0, 1, 2, 3]
+    let_all_go_on(home)
+    assert slurm.wait_for_job(job) == 0
+    text = log.read_text()
+    assert text.count("went on") == 4
+    assert "will not find the broker" not in text
+
+
+@pytest.mark.launcher
+def test_a_batch_job_brings_its_own_broker_and_takes_it_away(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    log = tmp_path / "job.log"
+    job = slurm.sbatch(
+        f"--output={log}",
+        str(DEPLOY / "slurm/broker_in_job.sbatch"),
+        *(sys.executable, str(tmp_path / "train.py")),
+        env=job_environment(tmp_path),
+    )
+    home = tmp_path / ".dbg-broker" / job
+    slurm.wait_for_file(home / "broker.json")
+    wait_until_stopped(home, 4, seconds(60))
+    assert f"DBG_HOME={home} dbg-attach --list" in log.read_text()
+    let_all_go_on(home)
+    assert slurm.wait_for_job(job) == 0
+    assert log.read_text().count("went on") == 4
+    assert not home.exists()
+
+
+@needs_systemd
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    text = (DEPLOY / "systemd/dbg-broker.service").read_text()
+    assert "%h/.local/bin/dbg-broker" in text
+    unit = tmp_path / "dbg-broker.service"
+    # Only the command's path is not of this machine.
+    unit.write_text(text.replace("%h/.local/bin/dbg-broker", "/bin/true"))
+    result = subprocess.run(
+        ["systemd-analyze", "--user", "verify", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(os.environ) | {"XDG_RUNTIME_DIR": str(tmp_path)},
+        timeout=seconds(30),
+    )
+    # An unknown option is a warning and status 0, so silence is what counts.
+    assert (result.returncode, result.stdout + result.stderr) == (0, "")

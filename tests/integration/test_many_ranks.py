@@ -1,0 +1,50 @@
+"""A whole job stops at once: every rank is there, any can be attached, none is harmed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import running_broker
+from tests.support.processes import Processes
+from tests.support.pudb_terminal import sit_in_pudb
+from tests.support.ranks import attach, start_ranks, wait_until_stopped
+from tests.support.sessions import detach
+from tests.support.time_unit import seconds
+
+pytestmark = pytest.mark.integration
+
+RANKS = 256
+LISTED_WITHIN = 20
+"""Seconds from the start of the last rank until all are listed."""
+
+SCRIPT = """\
+import os
+from dbg_agent import set_trace
+
+def step(rank):
+    doubled = 2 * rank
+    set_trace()
+    return doubled
+
+assert step(int(os.environ["RANK"])) == 2 * int(os.environ["RANK"])
+"""
+
+
+@pytest.mark.timeout(300)
+def test_256_ranks_at_the_same_stop_at_once(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+    running_broker(processes, home)
+    # Each waits for the broker as long as it takes this machine to start them all, two cores for 256 processes.
+    ranks = start_ranks(processes, home, SCRIPT, RANKS, env={"DBG_CONNECT_TIMEOUT": str(seconds(60))})
+    wait_until_stopped(home, RANKS, seconds(LISTED_WITHIN))
+
+    for rank in (0, 101, RANKS - 1):
+        terminal = sit_in_pudb(open_terminal, str(rank))
+        terminal.wait_for(f"doubled: {2 * rank}")
+        detach(terminal)
+
+    continued = attach(home, "all", "--continue", timeout=seconds(60))
+    assert continued.returncode == 0, continued.stderr
+    assert [rank.wait(seconds(60)) for rank in ranks] == [0] * RANKS

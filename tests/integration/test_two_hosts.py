@@ -1,0 +1,175 @@
+"""Two hosts that share a home and nothing else: ranks and terminals on either find the broker without an argument.
+
+Variables of a web proxy that leads nowhere are set throughout, as on many clusters.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import running_broker
+from tests.support.netns import Host
+from tests.support.processes import Child, Processes
+from tests.support.pudb_terminal import HELP, wait_for_line
+from tests.support.ranks import NEVER_BOUND_PORTS, attach, attach_command, attach_list, start_ranks, wait_until_stopped
+from tests.support.sessions import detach, open_pudb
+from tests.support.time_unit import seconds
+
+pytestmark = [pytest.mark.integration, pytest.mark.netns]
+
+TwoHosts = tuple[Host, Host]
+
+NO_SUCH_PROXY = "http://127.0.0.1:9"
+"""Port 9 discards; nobody listens on it here, and whoever dials it is refused."""
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - of a network of the test's own
+
+NEVER = "600"
+"""Seconds of a time-out that no test waits for: what is said at once does not depend on it."""
+
+SCRIPT = """\
+import os
+from dbg_agent import set_trace
+who = f"rank {os.environ['RANK']} on {os.uname().nodename}"
+set_trace()
+a = 1
+b = 2
+c = 3
+print(who, "went on", flush=True)
+"""
+STOP = 4
+"""Line of the call in SCRIPT."""
+
+
+@pytest.fixture(autouse=True)
+def proxy_to_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name a proxy for all protocols, in both spellings, to whatever the test starts."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "ws_proxy", "wss_proxy"):
+        monkeypatch.setenv(name, NO_SUCH_PROXY)
+        monkeypatch.setenv(name.upper(), NO_SUCH_PROXY)
+
+
+def start_on_both(processes: Processes, home: Path, two_hosts: TwoHosts) -> list[Child]:
+    """Start a job of four ranks, two on each host."""
+    port = next(NEVER_BOUND_PORTS)
+    ranks: list[Child] = []
+    for host in two_hosts:
+        ranks += start_ranks(
+            processes, home, SCRIPT, 2, wrap=host.command, first=len(ranks), world_size=4, master_port=port
+        )
+    return ranks
+
+
+def numbers(listed: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
+    """Return address, local rank and world size of each rank."""
+    return [(rank["address"], rank["local_rank"], rank["world_size"]) for rank in listed]
+
+
+def test_ranks_and_terminals_on_both_hosts_find_the_broker(
+    two_hosts: TwoHosts, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    h1, h2 = two_hosts
+    broker = running_broker(processes, home, listen=EVERYWHERE, wrap=h1.command)
+    assert broker.url == f"wss://h1:{broker.port}"
+    ranks = start_on_both(processes, home, two_hosts)
+    for host in two_hosts:
+        stopped = wait_until_stopped(home, 4, wrap=host.command)
+        assert numbers(stopped) == [("h1:0", 0, 4), ("h1:1", 1, 4), ("h2:2", 0, 4), ("h2:3", 1, 4)]
+        assert len({(rank["job"], rank["run"]) for rank in stopped}) == 1
+    for host, target, who in (
+        (h1, "h1:0", "rank 0 on h1"),
+        (h1, "h2:2", "rank 2 on h2"),
+        (h2, "h1:1", "rank 1 on h1"),
+        (h2, "h2:3", "rank 3 on h2"),
+    ):
+        terminal = open_pudb(open_terminal, target, target, wrap=host.command)
+        terminal.wait_for(f"who: '{who}'")
+        detach(terminal)
+    assert attach(home, "all", "--continue", wrap=h2.command).returncode == 0
+    assert [rank.wait() for rank in ranks] == [0, 0, 0, 0]
+
+
+def test_a_host_that_a_loopback_broker_leaves_out_is_told_so_at_once(
+    two_hosts: TwoHosts, processes: Processes, home: Path
+) -> None:
+    h1, _ = two_hosts
+    running_broker(processes, home, wrap=h1.command)
+    variables = {"DBG_CONNECT_TIMEOUT": NEVER}
+    here, there = (
+        start_ranks(processes, home, SCRIPT, 1, wrap=host.command, env=variables, name=f"on-{host.name}-")[0]
+        for host in two_hosts
+    )
+    assert there.wait() == 0
+    assert there.text("stderr") == (
+        "dbg-agent: h2:0: the broker listens only on the loopback of h1, this rank is on h2: "
+        "restart it with `dbg-broker serve --listen 0.0.0.0`; going on without a debugger\n"
+    )
+    assert there.text() == "rank 0 on h2 went on\n"
+    # On its own host the same broker serves as ever.
+    assert [rank["address"] for rank in wait_until_stopped(home, 1, wrap=h1.command)] == ["h1:0"]
+    assert attach(home, "0", "--continue", wrap=h1.command).returncode == 0
+    assert here.wait() == 0
+
+
+def test_a_terminal_that_a_loopback_broker_leaves_out_is_told_so_at_once(
+    two_hosts: TwoHosts, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    h1, h2 = two_hosts
+    running_broker(processes, home, wrap=h1.command)
+    told = (
+        "dbg-attach: the broker listens only on the loopback of h1, this terminal is on h2: "
+        "restart it with `dbg-broker serve --listen 0.0.0.0`"
+    )
+    for arguments in (("--list",), ("0", "--screen"), ("all", "--continue")):
+        refused = attach(home, *arguments, "--timeout", NEVER, wrap=h2.command)
+        assert (refused.returncode, refused.stdout, refused.stderr) == (4, "", f"{told}\n")
+    terminal = open_terminal(h2.command(attach_command("0", "--timeout", NEVER)), cols=200)
+    assert terminal.exit_status() == 4
+    assert terminal.row(0) == told
+
+
+def listed_as(home: Path, state: str, host: Host) -> dict[str, Any]:
+    """Wait until the only rank is in this state as ``host`` sees it, and return it as listed."""
+    for _ in range(round(seconds(60))):
+        (rank,) = attach_list(home, wrap=host.command)
+        if rank["state"] == state:
+            return rank
+    raise AssertionError(f"the rank is {rank['state']}, and never was {state}")
+
+
+def test_after_a_cable_is_cut_and_mended_terminal_and_rank_are_at_the_same_stop(
+    two_hosts: TwoHosts, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    h1, h2 = two_hosts
+    running_broker(processes, home, listen=EVERYWHERE, wrap=h1.command)
+    (rank,) = start_ranks(processes, home, SCRIPT, 1, wrap=h2.command)
+    wait_until_stopped(home, 1, wrap=h1.command)
+    far = open_pudb(open_terminal, "0", "h2:0", wrap=h2.command)
+    near = open_pudb(open_terminal, "0", "h2:0", wrap=h1.command)
+    before = listed_as(home, "stopped", h1)
+
+    h2.unplug()
+    listed_as(home, "unresponsive", h1)
+    near.wait_for(lambda terminal: terminal.row(-1).startswith(" h2:0  silent for "))
+    # The driver is on the host that nobody reaches: what it types waits, and is done once.
+    far.send("n")
+    h2.plug()
+
+    for terminal in (far, near):
+        wait_for_line(terminal, STOP + 1, seconds(60))
+    # Keys are taken in order, so a second step would have been made before the help is there.
+    far.send("?")
+    far.wait_for(HELP)
+    after = listed_as(home, "stopped", h1)
+    kept = ("address", "pid", "driver", "watchers", "engine")
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    assert after["where"]["line"] == STOP + 1
+    detach(near)
+    detach(far)
+    assert attach(home, "0", "--continue", wrap=h1.command).returncode == 0
+    assert rank.wait() == 0
+    assert rank.text() == "rank 0 on h2 went on\n"

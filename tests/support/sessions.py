@@ -1,0 +1,42 @@
+"""A terminal in the PuDB of one rank, as a user has it: opened by an address, looked at, and left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import Wrap
+from tests.support.ranks import attach_command
+from tests.support.terminal import Terminal
+
+ROWS, COLUMNS = 30, 140
+"""Wide enough for the longest address of the tests and the place beside it."""
+
+DETACH = b"\x1dd"
+"""The escape prefix and its ``d``."""
+
+
+def open_pudb(
+    open_terminal: OpenTerminal,
+    target: str,
+    address: str,
+    *,
+    wrap: Wrap = list,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+) -> Terminal:
+    """Attach a terminal to ``target``; return it once it shows PuDB over a status line of the stopped ``address``."""
+    terminal = open_terminal(wrap(attach_command(target)), rows=ROWS, cols=COLUMNS, env=env)
+
+    def shows_pudb(seen: Terminal) -> bool:
+        return seen.row(0).startswith("PuDB") and seen.row(-1).startswith(f" {address}  stopped  ")
+
+    terminal.wait_for(shows_pudb, timeout)
+    return terminal
+
+
+def detach(terminal: Terminal) -> None:
+    """Leave the rank as it is; fail if the terminal's program does not end well."""
+    terminal.send(DETACH)
+    status = terminal.exit_status()
+    assert status == 0, terminal.dump()

@@ -1,0 +1,28 @@
+"""A rank to step through: one long function without a branch, so that its line tells how many steps were made."""
+
+from __future__ import annotations
+
+LINES = 400
+"""Lines of the function that the tests step through: more than any of them types keys."""
+
+TOLD_EVERY = 10
+"""Steps after each of which the rank writes how far it is, where no terminal could see it."""
+
+
+def counting(upto: int) -> str:
+    """Return the lines of a function's body that count, and tell now and then."""
+    told = "    print('at', n, flush=True)\n"
+    return "".join("    n += 1\n" + (told if n % TOLD_EVERY == 0 else "") for n in range(1, upto + 1))
+
+
+STRAIGHT = f"""\
+from dbg_agent import set_trace
+def straight():
+    n = 0
+    set_trace()
+{counting(LINES)}    return n
+print("total", straight(), flush=True)
+"""
+
+STOP = 4
+"""Line of the ``set_trace()`` call; the first step leads to the next one."""
