@@ -1,0 +1,114 @@
+"""CPython's own tests of pdb over the real path: a broker, ranks that are processes, and a terminal's connection."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.agent import pdb_scripts
+from tests.agent.pdb_programs import Ran, drive_program
+from tests.agent.pdb_scripts import Event, conversations, differences, driven, programs
+from tests.integration.pdb_terminal import drive
+from tests.support.broker import RunningBroker, running_broker
+from tests.support.processes import Child, Processes
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(pdb_scripts.source_of_tests() is None, reason="this Python came without its own tests"),
+]
+
+ROOT = Path(__file__).parents[2]
+
+ENOUGH = 40 if sys.version_info >= (3, 11) else 35
+"""Scripts that must be driven at least; Python 3.10 came with fewer than 40 that a rank can have."""
+
+SHARES = 2
+"""Tests over which the programs are spread, so that two may run at once."""
+
+
+class Ranks:
+    """Start the rank's side of scripts, each with a file for what its program prints."""
+
+    def __init__(self, processes: Processes, broker: RunningBroker, folder: Path) -> None:
+        self.broker = broker
+        self._processes = processes
+        self._folder = folder
+        self._count = 0
+
+    def start(self, arguments: list[str], env: Mapping[str, str]) -> tuple[Child, Path]:
+        """Return the process, and its file."""
+        self._count += 1
+        noted = self._folder / f"printed-{self._count}"
+        variables = {**env, "DBG_HOME": str(self.broker.home), "PYTHONPATH": str(ROOT), "PDB_SCRIPT_EVENTS": str(noted)}
+        command = [sys.executable, "-m", "tests.agent.pdb_script_rank", *arguments]
+        return self._processes.start("rank", command, env=variables, cwd=Path.cwd()), noted
+
+
+@pytest.fixture
+def ranks(processes: Processes, home: Path, tmp_path: Path) -> Ranks:
+    return Ranks(processes, running_broker(processes, home), tmp_path)
+
+
+class Prompter:
+    """Know what is to be typed next, by what the rank has noted of where it is."""
+
+    def __init__(self) -> None:
+        self._name = ""
+        self._lines: Iterator[str] = iter(())
+
+    def __call__(self, noted: list[Event]) -> str:
+        """Return the next line of the script that runs; past its end, let the rank go on to the next one."""
+        for event in noted:
+            if event[0] == "conversation":
+                self._name = str(event[1])
+            elif event[0] == "begin":
+                self._lines = iter(conversations()[self._name].lines_of(int(str(event[1]))) or ())
+        return next(self._lines, "continue")
+
+
+def by_conversation(events: list[Event]) -> dict[str, list[Event]]:
+    """Return what was seen of each."""
+    seen: dict[str, list[Event]] = {}
+    name = ""
+    for event in events:
+        if event[0] == "conversation":
+            name = str(event[1])
+        seen.setdefault(name, []).append(event)
+    return seen
+
+
+def test_conversations(ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = driven(conversations())
+    child, noted = ranks.start(["conversations", *names], os.environ)
+    events, exited = drive(ranks.broker, child.pid, noted, Prompter())
+    assert exited
+    assert child.wait() == 0
+    seen = by_conversation(events)
+    wrong = [text for name in names for text in differences(conversations()[name], seen.get(name, []))]
+    assert not wrong, "\n".join(wrong)
+    assert len(names) + len(driven(programs())) >= ENOUGH
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_programs(ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: int) -> None:
+    def run(arguments: list[str], lines: list[str], env: Mapping[str, str]) -> Ran:
+        child, noted = ranks.start(["program", *arguments], env)
+        fed = iter(lines)
+        events, exited = drive(ranks.broker, child.pid, noted, lambda _: next(fed, None))
+        if not exited:
+            child.kill()
+        status = child.wait()
+        # What the rank itself says on stderr, no debugger of one's own terminal would.
+        said = [line for line in child.text("stderr").splitlines() if not line.startswith("dbg-agent: ")]
+        return Ran(events, status if status >= 0 else None, "\n".join(said))
+
+    for name in driven(programs())[share::SHARES]:
+        folder = tmp_path / name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        drive_program(name, run)
