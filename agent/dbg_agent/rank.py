@@ -374,9 +374,16 @@ class Rank:
 
 def say(text: str) -> None:
     """Write one line to the job's stderr; never raise, whatever the program made of it."""
+    line = f"dbg-agent: {text}\n"
     try:
-        sys.stderr.write(f"dbg-agent: {text}\n")
-        sys.stderr.flush()
+        stream = sys.stderr
+        stream.flush()
+        if stream is not None and stream is sys.__stderr__:
+            # Past its buffer: what a full disk doesn't take would stay there, and fail the whole job at its exit.
+            os.write(stream.fileno(), line.encode(stream.encoding, "backslashreplace"))
+        else:
+            stream.write(line)
+            stream.flush()
     except Exception:  # noqa: S110 - there is nowhere else to say it, and training must go on
         pass
 

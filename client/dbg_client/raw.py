@@ -13,7 +13,7 @@ from typing import Any
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode
-from dbg_wire.ranks import RankInfo
+from dbg_wire.ranks import RankInfo, RankState
 
 from .canvas import Canvas
 from .choose import neighbour
@@ -155,7 +155,7 @@ class RawSession:
         self._back = None
         self._others = count_others(self._attachment.rank, self._directory.ranks)
         self._canvas.title(address)
-        self._blank("")
+        self._blank(self._text_until_drawn())
 
     def _first_line(self) -> str:
         report = self._attachment.report
@@ -261,9 +261,14 @@ class RawSession:
     def _uncover(self) -> None:
         """Show the session again, after something else stood in its place or the screen got lost."""
         self._helping = False
-        self._canvas.page(self._attachment.blank_text, wrap=not self._attachment.cropped)
+        self._canvas.page(self._text_until_drawn(), wrap=not self._attachment.cropped)
         self._perform(self._attachment.ask_repaint(self._loop.time()))
         self._paint()
+
+    def _text_until_drawn(self) -> str:
+        if self._attachment.rank.state is RankState.UNRESPONSIVE:
+            return f"{self._attachment.rank.address} does not answer.\nIts debugger comes back here when it does."
+        return self._attachment.blank_text
 
     def _help(self) -> None:
         self._helping = True
