@@ -376,11 +376,11 @@ def say(text: str) -> None:
     """Write one line to the job's stderr; never raise, whatever the program made of it."""
     line = f"dbg-agent: {text}\n"
     try:
-        stream = sys.stderr
+        stream, own = sys.stderr, sys.__stderr__
         stream.flush()
-        if stream is not None and stream is sys.__stderr__:
+        if own is not None and stream is own:
             # Past its buffer: what a full disk doesn't take would stay there, and fail the whole job at its exit.
-            os.write(stream.fileno(), line.encode(stream.encoding, "backslashreplace"))
+            os.write(own.fileno(), line.encode(own.encoding, "backslashreplace"))
         else:
             stream.write(line)
             stream.flush()

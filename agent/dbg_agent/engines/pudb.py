@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -44,6 +45,7 @@ class PudbEngine:
         self._screen = AgentScreen(rank)
         ui = self._debugger.ui
         ui.screen = self._screen
+        ui.cmdline_history_path = os.devnull
         self._screen.set_terminal_properties(colors=256, bright_is_bold=False, has_underline=True)
         ui.setup_palette(self._screen)
         ui.call_with_ui = _call_directly

@@ -85,11 +85,17 @@ def untraceable() -> Iterator[None]:
     already_loaded = settings._config_[0] is not None
     settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = None, [_users_folder()]
     loaded = settings.load_config()
-    settings.XDG_CONFIG_DIRS = []
     if not already_loaded:
         # Above every version's mark, so that neither the welcome nor the preferences ever block a stop.
         loaded["seen_welcome"] = "z"
+    from pudb import debugger
+
+    # Its window asks for a folder that is there, to look for old command lines; it makes and writes nothing in it.
+    settings.XDG_CONFIG_HOME = os.path.dirname(os.path.dirname(debugger.__file__))  # noqa: PTH120
+    settings.XDG_CONFIG_DIRS = []
     yield
     if already_loaded:
         # The program uses PuDB by itself and keeps its own configuration.
         settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = saved
+    else:
+        settings.XDG_CONFIG_HOME = None
