@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import socket
 import ssl
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
 
-from dbg_wire.endpoint import Reach, fingerprint_of, same_fingerprint
+from dbg_wire.endpoint import Endpoint, Reach, fingerprint_of, same_fingerprint
 from dbg_wire.errors import BrokerUnreachable, DbgError, Refused, WrongCertificate, WrongToken, WrongVersion
 from dbg_wire.limits import CLOSE_SECONDS, CONNECTION_DEAD_SECONDS, MAX_FRAME_BYTES
 from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
@@ -52,7 +53,31 @@ def _context(secure: bool) -> ssl.SSLContext | None:
 
 
 async def dial(reach: Reach, path: str) -> ClientConnection:
-    """Return an open connection; raise BrokerUnreachable or a Refused that says what is wrong."""
+    """Return an open connection; raise BrokerUnreachable or a Refused that says what is wrong.
+
+    Blocks the calling thread while it looks up the host's name.
+    """
+    problem = BrokerUnreachable(reach.endpoint.url, "its name has no address")
+    for address in _addresses(reach.endpoint):
+        try:
+            return await _dial_address(reach, path, address)
+        except BrokerUnreachable as error:
+            problem = error
+    raise problem
+
+
+def _addresses(endpoint: Endpoint) -> list[str]:
+    # Here, and not by the event loop: it asks in an executor, for whose threads Python waits at the end of the program,
+    # so that a name server which does not answer would delay that.
+    try:
+        found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "not a host name"
+        raise BrokerUnreachable(endpoint.url, f"the name {endpoint.host} is unknown here: {why}") from None
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+async def _dial_address(reach: Reach, path: str, address: str) -> ClientConnection:
     endpoint = reach.endpoint
     url = endpoint.url
     options: dict[str, object] = {}
@@ -60,7 +85,7 @@ async def dial(reach: Reach, path: str) -> ClientConnection:
         # From release 15 on a proxy of the environment would be used; a cluster's web proxy doesn't know login1.
         options["proxy"] = None
     try:
-        return await connect(
+        connection = await connect(
             url + path,
             subprotocols=[subprotocol()],  # type: ignore[list-item] # a NewType of str
             additional_headers={"Authorization": f"Bearer {reach.token}"},
@@ -73,6 +98,8 @@ async def dial(reach: Reach, path: str) -> ClientConnection:
             ping_interval=PING_SECONDS,
             ping_timeout=CONNECTION_DEAD_SECONDS,
             user_agent_header=None,
+            host=address,
+            port=endpoint.port,
             **options,  # type: ignore[arg-type] # depends on the release
         )
     except DbgError:
@@ -83,12 +110,17 @@ async def dial(reach: Reach, path: str) -> ClientConnection:
         raise WrongCertificate(url, f"it does not speak TLS as the broker does: {error.reason or 'no TLS'}") from None
     except (TimeoutError, asyncio.TimeoutError):
         raise BrokerUnreachable(url, f"no answer within {OPEN_SECONDS:.0f} s") from None
-    except socket.gaierror as error:
-        raise BrokerUnreachable(url, f"the name {endpoint.host} is unknown here: {error.strerror}") from None
     except OSError as error:
-        raise BrokerUnreachable(url, error.strerror or str(error)) from None
+        # asyncio puts addresses into strerror, and several of them into a text without a number.
+        raise BrokerUnreachable(url, os.strerror(error.errno) if error.errno else str(error)) from None
     except (InvalidHandshake, WebSocketException, EOFError) as error:
+        if isinstance(error, EOFError) or isinstance(error.__cause__, EOFError):
+            raise BrokerUnreachable(url, "it hung up") from None
         raise Refused(url, f"it does not answer as a broker does: {error}") from None
+    if connection.subprotocol != subprotocol():
+        connection.transport.abort()
+        raise WrongVersion(url, f"it did not agree to {subprotocol()}")
+    return connection
 
 
 def _refusal(url: str, error: InvalidStatus) -> Refused:

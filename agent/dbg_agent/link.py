@@ -70,6 +70,7 @@ class Link:
         self._problem: DbgError | None = None
         self._waiting_since = 0.0
         self._closing = False
+        self._early_calls: list[tuple[float, Callable[[], None]]] = []
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._something_to_send: asyncio.Event | None = None
@@ -105,7 +106,11 @@ class Link:
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         """Call something in the link's thread after some seconds; never, if there is no link."""
-        loop = self._loop
+        with self._status:
+            loop = self._loop
+            if loop is None:
+                # The thread may still be importing what it needs.
+                self._early_calls.append((seconds, call))
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(loop.call_later, seconds, call)
 
@@ -168,6 +173,9 @@ class Link:
             self._loop = loop
             if self._closing:
                 return
+            for seconds, call in self._early_calls:
+                loop.call_later(seconds, call)
+            self._early_calls.clear()
         stopping = asyncio.ensure_future(self._stopping.wait())
         attempt = 0
         while not stopping.done():
@@ -200,48 +208,59 @@ class Link:
         await connection.close()
 
     async def _serve_once(self) -> bool:
-        """Dial, register and serve until the connection ends; return whether there was one."""
-        import asyncio
-
-        from websockets.exceptions import WebSocketException
-
+        """Dial, register and serve until the connection ends; return whether the broker had taken this rank in."""
         from .dial import dial
 
         try:
-            connection = await dial(self._desk.find_broker(), "/agent")
+            reach = self._desk.find_broker()
+            connection = await dial(reach, "/agent")
         except DbgError as error:
             self._failed(error)
             return False
+        except Exception as error:
+            # A fault of ours or of a library: without this thread a stopped rank could never be let go.
+            self._failed(BrokerUnreachable("its address", f"{type(error).__name__}: {error}"))
+            return False
+        # Stands until the welcome comes, whatever comes instead of it.
+        self._failed(BrokerUnreachable(reach.endpoint.url, "it does not take this rank in"))
         try:
             await self._serve(connection)
-        except (OSError, asyncio.TimeoutError, WebSocketException, PeerError):
-            # Whatever ended it, the answer is to dial again: the next registration restates everything.
-            return True
+        except Exception:  # noqa: S110 - whatever ended it, the answer is to dial again, and then all is restated
+            pass
         finally:
+            welcomed = self._connected
             self._disconnected()
             connection.transport.abort()
             # The socket closes in the loop's next round; ending the loop before would leave it to a warning.
             await connection.wait_closed()
-        return True
+        return welcomed
 
     async def _serve(self, connection: ClientConnection) -> None:
         import asyncio
 
+        from dbg_wire.messages import Welcome
+
         self.outgoing.open()
         self._connection = connection
         await connection.send(self._desk.registration())
-        self._receive(await asyncio.wait_for(connection.recv(), HANDSHAKE_SECONDS))
+        if not isinstance(self._receive(await asyncio.wait_for(connection.recv(), HANDSHAKE_SECONDS)), Welcome):
+            raise PeerError("a broker that does not begin with welcome")
         with self._status:
             self._connected, self._problem = True, None
             self._status.notify_all()
         sending = asyncio.ensure_future(self._send_all(connection))
+        # A rank that can't speak must not look as if it had nothing to say.
+        sending.add_done_callback(lambda _: connection.transport.abort())
         try:
             async for frame in connection:
                 self._receive(frame)
         finally:
             sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
 
     async def _send_all(self, connection: ClientConnection) -> None:
+        import asyncio
+
         event = self._something_to_send
         if event is None:
             return
@@ -249,6 +268,9 @@ class Link:
             item = self.outgoing.pop()
             if item is not None:
                 await connection.send(self._frame(item))
+                # Lets the loop notice that the connection broke: asyncio complains of frames for a broken one, on the
+                # job's stderr.
+                await asyncio.sleep(0)
                 continue
             if self.outgoing.starved:
                 self.outgoing.starved = False
@@ -259,7 +281,8 @@ class Link:
     def _frame(self, item: str | bytes | ReportNow) -> str | bytes:
         return self._desk.report() if isinstance(item, ReportNow) else item
 
-    def _receive(self, frame: str | bytes) -> None:
+    def _receive(self, frame: str | bytes) -> Message | None:
+        """Act on a frame; return its message, if it is one."""
         from dbg_wire.codec import Input, UnknownType, decode, decode_data
         from dbg_wire.messages import Sender
 
@@ -267,12 +290,14 @@ class Link:
             data = decode_data(frame, Sender.CLIENT)
             if isinstance(data, Input):
                 self._desk.on_input(data)
-            return
+            return None
         try:
-            self._desk.on_message(decode(frame, Sender.BROKER))
+            message = decode(frame, Sender.BROKER)
         except UnknownType:
             # A newer broker of the same major may say more than this release understands.
-            return
+            return None
+        self._desk.on_message(message)
+        return message
 
     def _failed(self, error: DbgError) -> None:
         with self._status:

@@ -24,6 +24,7 @@ _rank: Rank | None = None
 _defaults: dict[str, object] = {}
 _former_hook: Callable[..., object] | None = None
 _hooks_registered = False
+_missing_told = False
 _forked_from: Identity | None = None
 _abandoned: list[Rank] = []
 """Ranks of the process that this one was forked from. They are kept: collecting them would close their connection's
@@ -70,7 +71,7 @@ def _connected_rank(settings: Settings) -> Rank | None:
         return rank
     if settings.on_missing == "raise":
         raise _AskedForError(problem)
-    rank.warn(f"{problem}; going on without a debugger")
+    _warn_of_missing(rank, problem)
     return None
 
 
@@ -118,7 +119,15 @@ def note_exit(status: int) -> None:
 def _warn_if_alone(rank: Rank) -> None:
     problem = rank.link.wait_connected(0.0)
     if problem is not None:
-        rank.warn(f"{problem}; this rank is not listed until a broker answers")
+        _warn_of_missing(rank, problem)
+
+
+def _warn_of_missing(rank: Rank, problem: DbgError) -> None:
+    """Say once in a process that it goes on without a broker, whichever call noticed it first."""
+    global _missing_told  # noqa: PLW0603 - one per process
+    if not _missing_told:
+        _missing_told = True
+        rank.warn(f"{problem}; going on without a debugger")
 
 
 def _settings(function: str, arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> Settings:

@@ -7,18 +7,25 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
-from dbg_wire.errors import DbgError
+from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 INTERRUPTED = 130
 
 
+class _Parser(argparse.ArgumentParser):
+    """Say what is wrong in one sentence, like every other error of this command."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(printable(message, 300), "see `dbg-broker --help`")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit status; errors are one line on stderr."""
-    parser = _parser()
-    given = parser.parse_args(arguments)
     try:
+        given = _parser().parse_args(arguments)
         status: int = given.run(given)
         sys.stdout.flush()
     except DbgError as error:
@@ -34,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="dbg-broker",
         description="The meeting point of ranks that stop in a debugger and of terminals that attach to them.",
         epilog="The home is $DBG_HOME, or dbg-broker under $XDG_STATE_HOME or ~/.local/state.",

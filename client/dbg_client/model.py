@@ -47,7 +47,6 @@ REPAINT_SECONDS = 0.5
 NOTICE_SECONDS = 8.0
 """Seconds for which a notice stands in the status line: time to look down and read a sentence."""
 
-CROPPED = "this window shows a part of a larger screen"
 
 _ANSWERS_TO_ATTACH = frozenset({RefusalCode.NO_SUCH_RANK, RefusalCode.ROLE, RefusalCode.FULL, RefusalCode.GONE})
 
@@ -83,14 +82,11 @@ class Attachment:
         self.moving_since: float | None = None
         self.pulse: Place | None = None
         self.heard = 0.0
-        self._rows, self._columns = size
-        self._colors = colors
+        (self._rows, self._columns), self._colors = size, colors
         self._how_to_take = f"; {prefix} w takes the keyboard" if prefix else ""
         self._ledger = Ledger()
         self._early = b""
-        self._seated = False
-        self._asked = False
-        self.opened = False
+        self.opened = self._seated = self._asked = False
         self._session: int | None = None
         self._expected: int | None = None
         self._repaint_asked: float | None = None
@@ -298,7 +294,7 @@ class Attachment:
         # A driver's new size makes the rank draw everything; a watcher's doesn't count there.
         if self.driving:
             return [offer]
-        return [offer, *([Blank()] if self._begin_cropping(now) else []), *self.ask_repaint(now)]
+        return [offer, *([Blank()] if self._begin_cropping() else []), *self.ask_repaint(now)]
 
     def leave(self) -> Effects:
         """Leave the rank as it is."""
@@ -389,19 +385,15 @@ class Attachment:
 
     def _fit(self, before: RankReport | None, report: RankReport, now: float) -> Effects:
         """Begin anew on an empty screen where another size would leave some of the old one beside it."""
-        crops = self._begin_cropping(now)
+        crops = self._begin_cropping()
         old, new = before.session if before else None, report.session
         if old is None or new is None or (old.rows, old.columns) == (new.rows, new.columns):
             return []
         return [] if self.driving and not crops else [Blank(), *self.ask_repaint(now)]
 
-    def _begin_cropping(self, now: float) -> bool:
+    def _begin_cropping(self) -> bool:
         """Take note of whether the screen is cropped; return whether it is, or was until now."""
         was, self._cropped = self._cropped, self.cropped
-        if self._cropped and not was:
-            self.say(CROPPED, now)
-        elif was and not self._cropped and self._notice == CROPPED:
-            self._notice = ""
         return was or self._cropped
 
     def _keep_time(self, report: RankReport, now: float) -> None:
@@ -413,6 +405,8 @@ class Attachment:
     def _take_refusal(self, refusal: Refusal, now: float) -> Effects:
         if refusal.code == RefusalCode.NOT_ATTACHED:
             return []  # a farewell to a rank that had ended by then
+        if refusal.code == RefusalCode.ROLE:
+            self._how_to_take = ""
         if not self._asked or refusal.code not in _ANSWERS_TO_ATTACH:
             self.say(refusal.text, now)
             return [Bell()]

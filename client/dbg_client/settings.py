@@ -215,5 +215,5 @@ def _seconds(text: str, name: str, most: float) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 < seconds <= most:
-        raise BadInput(f"{name} {printable(text)!r} is not a number of seconds", f"give one from 0.1 to {most:g}")
+        raise BadInput(f"{name} {printable(text)!r} is not a number of seconds", f"give one from 0.1 to {most:.0f}")
     return seconds

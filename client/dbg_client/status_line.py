@@ -16,7 +16,17 @@ MIN_CLIPPED = 8
 """Columns below which a cut-off text says nothing any more and is left out."""
 
 # In the order of the line, the columns left blank before each.
-_GAPS = {"address": 1, "state": 2, "watching": 2, "place": 2, "notice": 4, "others": 4, "leave": 4, "help": 0}
+_GAPS = {
+    "address": 1,
+    "state": 2,
+    "cropped": 2,
+    "watching": 2,
+    "place": 2,
+    "notice": 4,
+    "others": 4,
+    "leave": 4,
+    "help": 0,
+}
 _CLIPPED = frozenset({"address", "state", "notice", "place"})
 _STATE_COLORS = {"running": 32, "held": 33, "unresponsive": 31, "lost": 31}  # SGR; a stop is the normal case
 _WIDE = frozenset({"W", "F", "A"})  # ambiguous counts as wide: some terminals draw it so
@@ -24,7 +34,11 @@ _WIDE = frozenset({"W", "F", "A"})  # ambiguous counts as wide: some terminals d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Hold what the line tells; ``since`` is the seconds in this state, ``prefix`` "" if there is no escape key."""
+    """Hold what the line tells.
+
+    ``since`` is the seconds in this state, ``prefix`` "" if there is no escape key, ``cropped`` whether the terminal
+    shows a part of the debugger's screen only.
+    """
 
     address: str
     state: str
@@ -37,13 +51,15 @@ class Status:
     notice: str | None = None
     prefix: str = "Ctrl-]"
     pending: bool = False
+    cropped: bool = False
 
 
 def render(status: Status, columns: int, *, color: bool = True) -> str:
     """Return the line, padded to one column less than ``columns``.
 
-    What doesn't fit is shortened or left out: first the others, then how to get help, the place, who types, how to
-    leave, the notice, the state. While the key after the prefix is awaited, what it may be comes before the notice.
+    What doesn't fit is shortened or left out: first how to get help, then the others, the place, who types, that the
+    screen is cut off, how to leave, the notice, the state. While the key after the prefix is awaited, what it may be
+    comes before the notice.
     With ``color`` the state carries SGR sequences, which take no columns.
     """
     room = columns - 1
@@ -102,10 +118,11 @@ def _by_priority(status: Status) -> Sequence[tuple[str, Sequence[str]]]:
         ("address", _texts(status.address)),
         ("state", (_state_text(status),)),
         *((leave, notice) if status.pending else (notice, leave)),
+        ("cropped", ("part of a larger screen", "cut off") if status.cropped else ()),
         ("watching", () if status.driving else _watching_texts(status.driver)),
         ("place", _texts(status.place)),
-        ("help", _help_texts(status)),
         ("others", () if status.notice else _others_texts(status.others_stopped, status.others_held)),
+        ("help", _help_texts(status)),
     )
 
 

@@ -103,7 +103,7 @@ def test_breakpoint_goes_through_us_while_installed(tmp_path: Path) -> None:
         "dbg_agent.uninstall()\nassert sys.breakpointhook is before\n"
         "dbg_agent.install(breakpoint=False)\nassert sys.breakpointhook is before\n"
     )
-    ended = run("train.py", directory=tmp_path)
+    ended = run("train.py", directory=tmp_path, DBG_CONNECT_TIMEOUT="1")
     assert ended.returncode == 0, ended.stderr
     assert len(ended.stderr.splitlines()) == 1
     assert "no broker is known" in ended.stderr

@@ -30,6 +30,7 @@ statuses = st.builds(
     notice=st.none() | foreign,
     prefix=st.sampled_from(["Ctrl-]", ""]),
     pending=st.booleans(),
+    cropped=st.booleans(),
 )
 
 
@@ -47,7 +48,9 @@ def test_a_stop_says_where_what_else_and_how_to_leave() -> None:
     ("columns", "expected"),
     [
         (97, " gpu013:5  stopped  train.py:41 in step    3 others stopped    Ctrl-] d detaches, Ctrl-] ? helps"),
-        (96, " gpu013:5  stopped  train.py:41 in step                      Ctrl-] d detaches, Ctrl-] ? helps "),
+        (96, " gpu013:5  stopped  train.py:41 in step    3 others stopped                  Ctrl-] d detaches "),
+        (81, " gpu013:5  stopped  train.py:41 in step    3 others stopped    Ctrl-] d detaches"),
+        (80, " gpu013:5  stopped  train.py:41 in step      Ctrl-] d detaches, Ctrl-] ? helps "),
         (70, " gpu013:5  stopped  train.py:41 in step            Ctrl-] d detaches "),
         (60, " gpu013:5  stopped  train.py:41 in s…    Ctrl-] d detaches"),
         (40, " gpu013:5  stopped    Ctrl-] d detaches"),
@@ -115,6 +118,12 @@ def test_while_a_key_is_awaited_the_line_says_which_there_are() -> None:
     assert "w take the keyboard" in plain(pending, 160)
     assert plain(pending, 60).rstrip().endswith("Ctrl-], then: d detach  ? help")
     assert "keys were discarded" not in plain(pending, 60)
+
+
+def test_a_part_of_a_screen_is_called_that() -> None:
+    assert "  part of a larger screen  train.py:41" in plain(replace(STOPPED, cropped=True), 120)
+    assert "  cut off  train" in plain(replace(STOPPED, cropped=True), 60)
+    assert plain(replace(STOPPED, cropped=True), 40) == plain(STOPPED, 40)
 
 
 def test_without_an_escape_key_none_is_promised() -> None:

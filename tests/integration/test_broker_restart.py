@@ -70,6 +70,12 @@ def let_finish(terminal: Terminal, rank: Child) -> None:
     assert terminal.exit_status() == 7
     assert rank.wait() == 0
     assert rank.text().splitlines()[-1] == f"total {LINES}"
+    assert rank.text("stderr").count("\n") == 1, "more than the line about the stop"
+
+
+def wait_for_at_least(terminal: Terminal, line: int) -> None:
+    """Wait until the rank is stopped at this line or behind it."""
+    terminal.wait_for(lambda terminal: line_shown(terminal) >= line)
 
 
 def unchanging(ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -125,7 +131,7 @@ def test_keys_before_during_and_after_outages_are_applied_once_each(
     for _ in range(3):
         # Typed at once and not waited for: some are applied, some under way, when the broker dies.
         terminal.send("n" * 40)
-        terminal.wait_for(lambda terminal, few=STOP + typed + 3: line_shown(terminal) >= few)
+        wait_for_at_least(terminal, STOP + typed + 3)
         broker.kill()
         terminal.send("n" * 17)
         terminal.wait_for("broker gone")

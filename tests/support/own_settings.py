@@ -9,7 +9,7 @@ from tests.support.terminal import Terminal
 USUAL_MODES = frozenset({7, 25})
 """Private modes that are on in every new terminal: wrapping, and a visible cursor."""
 
-SHELL = 'stty erase ^H -ixon; stty -g >"$0/before"; "$@"; status=$?; stty -g >"$0/after"; exit $status'
+SHELL = 'trap : INT; stty erase ^H -ixon; stty -g >"$0/before"; "$@"; status=$?; stty -g >"$0/after"; exit $status'
 """What a user's shell does around a command, in settings that no program would guess."""
 
 

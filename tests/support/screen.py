@@ -16,11 +16,12 @@ import pyte
 TOKEN = re.compile(
     rb"[^\x1b]+"  # text
     rb"|\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
-    rb"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, colours, clipboard
-    rb"|\x1b[PX^_][^\x1b]*\x1b\\"  # DCS, SOS, PM, APC
+    rb"|\x1b\][^\x07\x18\x1a\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, colours, clipboard
+    rb"|\x1b[PX^_][^\x18\x1a\x1b]*\x1b\\"  # DCS, SOS, PM, APC
     rb"|\x1b[ -/]+[0-~]"  # character sets, line attributes
     rb"|\x1b[0-OQ-WYZ\\`-~]"  # the other two-character sequences
-    rb"|\x1b(?=\x1b)"  # an escape cut short by another
+    # Any of them, cut short by a cancel or by the next one.
+    rb"|(?P<cut>\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x18\x1a\x1b]*|[ -/]*)(?:[\x18\x1a]|(?=\x1b[^\\]|\x1b\x1b)))"
 )
 
 UNKNOWN_TO_PYTE = re.compile(rb"\x1b(?:\[[<=>]|[PX^_])")
@@ -78,7 +79,9 @@ class VirtualScreen:
         pending = self._unfinished + data
         position = 0
         while match := TOKEN.match(pending, position):
-            self._show(match.group())
+            if match["cut"] is None:
+                # A cancel with nothing to cancel is invisible; pyte would lose what follows.
+                self._show(match.group().translate(None, b"\x18\x1a"))
             position = match.end()
         self._unfinished = pending[position:]
 

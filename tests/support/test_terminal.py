@@ -137,6 +137,17 @@ class TestScreen:
         assert screen.rows[0] == "ab"
         assert screen.refused == [b"\x1b[1;2;3d"]
 
+    @pytest.mark.parametrize(
+        "cut",
+        [b"\x1b[38;5\x18", b"\x1b[38;5\x1b[1m", b"\x1b]0;title\x1a", b"\x1b]0;title\x1b[1m", b"\x1bPdata\x18", b"\x18"],
+    )
+    def test_a_sequence_cut_short_hides_nothing_that_follows(self, cut: bytes) -> None:
+        screen = VirtualScreen(1, 20)
+        for byte in b"a" + cut + b"b":
+            screen.feed(bytes([byte]))
+        assert screen.rows[0] == "ab"
+        assert screen.refused == []
+
     def test_leaving_the_alternate_screen_brings_back_what_was_there(self) -> None:
         screen = VirtualScreen(3, 20)
         screen.feed(b"prompt $ \x1b[?1049h\x1b[H\x1b[?1000;2004hfull screen")

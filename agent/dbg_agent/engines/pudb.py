@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
@@ -40,6 +41,7 @@ class PudbEngine:
         self._screen = AgentScreen(rank)
         ui = self._debugger.ui
         ui.screen = self._screen
+        ui.cmdline_history_path = os.devnull
         self._screen.set_terminal_properties(colors=256, bright_is_bold=False, has_underline=True)
         ui.setup_palette(self._screen)
         ui.call_with_ui = _call_directly

@@ -1,23 +1,20 @@
 """Import PuDB without its traces: no file in the home, no name in builtins, no saved breakpoints.
 
 PuDB writes its configuration when its debugger module is imported; a thousand ranks on a shared home would truncate
-each other's. It is pointed to a folder of this process for the time of the import, then to none at all.
+each other's. It is told that there is no folder for it, so that a full or missing disk is no obstacle either.
 """
 
 from __future__ import annotations
 
 import builtins
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 from types import ModuleType
 from typing import cast
 
@@ -26,8 +23,6 @@ DEBUGGER_MODULES = r"(pudb|urwid|urwid_readline|jedi|parso|pygments)(\.|$)"
 OPTIONAL_MODULES = ("numpy", "bpython", "IPython", "ptpython", "ptipython")
 """What PuDB imports if it is installed. In a rank that is heavy, and numpy leaves warnings filters behind; it formats
 arrays only in a program that has imported it itself."""
-
-_CONFIG = Path("pudb") / "pudb.cfg"
 
 
 @contextmanager
@@ -73,39 +68,34 @@ def doing_without(names: Iterable[str]) -> Iterator[None]:
         sys.meta_path.remove(finder)
 
 
-def _users_config() -> Path | None:
-    """Return the user's own PuDB configuration, which is read for theme and layout, and never written."""
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.environ.get("HOME", ""), ".config")  # noqa: PTH118
-    path = Path(home) / _CONFIG
-    return path if path.is_file() else None
+def _users_folder() -> str:
+    """Return where the user's own PuDB configuration is, which is read for theme and layout, and never written."""
+    return os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.environ.get("HOME", ""), ".config")  # noqa: PTH118
 
 
 @contextmanager
 def untraceable() -> Iterator[None]:
     """Import and build PuDB inside this context; afterwards it can't write anywhere."""
     had_shortcut = hasattr(builtins, "pu")
-    folder = tempfile.mkdtemp(prefix="dbg-agent-")
-    try:
-        config = _users_config()
-        if config is not None:
-            (Path(folder) / _CONFIG.parent).mkdir()
-            shutil.copyfile(config, Path(folder) / _CONFIG)
-        from pudb import settings
+    from pudb import settings
 
-        if not had_shortcut and hasattr(builtins, "pu"):
-            del builtins.pu
-        saved = settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS
-        already_loaded = settings._config_[0] is not None
-        settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = folder, [folder]
-        loaded = settings.load_config()
-        if not already_loaded:
-            # Above every version's mark, so that neither the welcome nor the preferences ever block a stop.
-            loaded["seen_welcome"] = "z"
-        yield
-        if already_loaded:
-            # The program uses PuDB by itself and keeps its own configuration.
-            settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = saved
-        else:
-            settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = None, []
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    if not had_shortcut and hasattr(builtins, "pu"):
+        del builtins.pu
+    saved = settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS
+    already_loaded = settings._config_[0] is not None
+    settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = None, [_users_folder()]
+    loaded = settings.load_config()
+    if not already_loaded:
+        # Above every version's mark, so that neither the welcome nor the preferences ever block a stop.
+        loaded["seen_welcome"] = "z"
+    from pudb import debugger
+
+    # Its window asks for a folder that is there, to look for old command lines; it makes and writes nothing in it.
+    settings.XDG_CONFIG_HOME = os.path.dirname(os.path.dirname(debugger.__file__))  # noqa: PTH120
+    settings.XDG_CONFIG_DIRS = []
+    yield
+    if already_loaded:
+        # The program uses PuDB by itself and keeps its own configuration.
+        settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = saved
+    else:
+        settings.XDG_CONFIG_HOME = None

@@ -51,6 +51,7 @@ def status_of(attachment: Attachment, others: Others, now: float, *, prefix: str
         notice=attachment.notice(now) or standing or _cut_off(attachment),
         prefix=prefix,
         pending=pending,
+        cropped=attachment.cropped,
     )
 
 

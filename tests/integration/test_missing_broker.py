@@ -1,0 +1,247 @@
+"""Whatever is wrong with the broker, training goes on: one line on stderr, and the wait for it is paid once."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from websockets.sync.server import serve
+
+from tests.support import fake_brokers as fake
+from tests.support.broker import running_broker
+from tests.support.fake_brokers import TOKEN, Answer, FakeBroker
+from tests.support.processes import Child, Processes
+from tests.support.ranks import start_ranks
+from tests.support.reach import PIN
+from tests.support.time_unit import seconds
+
+pytestmark = pytest.mark.integration
+
+PASSES = """\
+import time
+from dbg_agent import set_trace
+print("before", flush=True)
+began = time.monotonic()
+for _ in range(1000):
+    set_trace()
+print(f"passed in {time.monotonic() - began:.3f} s")
+print("after")
+"""
+
+WAIT_SECONDS = 1.0
+"""Time-out given to ranks that are to wait for it."""
+
+LONG_SECONDS = 100.0
+"""Time-out given to ranks that are to find out at once: far above what any of them takes."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a test's broker would be, and is not as it should be."""
+
+    processes: Processes
+    home: Path
+
+
+Make = Callable[[Place], AbstractContextManager[dict[str, str]]]
+"""Sets up what is wrong and gives the variables that lead a rank to it."""
+
+
+@contextlib.contextmanager
+def nobody(place: Place) -> Iterator[dict[str, str]]:
+    """Have no address anywhere."""
+    yield {}
+
+
+@contextlib.contextmanager
+def closed_port(place: Place) -> Iterator[dict[str, str]]:
+    """Name a port that nobody listens on, and hold it so that nobody will."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield {"DBG_BROKER": f"127.0.0.1:{holder.getsockname()[1]}#{PIN}", "DBG_TOKEN": TOKEN}
+
+
+@contextlib.contextmanager
+def mute_port(place: Place) -> Iterator[dict[str, str]]:
+    """Name a port where connections come about and nothing is ever said."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1000) as listener:
+        yield {"DBG_BROKER": f"127.0.0.1:{listener.getsockname()[1]}#{PIN}", "DBG_TOKEN": TOKEN}
+
+
+@contextlib.contextmanager
+def black_hole(place: Place) -> Iterator[dict[str, str]]:
+    """Name a port whose host drops everything: the queue of its listener is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, contextlib.ExitStack() as stack:
+        for _ in range(8):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        yield {"DBG_BROKER": f"127.0.0.1:{listener.getsockname()[1]}#{PIN}", "DBG_TOKEN": TOKEN}
+
+
+@contextlib.contextmanager
+def dead_broker(place: Place) -> Iterator[dict[str, str]]:
+    """Leave the files of a broker that was killed."""
+    running_broker(place.processes, place.home).kill()
+    yield {}
+
+
+@contextlib.contextmanager
+def wrong_token(place: Place) -> Iterator[dict[str, str]]:
+    """Have a broker, and a token of another one."""
+    running_broker(place.processes, place.home)
+    yield {"DBG_TOKEN": TOKEN}
+
+
+@contextlib.contextmanager
+def terminals_token(place: Place) -> Iterator[dict[str, str]]:
+    """Have a broker, and its token for terminals."""
+    yield {"DBG_TOKEN": running_broker(place.processes, place.home).rendezvous["tokens"]["driver"]}
+
+
+@contextlib.contextmanager
+def other_certificate(place: Place) -> Iterator[dict[str, str]]:
+    """Have a broker, and the fingerprint of another one."""
+    yield {"DBG_BROKER": f"127.0.0.1:{running_broker(place.processes, place.home).port}#{PIN}"}
+
+
+@contextlib.contextmanager
+def only_version_2(place: Place) -> Iterator[dict[str, str]]:
+    """Have a WebSocket server that knows no other subprotocol than ``dbg.v2``."""
+    fake_broker = FakeBroker(fake.hang_up)
+    fake_broker.close()
+    context = fake_broker.context
+    with serve(lambda _: None, "127.0.0.1", 0, ssl=context, subprotocols=["dbg.v2"]) as server:  # type: ignore[list-item]
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        port = server.socket.getsockname()[1]
+        yield {"DBG_BROKER": f"127.0.0.1:{port}#{fake_broker.fingerprint}", "DBG_TOKEN": TOKEN}
+        server.shutdown()
+        thread.join()
+
+
+def faked(answer: Answer) -> Make:
+    """Have a fake broker."""
+
+    @contextlib.contextmanager
+    def make(place: Place) -> Iterator[dict[str, str]]:
+        with FakeBroker(answer) as broker:
+            yield broker.variables
+
+    return make
+
+
+def written(name: str, text: str, mode: int = 0o600, **variables: str) -> Make:
+    """Have a file in the home, which ``%`` in a variable stands for."""
+
+    @contextlib.contextmanager
+    def make(place: Place) -> Iterator[dict[str, str]]:
+        path = place.home / name
+        path.write_text(text)
+        path.chmod(mode)
+        yield {variable: value.replace("%", str(path)) for variable, value in variables.items()}
+
+    return make
+
+
+def named(**variables: str) -> Make:
+    """Have nothing but these variables."""
+
+    @contextlib.contextmanager
+    def make(place: Place) -> Iterator[dict[str, str]]:
+        yield variables
+
+    return make
+
+
+VERSION_2 = "this broker speaks protocol version 2, and you offer protocol version 1; install the same release"
+
+ABSENT = {
+    "nobody": (nobody, "no broker is known"),
+    "closed port": (closed_port, "Connection refused"),
+    "mute port": (mute_port, "no answer within"),
+    "black hole": (black_hole, "no answer within"),
+    "dead broker": (dead_broker, "Connection refused"),
+    "hangs up": (faked(fake.hang_up), "it hung up"),
+    "says nothing": (faked(fake.say_nothing), "no answer within"),
+    "accepts and says nothing": (faked(fake.accept_and_send()), "does not take this rank in"),
+    "garbage": (faked(fake.answer_bytes(bytes(range(256)) * 64)), "it hung up"),
+    "garbage text": (faked(fake.accept_and_send(fake.frame(fake.TEXT, b"hello"))), "does not take this rank in"),
+    "garbage binary": (faked(fake.accept_and_send(fake.frame(fake.BINARY, b"\xff" * 64))), "not take this rank in"),
+    "no welcome": (faked(fake.accept_and_send(fake.message(type="future"))), "does not take this rank in"),
+    "broken welcome": (faked(fake.accept_and_send(fake.message(type="welcome", minor="x"))), "not take this rank in"),
+    "closes": (faked(fake.accept_and_send(fake.frame(fake.CLOSE, b"\x03\xf3"))), "does not take this rank in"),
+}
+"""What may still become a broker: a rank waits as long as it is told to."""
+
+FINAL = {
+    "wrong token": (wrong_token, "does not take this token"),
+    "terminal's token": (terminals_token, "does not take this token"),
+    "other certificate": (other_certificate, "not the broker that was pinned"),
+    "other major": (faked(fake.answer_status("426 Upgrade Required", VERSION_2)), "another protocol version"),
+    "only dbg.v2": (only_version_2, "refused"),
+    "no subprotocol": (faked(fake.accept_and_send(subprotocol=None)), "another protocol version"),
+    "status 500": (faked(fake.answer_status("500 Oops", "\x1b[31mred\n\nsecond line")), "red"),
+    "another service": (faked(fake.answer_bytes(b"SSH-2.0-OpenSSH_9.2\r\n")), "does not answer as a broker does"),
+    "endless head": (faked(fake.flood_headers), "does not answer as a broker does"),
+    "bad address": (named(DBG_BROKER="login1:port"), "has a port that is not a number"),
+    "no pin": (named(DBG_BROKER="login1:6900", DBG_TOKEN=TOKEN), "without a fingerprint"),
+    "no token": (named(DBG_BROKER=f"login1:6900#{PIN}"), "no rank token is known"),
+    "token file missing": (named(DBG_BROKER=f"h:1#{PIN}", DBG_TOKEN_FILE="/nowhere/token"), "can't be read"),  # noqa: S106
+    "token file open": (
+        written("token", TOKEN, 0o644, DBG_BROKER=f"h:1#{PIN}", DBG_TOKEN_FILE="%"),  # noqa: S106
+        "is open to others (mode 644)",
+    ),
+    "broker.json open": (written("broker.json", "{}", 0o644), "is open to others (mode 644)"),
+    "broker.json empty": (written("broker.json", ""), "is not a JSON object"),
+    "broker.json newer": (written("broker.json", '{"schema":2}'), "has schema 2"),
+}
+"""What will not become a broker by waiting: a rank says so at once."""
+
+
+def pass_by(place: Place, variables: dict[str, str], timeout: float) -> tuple[float, str]:
+    """Run a rank that passes 1,000 calls, and return how long they took and its one line on stderr."""
+    variables = {"DBG_CONNECT_TIMEOUT": str(timeout), **variables}
+    (rank,) = start_ranks(place.processes, place.home, PASSES, 1, env=variables)
+    assert rank.wait(seconds(30)) == 0
+    passed = re.fullmatch(r"before\npassed in ([0-9.]+) s\nafter\n", rank.text())
+    assert passed, rank.text()
+    return float(passed[1]), one_line(rank)
+
+
+def one_line(rank: Child) -> str:
+    """Return the only line that a rank has written to stderr."""
+    text = rank.text("stderr")
+    assert text.startswith("dbg-agent: ")
+    assert text.endswith("\n")
+    line = text[:-1]
+    assert line.isprintable(), "more than a line, or characters that act on a terminal"
+    assert TOKEN not in line
+    return line
+
+
+@pytest.mark.parametrize("case", ABSENT)
+def test_a_loop_waits_once_for_a_broker_that_may_come(case: str, processes: Processes, home: Path) -> None:
+    make, said = ABSENT[case]
+    place = Place(processes, home)
+    with make(place) as variables:
+        took, line = pass_by(place, variables, WAIT_SECONDS)
+    assert said in line
+    assert WAIT_SECONDS - 0.1 <= took < WAIT_SECONDS + seconds(2)
+
+
+@pytest.mark.parametrize("case", FINAL)
+def test_a_loop_does_not_wait_for_what_waiting_would_not_mend(case: str, processes: Processes, home: Path) -> None:
+    make, said = FINAL[case]
+    place = Place(processes, home)
+    with make(place) as variables:
+        took, line = pass_by(place, variables, LONG_SECONDS)
+    assert said in line
+    assert took < seconds(10)

@@ -1,0 +1,22 @@
+"""What every complaint to a user is: one sentence, which can do no harm and tells no secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+SECRET = "s3cret-T0ken_that-nobody.may.see"  # noqa: S105 - nobody's
+
+HOSTILE = "\x1b]0;pwned\x07\x9b31m\n\u202e"
+"""What would rename a window, colour the text, break the line and turn it around; none of it may reach a terminal."""
+
+RAW = re.compile(rb"\x1b\]0;pwned|pwned\x07|\xc2\x9b|\xe2\x80\xae")
+"""Any part of HOSTILE as it must not reach a terminal."""
+
+
+def check_sentence(text: str, says: str, secrets: Sequence[str] = (SECRET,)) -> None:
+    """Fail unless a text is one harmless line that says what it should, a regular expression, and no secret."""
+    assert text.endswith("\n")
+    assert text[:-1].isprintable(), text
+    assert re.search(says, text), text
+    assert not any(secret in text for secret in secrets), text
