@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import bdb
 import json
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -137,8 +138,11 @@ def train(rank: Rank) -> int:
 
 
 @pytest.fixture
-def driver() -> Driver:
-    return Driver()
+def driver() -> Iterator[Driver]:
+    yield Driver()
+    # Breakpoints that a test leaves would have this thread, and all later tests in it, traced.
+    sys.settrace(None)
+    bdb.Breakpoint.clearBreakpoints()
 
 
 def test_commands_expressions_and_steps(driver: Driver) -> None:
