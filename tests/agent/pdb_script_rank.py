@@ -22,6 +22,7 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
+import dbg_agent
 from dbg_agent import process
 from dbg_agent.rank import Rank
 from dbg_agent.settings import Settings
@@ -183,6 +184,9 @@ def _forget(rank: Rank | None) -> None:
     bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # not in the stubs
     if rank is not None:
         rank.breaks.clear()
+        for engine in rank._engines.values():
+            # Kept by number; the numbers begin anew.
+            engine.tracing.commands = {}  # type: ignore[attr-defined] # pdb's own
 
 
 def run_conversations(names: list[str], events: Events) -> None:
@@ -242,6 +246,9 @@ def run(arguments: list[str]) -> None:
         return
     if alone is not None:
         alone.feed(line.rstrip("\n") for line in sys.stdin)
+    else:
+        # A program's thread may stop when the main one has ended, which from Python 3.12 on is too late for a new link.
+        dbg_agent.install(breakpoint=False)
     run_program(rest)
 
 

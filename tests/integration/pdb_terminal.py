@@ -86,7 +86,8 @@ class PdbTerminal:
     async def _sit_down(self, rank: RankInfo, pid: int) -> None:
         if rank.pid == pid and rank.state is RankState.STOPPED and not self._generation:
             self._generation = -1
-            await self._peer.say(Attach(key=rank.key, mode=Mode.DRIVE, rows=40, columns=120, colors=256))
+            wish = Attach(key=rank.key, mode=Mode.DRIVE, rows=40, columns=120, colors=256, engine="pdb")
+            await self._peer.say(wish)
 
     def _take(self, frame: bytes) -> None:
         output = decode_data(frame, Sender.AGENT)

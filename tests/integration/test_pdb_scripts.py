@@ -44,6 +44,9 @@ class Ranks:
         self._count += 1
         noted = self._folder / f"printed-{self._count}"
         variables = {**env, "DBG_HOME": str(self.broker.home), "PYTHONPATH": str(ROOT), "PDB_SCRIPT_EVENTS": str(noted)}
+        if "--stop-first" in arguments:
+            # As `python -m pdb` does.
+            variables["DBG_PDBRC"] = "1"
         command = [sys.executable, "-m", "tests.agent.pdb_script_rank", *arguments]
         return self._processes.start("rank", command, env=variables, cwd=Path.cwd()), noted
 
