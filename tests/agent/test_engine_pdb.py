@@ -142,7 +142,7 @@ def driver() -> Iterator[Driver]:
     yield Driver()
     # Breakpoints that a test leaves would have this thread, and all later tests in it, traced.
     sys.settrace(None)
-    bdb.Breakpoint.clearBreakpoints()
+    bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # there since 3.10
 
 
 def test_commands_expressions_and_steps(driver: Driver) -> None:

@@ -62,6 +62,9 @@ WORD = "Größe 日本語 ┌─┐"
 
 ASKS = "Leave the debugger?"
 
+AT_ONCE = seconds(3)
+"""Well below what a person who resized a window would try next, and above a stall of a busy machine."""
+
 
 @pytest.fixture(autouse=True)
 def broker(processes: Processes, home: Path) -> RunningBroker:
@@ -189,24 +192,32 @@ def wait_for_line_of_rank(home: Path, line: int) -> None:
         pass
 
 
+def is_drawn(terminal: Terminal) -> bool:
+    """Tell whether PuDB fills the terminal, down to its command line above the status line."""
+    return terminal.row(0).startswith("PuDB") and terminal.row(-2).startswith(">>>") and "stopped" in terminal.row(-1)
+
+
+def is_drawn_with_dialog(terminal: Terminal) -> bool:
+    """Tell whether PuDB fills the terminal, with a dialog in the middle of it."""
+    tops = [(row.find("┌─"), row.find("─┐")) for row in terminal.screen if "─┐" in row]
+    width = len(terminal.row(-1)) + 1
+    return is_drawn(terminal) and any(abs(left - (width - 2 - right)) <= 2 for left, right in tops)
+
+
 class TestResize:
     def test_is_drawn_at_once(self, processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
         start_one(processes, home)
         terminal = sit_in_pudb(open_terminal, "0")
         for rows, cols in ((40, 132), (20, 60), (24, 80)):
             terminal.resize(rows, cols)
-            terminal.wait_for(
-                lambda terminal: terminal.row(-2).startswith(">>>") and "stopped" in terminal.row(-1), seconds(2)
-            )
+            terminal.wait_for(is_drawn, AT_ONCE)
             wait_for_whole(terminal, home)
 
     @pytest.mark.parametrize(
-        ("key", "title", "leave"),
-        [("q", ASKS, "\x1b"), ("?", "PuDB - The Python Urwid Debugger", "\x1b")],
-        ids=["q", "help"],
+        ("key", "title"), [("q", ASKS), ("?", "PuDB - The Python Urwid Debugger")], ids=["q", "help"]
     )
     def test_is_drawn_at_once_inside_a_dialog(
-        self, key: str, title: str, leave: str, processes: Processes, home: Path, open_terminal: OpenTerminal
+        self, key: str, title: str, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
         start_one(processes, home)
         terminal = sit_in_pudb(open_terminal, "0")
@@ -214,16 +225,10 @@ class TestResize:
         terminal.wait_for(shows_dialog(title))
         for rows, cols in ((40, 132), (20, 60), (24, 80)):
             terminal.resize(rows, cols)
-            terminal.wait_for(
-                lambda terminal, cols=cols: (
-                    terminal.row(-2).startswith(">>>")
-                    and any(abs(row.find("┌") - (cols - 1 - row.find("┐"))) <= 1 for row in terminal.screen if "┐" in row)
-                ),
-                seconds(2),
-            )
+            terminal.wait_for(is_drawn_with_dialog, AT_ONCE)
             wait_for_whole(terminal, home)
             assert shows_dialog(title).search("\n".join(terminal.screen))
-        terminal.send(leave)
+        terminal.send("\x1b")
         terminal.wait_for(lambda terminal: title not in "\n".join(terminal.screen))
         wait_for_whole(terminal, home)
         terminal.send("n")
@@ -432,9 +437,23 @@ main()
 """
 
 
+LOOP = f"""\
+{PAUSE}
+def main():
+    total = 0
+    set_trace()
+    for step in range(4):
+        total += step
+    print("result", total, flush=True)
+
+main()
+"""
+
+
 class TestGoingOn:
+    @pytest.mark.parametrize("resized", [False, True], ids=["same size", "resized meanwhile"])
     def test_with_a_breakpoint_left_the_terminal_stays_and_shows_the_next_stop(
-        self, processes: Processes, home: Path, open_terminal: OpenTerminal
+        self, resized: bool, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
         rank = start_one(processes, home, WITH_PAUSE)
         terminal = sit_in_pudb(open_terminal, "0")
@@ -444,7 +463,8 @@ class TestGoingOn:
         terminal.wait_for("0 is running, 1 breakpoint left.")
         terminal.wait_for(lambda terminal: " running " in terminal.row(-1))
         assert "Variables:" not in "\n".join(terminal.screen)
-        terminal.resize(30, 90)
+        if resized:
+            terminal.resize(30, 90)
         rank.signal(signal.SIGUSR1)
         terminal.wait_for("(1 hit)")
         wait_for_line(terminal, 11)
@@ -455,13 +475,29 @@ class TestGoingOn:
         terminal.wait_for(lambda terminal: "(1 hit)" not in "\n".join(terminal.screen))
         let_end(terminal, rank, result=3)
 
+    def test_a_stop_that_follows_at_once_is_drawn_whole(
+        self, processes: Processes, home: Path, open_terminal: OpenTerminal
+    ) -> None:
+        rank = start_one(processes, home, LOOP)
+        terminal = sit_in_pudb(open_terminal, "0")
+        terminal.send("nnb")
+        terminal.wait_for("(0 hits)")
+        for hits in (1, 2, 3):
+            terminal.send("c")
+            terminal.wait_for(f"({hits} hit")
+            wait_for_whole(terminal, home)
+        terminal.send("b")
+        let_end(terminal, rank, result=6)
+
     def test_a_step_that_takes_long_is_told_as_running_and_where(
         self, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
         rank = start_one(processes, home, WITH_PAUSE)
         terminal = sit_in_pudb(open_terminal, "0")
         terminal.send("nn")
-        terminal.wait_for(lambda terminal: re.search(r" running for \d+ s +signal\.py:\d+ in sigwait", terminal.row(-1)))
+        terminal.wait_for(
+            lambda terminal: re.search(r" running for \d+ s +signal\.py:\d+ in sigwait", terminal.row(-1))
+        )
         terminal.send("\x1d?")
         terminal.wait_for("Any key goes back.")
         terminal.send(" ")
