@@ -102,7 +102,16 @@ class Link:
             self._status.wait_for(lambda: self._connected or self._is_final(), max(0.0, left))
             if self._connected:
                 return None
-            return self._problem or BrokerUnreachable("its address", f"no answer within {timeout:g} s")
+            problem = self._problem
+        return problem or self._first_problem(timeout or 0.0)
+
+    def _first_problem(self, timeout: float) -> DbgError:
+        """Return what can be said before the link's thread has come as far as to dial."""
+        try:
+            url = self._desk.find_broker().endpoint.url
+        except DbgError as error:
+            return error
+        return BrokerUnreachable(url, f"no answer within {timeout:g} s")
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         """Call something in the link's thread after some seconds; never, if there is no link."""
@@ -158,6 +167,8 @@ class Link:
         import asyncio
 
         loop = asyncio.SelectorEventLoop()
+        # In Python's developer mode it would tell the job's stderr how long a name look-up took.
+        loop.set_debug(False)
         try:
             loop.run_until_complete(self._main(loop))
         finally:

@@ -40,6 +40,8 @@ def stop_at(frame: FrameType, arguments: Mapping[str, object], unexpected: tuple
         try:
             settings = _settings("set_trace", arguments, unexpected)
             rank = _connected_rank(settings)
+            if rank is not None and settings.rc:
+                rank.reads_rc = True
         finally:
             sys.settrace(tracer)
         if rank is not None:

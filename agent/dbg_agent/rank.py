@@ -73,6 +73,7 @@ class Rank:
     def __init__(self, settings: Settings, parent: Identity | None = None) -> None:
         self.settings = settings
         self._parent = parent
+        self.reads_rc = settings.rc
         self.identity = self._identify()
         self.inbox = Inbox()
         self.stops = Stops(self.publish)
@@ -187,7 +188,7 @@ class Rank:
             if not self._show(self._engine, frame, name, interact):
                 self._serve(frame, name, interact)
         else:
-            self._arrive(frame, "breakpoint")
+            self._arrive(frame, "breakpoint", name)
             self._serve(frame, name, interact)
 
     def hand_over(self, tracing: Tracing, frame: FrameType, follow: Any) -> Any:

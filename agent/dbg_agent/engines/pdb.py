@@ -55,7 +55,7 @@ class PdbEngine:
 
     def __init__(self, rank: Rank) -> None:
         self._console = rank.console
-        self._debugger = RankPdb(rank, rank.console, readrc=rank.settings.rc)
+        self._debugger = RankPdb(rank, rank.console, readrc=rank.reads_rc)
 
     @property
     def tracing(self) -> Tracing:
