@@ -10,6 +10,8 @@ import sys
 
 __all__ = ["install", "set_trace", "uninstall"]
 
+_told = False
+
 
 def set_trace(
     *unexpected: object,
@@ -34,8 +36,16 @@ def set_trace(
     for none; ``rc`` (``DBG_PDBRC``) has pdb read the ``.pdbrc`` of the rank's side. Arguments that can't be used are
     warned of, and the default is taken.
     """
-    from .process import stop_at
+    try:
+        from .process import has_room, stop_at
 
+        has_room()
+    except Exception as error:
+        try:  # noqa: SIM105 - contextlib would need the stack that is missing
+            _go_on_without("set_trace", error)
+        except RecursionError:
+            pass
+        return
     arguments = {"broker": broker, "connect_timeout": connect_timeout, "on_missing": on_missing, "engine": engine}
     stop_at(sys._getframe(1), {**arguments, "rc": rc, **unknown}, unexpected)
 
@@ -57,8 +67,13 @@ def install(
     one of these modules before stays what it was. The other arguments are those of :func:`set_trace`, and become its
     defaults in this process.
     """
-    from .process import install_here
+    try:
+        from .process import has_room, install_here
 
+        has_room()
+    except Exception as error:
+        _go_on_without("install", error)
+        return
     arguments = {"broker": broker, "breakpoint": breakpoint, "connect_timeout": connect_timeout}
     install_here({**arguments, "on_missing": on_missing, "classic": classic, **unknown}, unexpected)
 
@@ -68,3 +83,15 @@ def uninstall() -> None:
     from .process import uninstall_here
 
     uninstall_here()
+
+
+def _go_on_without(function: str, error: Exception) -> None:
+    """Say once why nothing could be done: no descriptor, memory or stack may be left, or no interpreter soon."""
+    global _told  # noqa: PLW0603 - one per process
+    if _told:
+        return
+    _told = True
+    try:  # noqa: SIM105 - at the interpreter's end contextlib may be gone
+        sys.stderr.write(f"dbg-agent: {function} failed ({type(error).__name__}); going on without a debugger\n")
+    except Exception:  # noqa: S110 - there is nowhere else to say it, and training must go on
+        pass

@@ -59,6 +59,13 @@ class Desk(Protocol):
         """Note that nobody is listening now."""
 
 
+class Ending(DbgError):
+    """Say that this process has left the broker already, since it ends."""
+
+    def __str__(self) -> str:
+        return "this process is ending and has left the broker"
+
+
 class Link:
     """Keep this process connected, from :meth:`start` until it ends."""
 
@@ -68,7 +75,7 @@ class Link:
         self._status = threading.Condition()
         self._connected = False
         self._problem: DbgError | None = None
-        self._waiting_since = 0.0
+        self._waiting_since: float | None = None
         self._closing = False
         self._early_calls: list[tuple[float, Callable[[], None]]] = []
         self._thread: threading.Thread | None = None
@@ -80,13 +87,15 @@ class Link:
     # --------------------------------------------------------------------------------------------- from any thread
 
     def start(self) -> None:
-        """Start the thread, if it hasn't been; return at once."""
+        """Start the thread, if there is none; return at once."""
         with self._status:
-            if self._thread is not None:
+            if self._waiting_since is None:
+                self._waiting_since = time.monotonic()
+            if self._closing or (self._thread is not None and self._thread.is_alive()):
                 return
-            self._waiting_since = time.monotonic()
-            self._thread = threading.Thread(target=self._run, name="dbg-agent", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="dbg-agent", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def wait_connected(self, timeout: float | None) -> DbgError | None:
         """Wait until the rank is registered; return None then, or what was wrong after ``timeout`` seconds.
@@ -96,10 +105,12 @@ class Link:
         """
         with self._status:
             if timeout is None:
-                self._status.wait_for(lambda: self._connected)
-                return None
-            left = self._waiting_since + timeout - time.monotonic()
-            self._status.wait_for(lambda: self._connected or self._is_final(), max(0.0, left))
+                self._status.wait_for(lambda: self._connected or self._closing)
+            else:
+                left = (self._waiting_since or 0.0) + timeout - time.monotonic()
+                self._status.wait_for(lambda: self._connected or self._closing or self._is_final(), max(0.0, left))
+            if self._closing:
+                return Ending()
             if self._connected:
                 return None
             problem = self._problem
@@ -134,6 +145,7 @@ class Link:
         with self._status:
             # The thread may still be importing what it needs; it looks here before it dials.
             self._closing = True
+            self._status.notify_all()
             thread, loop, stopping = self._thread, self._loop, self._stopping
         if thread is None:
             return
@@ -164,11 +176,20 @@ class Link:
     def _run(self) -> None:
         # Signals belong to the program's threads: one taken here would not interrupt what the main thread waits in.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        import asyncio
+        try:
+            import asyncio
+            import socket
 
-        loop = asyncio.SelectorEventLoop()
-        # In Python's developer mode it would tell the job's stderr how long a name look-up took.
-        loop.set_debug(False)
+            # For want of these asyncio could not build a loop, and would complain on stderr of the half of it.
+            for end in socket.socketpair():
+                end.close()
+            loop = asyncio.SelectorEventLoop()
+            # On in a program under PYTHONDEVMODE; it would complain on the job's stderr of a busy host.
+            loop.set_debug(False)
+        except Exception as error:
+            # No descriptor is left, or none to import with; the next stop tries again.
+            self._failed(BrokerUnreachable("its address", f"{type(error).__name__}: {error}"))
+            return
         try:
             loop.run_until_complete(self._main(loop))
         finally:

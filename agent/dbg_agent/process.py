@@ -10,14 +10,18 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import FrameType
 
 from dbg_wire.errors import DbgError, printable
 
 from .identity import Identity, is_launcher
 from .inbox import ProgramRaised
-from .rank import Rank, say
+from .rank import MAX_WARNINGS, Rank, say
 from .settings import Settings, read_settings
+
+STACK_FRAMES = 100
+"""Calls that a stop needs below it, imports at its first use included; without them it could break off anywhere."""
 
 _lock = threading.Lock()
 _rank: Rank | None = None
@@ -26,6 +30,7 @@ _former_hook: Callable[..., object] | None = None
 _hooks_registered = False
 _missing_told = False
 _forked_from: Identity | None = None
+_told: set[str] = set()
 _abandoned: list[Rank] = []
 """Ranks of the process that this one was forked from. They are kept: collecting them would close their connection's
 objects here, with warnings, while the parent still uses them."""
@@ -46,13 +51,22 @@ def stop_at(frame: FrameType, arguments: Mapping[str, object], unexpected: tuple
             sys.settrace(tracer)
         if rank is not None:
             rank.stop(frame, "breakpoint", settings.engine)
+        return
     except ProgramRaised as raised:
-        raise raised.error from None
+        to_raise: BaseException = raised.error
     except _AskedForError as asked:
-        raise asked.problem from None
+        to_raise = asked.problem
     except Exception as error:
         # The first promise: nothing of ours ends a training job.
-        say(f"set_trace failed ({type(error).__name__}: {printable(str(error))}); going on without a debugger")
+        _warn(f"set_trace failed ({type(error).__name__}: {printable(str(error))}); going on without a debugger")
+        return
+    # Out here, so that it keeps the cause and context it came with.
+    raise to_raise
+
+
+def has_room(frames: int = STACK_FRAMES) -> bool:
+    """Return True, or raise RecursionError if so many calls would be too many."""
+    return frames == 0 or has_room(frames - 1)
 
 
 class _AskedForError(Exception):
@@ -98,7 +112,7 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
 
             redirect()
     except Exception as error:
-        say(f"install failed ({type(error).__name__}: {printable(str(error))}); going on without a debugger")
+        _warn(f"install failed ({type(error).__name__}: {printable(str(error))}); going on without a debugger")
 
 
 def uninstall_here() -> None:
@@ -134,10 +148,14 @@ def _warn_of_missing(rank: Rank, problem: DbgError) -> None:
 
 def _settings(function: str, arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> Settings:
     given = {name: value for name, value in arguments.items() if value is not None or name not in _defaults}
-    return read_settings(function, {**_defaults, **given}, unexpected, os.environ, _warn_of_argument)
+    return read_settings(function, {**_defaults, **given}, unexpected, os.environ, _warn)
 
 
-def _warn_of_argument(text: str) -> None:
+def _warn(text: str) -> None:
+    """Write one line to stderr, once in a process, whether it is a rank yet or never."""
+    if text in _told or len(_told) >= MAX_WARNINGS:
+        return
+    _told.add(text)
     if _rank is not None:
         _rank.warn(text)
     else:
@@ -166,7 +184,8 @@ def _say_goodbye() -> None:
         return
     if rank.exit_status is None and getattr(sys, "last_value", None) is not None:
         rank.exit_status = 1
-    rank.close()
+    with suppress(Exception):  # which Python would print as the last word of the job
+        rank.close()
 
 
 def _forget_parent() -> None:
@@ -180,7 +199,8 @@ def _forget_parent() -> None:
     _abandoned.append(parent)
     for descriptor in parent.link.descriptors():
         # Closed and not shut down: the connection is still the parent's.
-        os.close(descriptor)
+        with suppress(OSError):
+            os.close(descriptor)
     if parent._engine is not None and sys.gettrace() is not None:
         sys.settrace(None)
         frame: FrameType | None = sys._getframe()

@@ -152,9 +152,12 @@ class Rank:
     def connect(self, settings: Settings) -> DbgError | None:
         """Start the link and wait for the broker as ``settings`` say; return what was wrong, or None."""
         self.link.start()
-        timeout = None if settings.on_missing == "wait" else settings.connect_timeout
         try:
-            return self.link.wait_connected(timeout)
+            problem = self.link.wait_connected(settings.connect_timeout)
+            if problem is None or settings.on_missing != "wait":
+                return problem
+            self.warn(f"{problem}; waiting for a broker")
+            return self.link.wait_connected(None)
         except BaseException as error:
             raise ProgramRaised(error) from None
 
@@ -163,6 +166,7 @@ class Rank:
         tracer = sys.gettrace()
         # Before anything else: a step onto the stop would go on into whatever is called here.
         sys.settrace(None)
+        local_tracers = _local_tracers(frame) if tracer is not None else []
         engine = self._engine
         mine = self.stops.is_mine()
         nested = mine and self.stops.phase is not StopPhase.STEPPING
@@ -179,7 +183,12 @@ class Rank:
                 self._arrive(frame, reason, engine_wanted)
                 self._serve(frame, None, None)
         finally:
-            sys.settrace(self._tracer(frame, tracer))
+            now = self._tracer(frame, tracer)
+            if now is tracer:
+                # Letting go, bdb has taken them off every frame, and these are the program's.
+                for traced, local_tracer in local_tracers:
+                    traced.f_trace = local_tracer
+            sys.settrace(now)
 
     def traced_thread_halts(self, name: str, frame: FrameType, interact: Callable[[], Outcome]) -> None:
         """Be told by the trace function of the engine of that name that a step or a breakpoint ends here."""
@@ -490,6 +499,16 @@ class Rank:
         thread = self.stops.owner or threading.main_thread().ident
         frame = sys._current_frames().get(thread or 0)
         return place_of(frame) if frame is not None else None
+
+
+def _local_tracers(frame: FrameType) -> list[tuple[FrameType, Any]]:
+    """Return what traces each frame from this one outwards."""
+    tracers: list[tuple[FrameType, Any]] = []
+    walk: FrameType | None = frame
+    while walk is not None:
+        tracers.append((walk, walk.f_trace))
+        walk = walk.f_back
+    return tracers
 
 
 def say(text: str) -> None:

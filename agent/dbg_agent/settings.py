@@ -83,11 +83,12 @@ class _Reader:
         # The broker's variable is left to the endpoint's own rules, which also know the fingerprint behind it.
         from_environ = self.environ.get(variable) if name != "broker" else None
         for value, source in ((self.arguments.get(name), f"{self.function}({name}=…)"), (from_environ, variable)):
-            if value is None or value == "":
+            if value is None or (isinstance(value, str) and not value):
                 continue
             try:
                 return convert(value)
-            except (TypeError, ValueError, OverflowError):
+            except Exception:
+                # Whatever the value's own methods raise: it is not one of ours.
                 self.warn(f"{source} is {printable(_shown(value))}, not {wanted}; taking {default!r}")
         return default
 

@@ -1,4 +1,4 @@
-"""The PuDB of a rank in a real terminal: it looks and works as on the rank's own, and better where that would fail."""
+"""The PuDB of a rank in a real terminal: whole at every size, in its colours, over steps, stops and endings."""
 
 from __future__ import annotations
 
@@ -11,56 +11,57 @@ import pytest
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.own_settings import assert_given_back, with_own_settings
-from tests.support.processes import Child, Processes
+from tests.support.processes import Processes
 from tests.support.pudb_terminal import (
     DRAWN,
-    HELP,
-    line_after_all_keys,
-    line_shown,
     rows_of_rank,
     sit_in_pudb,
     wait_for_line,
 )
 from tests.support.ranks import attach_command, attach_list, start_ranks, wait_until_stopped
+from tests.support.stopped_rank import (
+    PAUSE,
+    WORD,
+    WORKING,
+    WORKING_STOP,
+    let_end,
+    start_stopped,
+    wait_for_whole,
+    wait_until_gone,
+)
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.integration
 
-PAUSE = """\
-import signal, threading
-from dbg_agent import set_trace
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-def pause():
-    signal.sigwait({signal.SIGUSR1})
-"""
-"""Begins scripts whose ranks wait in ``pause()`` for a SIGUSR1 of the test."""
-
-SCRIPT = f"""\
+WITH_PAUSE = f"""\
 {PAUSE}
-def scaled(number):
-    result = number * 10
-    return result
-
 def main():
-    word = "Größe 日本語 ┌─┐"
+    a = 1
     set_trace()
-    a = scaled(4)
+    pause()
     b = a + 1
     c = b + 1
-    d = c + 1
-    e = d + 1
-    print("result", e, flush=True)
+    print("result", c, flush=True)
+
+main()
+"""
+"""It runs into a pause behind its stop, and writes ``result 3``."""
+
+LOOP = f"""\
+{PAUSE}
+def main():
+    total = 0
+    set_trace()
+    for step in range(4):
+        total += step
+    print("result", total, flush=True)
 
 main()
 """
 
-SCALED, STOP, AFTER = 8, 13, 14
-"""Lines of SCRIPT: the first inside ``scaled``, the ``set_trace()`` call, and the one after it."""
-
-WORD = "Größe 日本語 ┌─┐"
-
 ASKS = "Leave the debugger?"
+"""Title of the dialog that ``q`` opens."""
 
 AT_ONCE = seconds(3)
 """Well below what a person who resized a window would try next, and above a stall of a busy machine."""
@@ -71,31 +72,15 @@ def broker(processes: Processes, home: Path) -> RunningBroker:
     return running_broker(processes, home)
 
 
-def start_one(processes: Processes, home: Path, script: str = SCRIPT, env: dict[str, str] | None = None) -> Child:
-    """Start one rank and return it when it is stopped."""
-    (rank,) = start_ranks(processes, home, script, 1, env=env)
-    wait_until_stopped(home, 1)
-    return rank
-
-
 def shows_dialog(title: str) -> re.Pattern[str]:
     """Return what stands on the screen while PuDB shows the dialog of that title: its whole box."""
     return re.compile(rf"┌─+┐.*│ +{re.escape(title)} +│.*└─+┘", re.DOTALL)
 
 
-def wait_for_whole(terminal: Terminal, home: Path) -> None:
-    """Wait until the terminal, but for its status line, shows what the rank has drawn, and nothing else."""
-    expected = rows_of_rank(home, "0")
-    terminal.wait_for(lambda terminal: terminal.screen[:-1] == expected)
-    assert len(expected) == len(terminal.screen) - 1
-
-
-def let_end(terminal: Terminal, rank: Child, result: int = 44) -> None:
-    """Type ``c``: rank and terminal end as if nobody had looked."""
-    terminal.send("c")
-    assert terminal.exit_status() == 7
-    assert rank.wait() == 0
-    assert rank.text() == f"result {result}\n"
+def wait_for_line_of_rank(home: Path, line: int) -> None:
+    """Wait until the only rank is listed at this line."""
+    while attach_list(home)[0]["where"]["line"] != line:
+        pass
 
 
 class TestLooks:
@@ -103,7 +88,7 @@ class TestLooks:
     def test_pudb_fills_the_terminal_but_for_the_status_line(
         self, rows: int, cols: int, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
-        start_one(processes, home)
+        start_stopped(processes, home, WORKING)
         terminal = sit_in_pudb(open_terminal, "0", rows=rows, cols=cols)
         wait_for_whole(terminal, home)
         assert terminal.row(0).startswith("PuDB 20")
@@ -117,7 +102,7 @@ class TestLooks:
     def test_a_terminal_that_is_too_small_shows_a_part(
         self, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
-        start_one(processes, home, WITH_PAUSE)
+        start_stopped(processes, home, WITH_PAUSE)
         terminal = open_terminal(attach_command("0"), rows=10, cols=30)
         terminal.wait_for(lambda terminal: "def" in "".join(terminal.screen) and "stopped" in terminal.row(-1))
         drawn = rows_of_rank(home, "0")
@@ -134,7 +119,7 @@ class TestLooks:
     def test_without_a_status_line_pudb_has_the_last_row(
         self, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
-        rank = start_one(processes, home)
+        rank = start_stopped(processes, home, WORKING)
         terminal = sit_in_pudb(open_terminal, "0", "--no-status")
         drawn = rows_of_rank(home, "0")
         terminal.wait_for(lambda terminal: terminal.screen == drawn)
@@ -152,7 +137,7 @@ class TestLooks:
         config.parent.mkdir(parents=True)
         config.write_text("[pudb]\ntheme = monokai-256\n")
         unset = ["-u", "TERM", "-u", "COLORTERM"] if term is None else [f"TERM={term}"]
-        (rank,) = start_ranks(processes, home, SCRIPT, 1, wrap=lambda command: ["env", *unset, *command])
+        (rank,) = start_ranks(processes, home, WORKING, 1, wrap=lambda command: ["env", *unset, *command])
         wait_until_stopped(home, 1)
         terminal = sit_in_pudb(open_terminal, "0")
         assert re.search(rb"38;5;\d+", terminal.output)
@@ -165,7 +150,7 @@ class TestLooks:
         self, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
         ascii_only = {"LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-        rank = start_one(processes, home, env={**ascii_only, "PYTHONCOERCECLOCALE": "0"})
+        rank = start_stopped(processes, home, WORKING, env={**ascii_only, "PYTHONCOERCECLOCALE": "0"})
         terminal = sit_in_pudb(open_terminal, "0")
         terminal.wait_for(re.compile(f'word = "{WORD}"'))
         terminal.wait_for(re.compile(f"word: '{WORD}'"))
@@ -177,19 +162,13 @@ class TestLooks:
         let_end(terminal, rank)
 
     def test_the_ranks_home_stays_empty(self, processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
-        rank = start_one(processes, home)
+        rank = start_stopped(processes, home, WORKING)
         terminal = sit_in_pudb(open_terminal, "0")
         terminal.send("nb!1\r\x18")
-        wait_for_line(terminal, AFTER)
+        wait_for_line(terminal, WORKING_STOP + 1)
         terminal.send("b")
         let_end(terminal, rank)
         assert list((home / "homes" / "rank0").rglob("*")) == []
-
-
-def wait_for_line_of_rank(home: Path, line: int) -> None:
-    """Wait until the only rank is listed at this line."""
-    while attach_list(home)[0]["where"]["line"] != line:
-        pass
 
 
 def is_drawn(terminal: Terminal) -> bool:
@@ -206,7 +185,7 @@ def is_drawn_with_dialog(terminal: Terminal) -> bool:
 
 class TestResize:
     def test_is_drawn_at_once(self, processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
-        start_one(processes, home)
+        start_stopped(processes, home, WORKING)
         terminal = sit_in_pudb(open_terminal, "0")
         for rows, cols in ((40, 132), (20, 60), (24, 80)):
             terminal.resize(rows, cols)
@@ -219,7 +198,7 @@ class TestResize:
     def test_is_drawn_at_once_inside_a_dialog(
         self, key: str, title: str, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
-        start_one(processes, home)
+        start_stopped(processes, home, WORKING)
         terminal = sit_in_pudb(open_terminal, "0")
         terminal.send(key)
         terminal.wait_for(shows_dialog(title))
@@ -229,225 +208,10 @@ class TestResize:
             wait_for_whole(terminal, home)
             assert shows_dialog(title).search("\n".join(terminal.screen))
         terminal.send("\x1b")
-        terminal.wait_for(lambda terminal: title not in "\n".join(terminal.screen))
+        wait_until_gone(terminal, title)
         wait_for_whole(terminal, home)
         terminal.send("n")
-        wait_for_line(terminal, AFTER)
-
-
-class TestKeys:
-    def test_steps_breakpoints_and_expressions(
-        self, processes: Processes, home: Path, open_terminal: OpenTerminal
-    ) -> None:
-        rank = start_one(processes, home)
-        terminal = sit_in_pudb(open_terminal, "0")
-        terminal.send("n")
-        wait_for_line(terminal, AFTER)
-        terminal.send("s")
-        terminal.wait_for(re.compile(r">> scaled"))
-        terminal.send("n")
-        wait_for_line(terminal, SCALED)
-        terminal.wait_for("number: 4")
-        terminal.send("!number * 1000 + 2\r")
-        terminal.wait_for(re.compile(r"^4002$", re.MULTILINE))
-        terminal.send("number = 5\r\x18n")
-        terminal.wait_for("result: 50")
-        terminal.send("nn")
-        terminal.wait_for("a: 50")
-        wait_for_line(terminal, AFTER + 1)
-        # Two lines down, a breakpoint: `c` leads there and no further.
-        terminal.send("jjb")
-        terminal.wait_for(re.compile(r"rank_script\.py:17"))
-        terminal.send("c")
-        terminal.wait_for("c: 52")
-        assert line_after_all_keys(terminal, home) == AFTER + 3
-        terminal.send("b")
-        terminal.wait_for(lambda terminal: "rank_script.py:17 (" not in "\n".join(terminal.screen))
-        let_end(terminal, rank, result=54)
-
-    def test_three_steps_typed_ahead_are_three_steps(
-        self, processes: Processes, home: Path, open_terminal: OpenTerminal
-    ) -> None:
-        rank = start_one(processes, home)
-        terminal = sit_in_pudb(open_terminal, "0")
-        terminal.send("nnn")
-        assert line_after_all_keys(terminal, home) == STOP + 3
-        assert line_shown(terminal) == STOP + 3
-        let_end(terminal, rank)
-
-    @pytest.mark.parametrize(("key", "what"), [("o", "The output screen"), ("\x05", "An editor")])
-    def test_keys_that_need_the_ranks_own_terminal_say_so(
-        self, key: str, what: str, processes: Processes, home: Path, open_terminal: OpenTerminal
-    ) -> None:
-        rank = start_one(processes, home)
-        terminal = sit_in_pudb(open_terminal, "0")
-        terminal.send(key)
-        terminal.wait_for(shows_dialog("Message"))
-        text = " ".join("".join(terminal.screen).replace("│", " ").split())
-        assert f"{what} would use the rank's own terminal" in text
-        terminal.send("\r")
-        terminal.wait_for(lambda terminal: "Message" not in "\n".join(terminal.screen))
-        terminal.send("n")
-        wait_for_line(terminal, AFTER)
-        let_end(terminal, rank)
-
-    @pytest.mark.parametrize("shell", ["ipython", "classic", "ptpython"])
-    def test_the_shell_stays_on_pudbs_own_screen_whatever_is_configured(
-        self, shell: str, processes: Processes, home: Path, open_terminal: OpenTerminal
-    ) -> None:
-        config = home / "homes" / "rank0" / ".config" / "pudb" / "pudb.cfg"
-        config.parent.mkdir(parents=True)
-        config.write_text(f"[pudb]\nshell = {shell}\n")
-        rank = start_one(processes, home)
-        terminal = sit_in_pudb(open_terminal, "0")
-        terminal.send("!6 * 7000\r")
-        terminal.wait_for(re.compile(r"^42000$", re.MULTILINE))
-        terminal.send(b"\x18")
-        let_end(terminal, rank)
-        assert config.read_text() == f"[pudb]\nshell = {shell}\n"
-
-
-class TestLeavingByQ:
-    @pytest.mark.parametrize("key", ["s", "\x1b", "q"])
-    def test_stay_changes_nothing(
-        self, key: str, processes: Processes, home: Path, open_terminal: OpenTerminal
-    ) -> None:
-        rank = start_one(processes, home)
-        terminal = sit_in_pudb(open_terminal, "0")
-        terminal.send("q")
-        terminal.wait_for(shows_dialog(ASKS))
-        terminal.send(key)
-        terminal.wait_for(lambda terminal: ASKS not in "\n".join(terminal.screen))
-        wait_for_whole(terminal, home)
-        terminal.send("n")
-        wait_for_line(terminal, AFTER)
-        let_end(terminal, rank)
-
-    def test_continue_removes_all_breakpoints(
-        self, processes: Processes, home: Path, open_terminal: OpenTerminal
-    ) -> None:
-        rank = start_one(processes, home)
-        terminal = sit_in_pudb(open_terminal, "0")
-        terminal.send("jjb")
-        terminal.wait_for("rank_script.py:15")
-        terminal.send("q")
-        terminal.wait_for(shows_dialog(ASKS))
-        terminal.send("c")
-        assert terminal.exit_status() == 7
-        assert rank.wait() == 0
-        assert rank.text() == "result 44\n"
-
-    def test_kill_ends_the_rank(self, processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
-        rank = start_one(processes, home)
-        terminal = sit_in_pudb(open_terminal, "0")
-        terminal.send("q")
-        terminal.wait_for(shows_dialog(ASKS))
-        terminal.send("k")
-        assert terminal.exit_status() == 8
-        assert "was killed by SIGKILL" in "\n".join(terminal.screen)
-        assert rank.wait() == -signal.SIGKILL
-
-
-IN_A_THREAD = f"""\
-{PAUSE}
-def work(number):
-    a = number
-    set_trace()
-    b = a + 1
-    print("thread", b, flush=True)
-
-thread = threading.Thread(target=work, args=(41,))
-thread.start()
-thread.join()
-"""
-
-TWO_THREADS = f"""\
-{PAUSE}
-both = threading.Barrier(2)
-def work(number):
-    both.wait()
-    set_trace()
-    after = number + 1
-
-threads = [threading.Thread(target=work, args=(number,)) for number in (1000, 2000)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-print("both done", flush=True)
-"""
-
-
-class TestThreads:
-    def test_a_stop_outside_the_main_thread(
-        self, processes: Processes, home: Path, open_terminal: OpenTerminal
-    ) -> None:
-        rank = start_one(processes, home, IN_A_THREAD)
-        terminal = sit_in_pudb(open_terminal, "0")
-        terminal.send("nn")
-        terminal.wait_for("b: 42")
-        terminal.send("c")
-        assert terminal.exit_status() == 7
-        assert rank.wait() == 0
-        assert rank.text() == "thread 42\n"
-
-    def test_stepping_off_the_end_of_a_thread_ends_the_stop(
-        self, processes: Processes, home: Path, open_terminal: OpenTerminal
-    ) -> None:
-        rank = start_one(processes, home, IN_A_THREAD)
-        terminal = sit_in_pudb(open_terminal, "0")
-        terminal.send("nn")
-        terminal.wait_for("b: 42")
-        terminal.send("n" * 60)
-        assert terminal.exit_status() in (7, 8)
-        assert rank.wait() == 0
-        assert "dbg-agent: " not in rank.text("stderr").replace("dbg-agent: ", "", 1)
-
-    def test_the_stop_of_a_second_thread_follows_in_the_same_terminal(
-        self, processes: Processes, home: Path, open_terminal: OpenTerminal
-    ) -> None:
-        rank = start_one(processes, home, TWO_THREADS)
-        terminal = sit_in_pudb(open_terminal, "0")
-        terminal.wait_for(re.compile("number: [12]000"))
-        while attach_list(home)[0]["queued"] != 1:
-            pass
-        first = "1000" if "number: 1000" in "\n".join(terminal.screen) else "2000"
-        second = "2000" if first == "1000" else "1000"
-        terminal.send("n")
-        terminal.wait_for(re.compile(r"^>\s+after = ", re.MULTILINE))
-        terminal.send("c")
-        terminal.wait_for(f"number: {second}")
-        wait_for_whole(terminal, home)
-        assert attach_list(home)[0]["queued"] == 0
-        terminal.send("c")
-        assert terminal.exit_status() == 7
-        assert rank.wait() == 0
-        assert rank.text() == "both done\n"
-
-
-WITH_PAUSE = f"""\
-{PAUSE}
-def main():
-    a = 1
-    set_trace()
-    pause()
-    b = a + 1
-    c = b + 1
-    print("result", c, flush=True)
-
-main()
-"""
-
-
-LOOP = f"""\
-{PAUSE}
-def main():
-    total = 0
-    set_trace()
-    for step in range(4):
-        total += step
-    print("result", total, flush=True)
-
-main()
-"""
+        wait_for_line(terminal, WORKING_STOP + 1)
 
 
 class TestGoingOn:
@@ -455,7 +219,7 @@ class TestGoingOn:
     def test_with_a_breakpoint_left_the_terminal_stays_and_shows_the_next_stop(
         self, resized: bool, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
-        rank = start_one(processes, home, WITH_PAUSE)
+        rank = start_stopped(processes, home, WITH_PAUSE)
         terminal = sit_in_pudb(open_terminal, "0")
         terminal.send("jjb")
         terminal.wait_for("rank_script.py:11")
@@ -472,13 +236,13 @@ class TestGoingOn:
         terminal.send("n")
         terminal.wait_for("b: 2")
         terminal.send("kb")
-        terminal.wait_for(lambda terminal: "(1 hit)" not in "\n".join(terminal.screen))
+        wait_until_gone(terminal, "(1 hit)")
         let_end(terminal, rank, result=3)
 
     def test_a_stop_that_follows_at_once_is_drawn_whole(
         self, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
-        rank = start_one(processes, home, LOOP)
+        rank = start_stopped(processes, home, LOOP)
         terminal = sit_in_pudb(open_terminal, "0")
         terminal.send("nnb")
         terminal.wait_for("(0 hits)")
@@ -492,7 +256,7 @@ class TestGoingOn:
     def test_a_step_that_takes_long_is_told_as_running_and_where(
         self, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
-        rank = start_one(processes, home, WITH_PAUSE)
+        rank = start_stopped(processes, home, WITH_PAUSE)
         terminal = sit_in_pudb(open_terminal, "0")
         terminal.send("nn")
         terminal.wait_for(
@@ -510,7 +274,7 @@ class TestGoingOn:
     def test_with_no_breakpoint_left_the_session_ends_and_the_terminal_is_given_back(
         self, processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_path: Path
     ) -> None:
-        rank = start_one(processes, home)
+        rank = start_stopped(processes, home, WORKING)
         terminal = open_terminal(with_own_settings(tmp_path, attach_command("0")))
         terminal.wait_for(DRAWN)
         let_end(terminal, rank)
@@ -519,13 +283,3 @@ class TestGoingOn:
         assert len(shown) == 2
         assert re.fullmatch(r"Attached to [a-z0-9-]+:0 \(PuDB\)\. Ctrl-\] d detaches, Ctrl-\] \? helps\.", shown[0])
         assert re.fullmatch(r"[a-z0-9-]+:0 went on; --follow waits for its next stop", shown[1])
-
-
-def test_help_key_of_pudb_shows_its_help(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
-    rank = start_one(processes, home)
-    terminal = sit_in_pudb(open_terminal, "0")
-    terminal.send("?")
-    terminal.wait_for(HELP)
-    terminal.send("\x1b")
-    terminal.wait_for(lambda terminal: HELP not in "\n".join(terminal.screen))
-    let_end(terminal, rank)

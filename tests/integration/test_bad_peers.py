@@ -85,9 +85,7 @@ FIRST = {"/agent": REGISTER, "/client": GREET}
 
 
 @pytest.mark.parametrize("path", FIRST)
-def test_a_message_of_unknown_type_is_named_and_the_rest_goes_on(
-    path: str, broker: RunningBroker
-) -> None:
+def test_a_message_of_unknown_type_is_named_and_the_rest_goes_on(path: str, broker: RunningBroker) -> None:
     unknown = json.dumps({"type": f"dance{HOSTILE}", "token": SECRET})
     with peer(broker, path) as connection:
         connection.send(unknown)

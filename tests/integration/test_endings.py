@@ -17,6 +17,7 @@ from tests.support.processes import Child, Processes
 from tests.support.proxy import Proxy
 from tests.support.pudb_terminal import DRAWN, line_after_all_keys, sit_in_pudb, wait_for_line
 from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_stopped
+from tests.support.stopped_rank import start_stopped, wait_for_state
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.integration
@@ -54,22 +55,13 @@ def proxy(broker: RunningBroker) -> Iterator[Proxy]:
 
 def start_one(processes: Processes, home: Path, **variables: str) -> Child:
     """Start one rank and return it when it is stopped."""
-    (rank,) = start_ranks(processes, home, SCRIPT, 1, env=variables)
-    wait_until_stopped(home, 1)
-    return rank
+    return start_stopped(processes, home, SCRIPT, variables)
 
 
-def start_running(processes: Processes, home: Path) -> Child:
-    """Start one rank and return it when it is listed as running."""
-    (rank,) = start_ranks(processes, home, SCRIPT, 1, env={"WAITS_FIRST": "1"})
+def start_running(processes: Processes, home: Path) -> None:
+    """Start one rank and return when it is listed as running."""
+    start_ranks(processes, home, SCRIPT, 1, env={"WAITS_FIRST": "1"})
     wait_for_state(home, "running")
-    return rank
-
-
-def wait_for_state(home: Path, state: str) -> None:
-    """Wait until the only rank is listed in this state; the test's own time-out ends this."""
-    while [rank["state"] for rank in attach_list(home, "--all")] != [state]:
-        pass
 
 
 def attach_with_own_settings(open_terminal: OpenTerminal, home: Path, *arguments: str) -> Terminal:

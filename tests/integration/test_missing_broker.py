@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ from tests.support import fake_brokers as fake
 from tests.support.broker import running_broker
 from tests.support.fake_brokers import TOKEN, Answer, FakeBroker
 from tests.support.processes import Child, Processes
-from tests.support.ranks import start_ranks
+from tests.support.ranks import attach, attach_list, start_ranks, wait_until_stopped
 from tests.support.reach import PIN
 from tests.support.time_unit import seconds
 
@@ -245,3 +248,59 @@ def test_a_loop_does_not_wait_for_what_waiting_would_not_mend(case: str, process
         took, line = pass_by(place, variables, LONG_SECONDS)
     assert said in line
     assert took < seconds(10)
+
+
+def test_a_name_server_that_does_not_answer_delays_neither_a_stop_nor_the_end(processes: Processes, home: Path) -> None:
+    script = f"""\
+import socket, threading
+def hang(*arguments, **options):
+    threading.Event().wait({LONG_SECONDS})
+socket.getaddrinfo = hang
+{PASSES}"""
+    variables = {"DBG_BROKER": f"login1:6900#{PIN}", "DBG_TOKEN": TOKEN, "DBG_CONNECT_TIMEOUT": str(WAIT_SECONDS)}
+    (rank,) = start_ranks(processes, home, script, 1, env=variables)
+    assert rank.wait(seconds(20)) == 0
+    assert "no answer within 1 s" in one_line(rank)
+
+
+def test_a_broker_that_comes_later_is_found(processes: Processes, home: Path) -> None:
+    gate = home / "gate"
+    os.mkfifo(gate)
+    script = f"""\
+from dbg_agent import set_trace
+set_trace()
+print("before", flush=True)
+open({str(gate)!r}).close()
+set_trace()
+print("after")
+"""
+    (rank,) = start_ranks(processes, home, script, 1, env={"DBG_CONNECT_TIMEOUT": "0.1"})
+    rank.wait_for_output("before")
+    running_broker(processes, home)
+    deadline = time.monotonic() + seconds(20)
+    while not attach_list(home):
+        assert time.monotonic() < deadline, "the rank never came"
+    gate.write_bytes(b"")
+    wait_until_stopped(home, 1)
+    assert attach(home, "0", "--continue").returncode == 0
+    assert rank.wait() == 0
+    assert rank.text() == "before\nafter\n"
+    told = rank.text("stderr").splitlines()
+    assert len(told) == 2
+    assert "no broker is known" in told[0]
+    assert "stopped at" in told[1]
+
+
+def test_a_program_run_by_us_ends_as_it_would_by_itself(processes: Processes, home: Path) -> None:
+    gate = home / "gate"
+    os.mkfifo(gate)
+    script = home / "script.py"
+    script.write_text(
+        f"import sys\nbreakpoint()\nprint('before', flush=True)\nopen({str(gate)!r}).close()\nsys.exit(3)\n"
+    )
+    env = {**os.environ, "DBG_HOME": str(home), "DBG_CONNECT_TIMEOUT": "0.1"}
+    program = processes.start("program", [sys.executable, "-m", "dbg_agent", str(script)], env=env)
+    program.wait_for_output("before")
+    gate.write_bytes(b"")
+    assert program.wait() == 3
+    assert "no broker is known" in one_line(program)

@@ -23,7 +23,7 @@ class Situation:
     """A script that calls ``set_trace()`` once, prints ``done`` and ends well; and how it is started."""
 
     script: str
-    shell: str = 'exec "$@"'
+    started_by: str = 'exec "$@"'
     env: Mapping[str, str] = field(default_factory=dict)
     can_say: bool = True
     """Whether its stderr can be written to."""
@@ -32,14 +32,14 @@ class Situation:
         """Start it as a rank."""
         env = {**self.env, **variables}
         (rank,) = start_ranks(
-            processes, home, self.script, 1, env=env, wrap=lambda command: ["sh", "-c", self.shell, "sh", *command]
+            processes, home, self.script, 1, env=env, wrap=lambda command: ["sh", "-c", self.started_by, "sh", *command]
         )
         return rank
 
     def check(self, rank: Child, line: str) -> None:
         """Fail if the rank did not end as it would have without us, but for one line on stderr."""
         assert rank.wait() == 0
-        if "1>&-" not in self.shell:
+        if "1>&-" not in self.started_by:
             assert rank.text() == "done\n"
         errors = rank.text("stderr")
         assert len(errors.splitlines()) == self.can_say, errors
@@ -56,18 +56,19 @@ SITUATIONS = {
     "warnings are errors": Situation(script=PLAIN, env={"PYTHONWARNINGS": "error", "PYTHONDEVMODE": "1"}),
     "optimized": Situation(script=PLAIN, env={"PYTHONOPTIMIZE": "2"}),
     "ascii locale": Situation(script=PLAIN, env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
-    "no stdin": Situation(script=PLAIN, shell='exec "$@" 0<&-'),
-    "no stdout": Situation(script=PLAIN, shell='exec "$@" 1>&-'),
-    "no stderr": Situation(script=PLAIN, shell='exec "$@" 2>&-', can_say=False),
-    "no streams": Situation(script=PLAIN, shell='exec "$@" 0<&- 1>&- 2>&-', can_say=False),
-    "full stderr": Situation(script=PLAIN, shell='exec "$@" 2>/dev/full', can_say=False),
+    "no stdin": Situation(script=PLAIN, started_by='exec "$@" 0<&-'),
+    "no stdout": Situation(script=PLAIN, started_by='exec "$@" 1>&-'),
+    "no stderr": Situation(script=PLAIN, started_by='exec "$@" 2>&-', can_say=False),
+    "no streams": Situation(script=PLAIN, started_by='exec "$@" 0<&- 1>&- 2>&-', can_say=False),
+    "full stderr": Situation(script=PLAIN, started_by='exec "$@" 2>/dev/full', can_say=False),
     "broken stderr": Situation(
         script=f"""\
 import sys
 class Broken:
     def write(self, text):
         raise RuntimeError("no")
-    flush = isatty = fileno = write
+    def flush(self):
+        pass
 sys.stderr = Broken()
 {PLAIN}
 sys.stderr = sys.__stderr__
@@ -76,15 +77,15 @@ sys.stderr = sys.__stderr__
     ),
     "no temporary folder": Situation(script=PLAIN, env={"TMPDIR": "/proc/none", "TEMP": "/proc/none"}),
     "full disk": Situation(
-        script=f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n{PLAIN}", shell='exec "$@"'
+        script=f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n{PLAIN}",
     ),
-    "no home": Situation(script=PLAIN, shell='unset HOME; exec "$@"'),
+    "no home": Situation(script=PLAIN, started_by='unset HOME; exec "$@"'),
     "read-only home": Situation(script=PLAIN, env={"HOME": "/proc"}),
     "relative home": Situation(script=PLAIN, env={"HOME": "here"}),
     "directory removed": Situation(
         script=f"import os\nos.mkdir('gone')\nos.chdir('gone')\nos.rmdir('../gone')\n{PLAIN}",
     ),
-    "from standard input": Situation(script=PLAIN, shell='exec "$1" - < "$2"'),
+    "from standard input": Situation(script=PLAIN, started_by='exec "$1" - < "$2"'),
     "in a function of a string": Situation(
         script="from dbg_agent import set_trace\nexec('def f():\\n    set_trace()\\nf()')\nprint('done')\n"
     ),

@@ -95,12 +95,14 @@ class Tracing(bdb.Bdb):
                 sys.settrace(None)
             return self._rank.hand_over(self, frame, follow)
         except ProgramRaised as raised:
-            raise raised.error from None
+            to_raise = raised.error
         except Exception as error:
             # As above; this is called between two lines of the program.
             self._rank.warn(f"the debugger failed and lets the rank go on ({type(error).__name__}: {error})")
             self.let_go()
             return None
+        # Out here, so that it keeps the cause and context it came with.
+        raise to_raise
 
     def stop_here(self, frame: FrameType) -> bool:
         """Tell whether a step ends here: bdb keeps one place for all threads, but a step belongs to one."""
