@@ -14,7 +14,7 @@ from tests.support.ranks import attach, start_ranks, wait_until_stopped
 from tests.support.sessions import detach
 from tests.support.time_unit import seconds
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
 RANKS = 256
 LISTED_WITHIN = 20
