@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from dbg_broker.registry import Rank, Registry
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.ranks import DIED, LIVE_STATES, RankInfo, RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, registration
 
 
@@ -94,6 +94,17 @@ def test_exited_key_that_registers_again_is_a_new_rank() -> None:
     assert again is not rank
     assert (again.state, again.exit) == (RankState.STOPPED, None)
     assert registry.keys() == (again.key,)
+
+
+def test_a_rank_found_dead_has_died_and_one_that_said_goodbye_has_not() -> None:
+    registry = Registry()
+    dead, gone = enter(registry, 0), enter(registry, 1)
+    registry.disconnected(dead, 1.0)
+    registry.found_dead(dead, 2.0)
+    registry.goodbye(gone, None, 2.0)
+    assert [info(registry, rank).state for rank in (dead, gone)] == [RankState.EXITED] * 2
+    assert info(registry, dead).reason == DIED
+    assert info(registry, gone).reason != DIED
 
 
 def test_after_its_goodbye_a_rank_has_nothing_to_report() -> None:

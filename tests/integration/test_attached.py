@@ -18,7 +18,7 @@ from tests.support.pudb_terminal import (
     sit_in_pudb,
     wait_for_line,
 )
-from tests.support.ranks import attach_command, attach_list, start_ranks, wait_until_stopped
+from tests.support.ranks import attach_command, start_ranks, wait_until_stopped
 from tests.support.stopped_rank import (
     PAUSE,
     WORD,
@@ -26,6 +26,7 @@ from tests.support.stopped_rank import (
     WORKING_STOP,
     let_end,
     start_stopped,
+    wait_for_list,
     wait_for_whole,
     wait_until_gone,
 )
@@ -77,12 +78,6 @@ def shows_dialog(title: str) -> re.Pattern[str]:
     return re.compile(rf"┌─+┐.*│ +{re.escape(title)} +│.*└─+┘", re.DOTALL)
 
 
-def wait_for_line_of_rank(home: Path, line: int) -> None:
-    """Wait until the only rank is listed at this line."""
-    while attach_list(home)[0]["where"]["line"] != line:
-        pass
-
-
 class TestLooks:
     @pytest.mark.parametrize(("rows", "cols"), [(24, 80), (50, 160), (20, 50)])
     def test_pudb_fills_the_terminal_but_for_the_status_line(
@@ -111,7 +106,7 @@ class TestLooks:
         part = [row[:29].rstrip() for row in drawn[:9]]
         terminal.wait_for(lambda terminal: [row[:29].rstrip() for row in terminal.screen[:9]] == part)
         terminal.send("n")
-        wait_for_line_of_rank(home, 10)
+        wait_for_list(home, lambda listed: listed[0]["where"]["line"] == 10)
         terminal.resize(24, 80)
         wait_for_line(terminal, 10)
         wait_for_whole(terminal, home)

@@ -76,7 +76,7 @@ import atexit, time
 @atexit.register
 def leave():
     began = time.monotonic()
-    dbg_agent.set_trace()
+    dbg_agent.set_trace(connect_timeout=60)
     assert time.monotonic() - began < 5
     print("done")
 import dbg_agent

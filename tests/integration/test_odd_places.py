@@ -153,7 +153,9 @@ print("done")
     "in a thread after the main thread": Situation(
         script="""\
 import threading
-from dbg_agent import set_trace
+from dbg_agent import install, set_trace
+# Python 3.12 starts no thread any more once the main one has ended, so ours must be there.
+install()
 def work():
     threading.main_thread().join()
     set_trace()
@@ -178,7 +180,7 @@ def leave():
 def test_without_a_broker_it_goes_on_with_one_line(name: str, processes: Processes, home: Path) -> None:
     situation = SITUATIONS[name]
     rank = situation.start(processes, home, DBG_CONNECT_TIMEOUT="0.2")
-    situation.check(rank, "no broker is known")
+    situation.check(rank, "no broker (is known|answers)")
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
