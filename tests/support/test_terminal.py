@@ -59,8 +59,10 @@ def test_size_and_its_change_reach_the_program() -> None:
 
 
 def test_a_terminal_left_raw_looks_raw_after_the_program_has_ended() -> None:
+    with Terminal(["sleep", "1000"]) as untouched:
+        # Those of another one: this one's program may be raw by the time that they could be asked for.
+        before = untouched.settings()
     with Terminal(python(RAW_AND_GONE)) as terminal:
-        before = terminal.settings()
         terminal.wait_for("raw")
         terminal.kill()
         assert terminal.exit_status() == -signal.SIGKILL
