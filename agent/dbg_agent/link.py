@@ -194,6 +194,9 @@ class Link:
             loop.run_until_complete(self._main(loop))
         finally:
             self._loop = None
+            # An aborted TLS connection takes a few rounds to close its socket; left open, Python warns of it.
+            for _ in range(3):
+                loop.run_until_complete(asyncio.sleep(0))
             loop.close()
 
     async def _main(self, loop: asyncio.AbstractEventLoop) -> None:
