@@ -27,10 +27,19 @@ OPEN_SECONDS = 10.0
 """Seconds for one attempt, from the name look-up to the upgrade."""
 
 
-def pinned_connection(url: str, fingerprint: str | None) -> type[ClientConnection]:
-    """Return a connection class that looks at the peer's certificate first and sends nothing to a wrong one."""
+def pinned_connection(
+    url: str, fingerprint: str | None, opened: list[asyncio.BaseTransport]
+) -> type[ClientConnection]:
+    """Return a connection class that looks at the peer's certificate first and sends nothing to a wrong one.
+
+    What it opens is added to ``opened``.
+    """
 
     class Pinned(ClientConnection):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            opened.append(transport)
+            super().connection_made(transport)
+
         async def handshake(self, *args: object, **kwargs: object) -> None:
             if fingerprint is not None:
                 tls = self.transport.get_extra_info("ssl_object")
@@ -81,6 +90,7 @@ async def _dial_address(reach: Reach, path: str, address: str) -> ClientConnecti
     endpoint = reach.endpoint
     url = endpoint.url
     options: dict[str, object] = {}
+    opened: list[asyncio.BaseTransport] = []
     if "proxy" in inspect.signature(connect.__init__).parameters:
         # From release 15 on a proxy of the environment would be used; a cluster's web proxy doesn't know login1.
         options["proxy"] = None
@@ -89,7 +99,7 @@ async def _dial_address(reach: Reach, path: str, address: str) -> ClientConnecti
             url + path,
             subprotocols=[subprotocol()],  # type: ignore[list-item] # a NewType of str
             additional_headers={"Authorization": f"Bearer {reach.token}"},
-            create_connection=pinned_connection(url, endpoint.fingerprint),
+            create_connection=pinned_connection(url, endpoint.fingerprint, opened),
             ssl=_context(endpoint.secure),
             compression=None,
             max_size=MAX_FRAME_BYTES,
@@ -102,25 +112,35 @@ async def _dial_address(reach: Reach, path: str, address: str) -> ClientConnecti
             port=endpoint.port,
             **options,  # type: ignore[arg-type] # depends on the release
         )
-    except DbgError:
-        raise
-    except InvalidStatus as error:
-        raise _refusal(url, error) from None
-    except ssl.SSLError as error:
-        raise WrongCertificate(url, f"it does not speak TLS as the broker does: {error.reason or 'no TLS'}") from None
-    except (TimeoutError, asyncio.TimeoutError):
-        raise BrokerUnreachable(url, f"no answer within {OPEN_SECONDS:.0f} s") from None
-    except OSError as error:
-        # asyncio puts addresses into strerror, and several of them into a text without a number.
-        raise BrokerUnreachable(url, os.strerror(error.errno) if error.errno else str(error)) from None
-    except (InvalidHandshake, WebSocketException, EOFError) as error:
-        if isinstance(error, EOFError) or isinstance(error.__cause__, EOFError):
-            raise BrokerUnreachable(url, "it hung up") from None
-        raise Refused(url, f"it does not answer as a broker does: {error}") from None
+    except BaseException as error:
+        for transport in opened:
+            # The library closes politely, and asyncio before Python 3.11 then waits for the peer's goodbye without end.
+            transport.abort()  # type: ignore[attr-defined] # declared for subclasses, which all of these are
+        raise _problem(url, error) from None
     if connection.subprotocol != subprotocol():
         connection.transport.abort()
         raise WrongVersion(url, f"it did not agree to {subprotocol()}")
     return connection
+
+
+def _problem(url: str, error: BaseException) -> BaseException:
+    """Return in our words why no connection came about; what is not about the peer comes back as it is."""
+    if isinstance(error, DbgError):
+        return error
+    if isinstance(error, InvalidStatus):
+        return _refusal(url, error)
+    if isinstance(error, ssl.SSLError):
+        return WrongCertificate(url, f"it does not speak TLS as the broker does: {error.reason or 'no TLS'}")
+    if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
+        return BrokerUnreachable(url, f"no answer within {OPEN_SECONDS:.0f} s")
+    if isinstance(error, OSError):
+        # asyncio puts addresses into strerror, and several of them into a text without a number.
+        return BrokerUnreachable(url, os.strerror(error.errno) if error.errno else str(error))
+    if isinstance(error, EOFError) or isinstance(error.__cause__, EOFError):
+        return BrokerUnreachable(url, "it hung up")
+    if isinstance(error, (InvalidHandshake, WebSocketException)):
+        return Refused(url, f"it does not answer as a broker does: {error}")
+    return error
 
 
 def _refusal(url: str, error: InvalidStatus) -> Refused:
