@@ -10,7 +10,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import ClassVar, Union, get_args
 
-from .ranks import Place, RankInfo, RankState
+from .ranks import Coordinate, Place, RankInfo, RankState
 
 
 class Sender(str, enum.Enum):
@@ -35,6 +35,16 @@ class Action(str, enum.Enum):
     CONTINUE = "continue"
     KILL = "kill"
     SCREEN = "screen"
+    EVAL = "eval"
+    """The value of an expression in the stopped thread; with ``live`` also in a running rank, broken into for it."""
+    COMMAND = "command"
+    """A debugger's command, and what it printed or where it led."""
+    WHERE = "where"
+    """The stack of the stop's thread, or of the main thread, of running ranks too."""
+    INTERRUPT = "interrupt"
+    """Break into a running rank."""
+    RELEASE = "release"
+    """Let a held rank go on."""
 
 
 class PromptState(str, enum.Enum):
@@ -69,13 +79,45 @@ class Kind(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopInfo:
-    """Describe the current stop: its number in this process, why, where, and for how many seconds already."""
+    """Describe the current stop: its number in this process, why, where, and for how many seconds already.
+
+    ``detail`` is the exception of a crash, or which clock will ring first, in a sentence.
+    """
 
     number: int
     reason: str
     where: Place
     age: float
     thread: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """Count how often this rank, chosen to stop there, has arrived at a site and has completed its stop there."""
+
+    site: str
+    arrived: int
+    completed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Say that this rank is held at a site for the ``count``-th time, until all these global ranks have completed it."""
+
+    site: str
+    count: int
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenRank:
+    """Tell a held rank how far one that it waits for is; ``state`` is None for a rank that never registered."""
+
+    rank: int
+    arrived: int
+    completed: int
+    state: RankState | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +151,7 @@ class RankReport:
     input which the debugger took or the rank discarded. ``stepping`` means that the stop's thread runs to the end of
     a step; then the state is ``running`` while the stop goes on. ``breakpoints`` counts those that may stop it again,
     ``queued`` the threads that wait for their own stop. ``prompt`` is what a line debugger waits for, if it does.
+    ``arrivals`` are the sites where this rank was chosen to stop, ``waits`` is what it is held for.
     """
 
     state: RankState
@@ -120,16 +163,25 @@ class RankReport:
     generation: int = 0
     applied: int = 0
     prompt: PromptInfo | None = None
+    arrivals: tuple[Arrival, ...] = ()
+    waits: Waiting | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankAnswer:
-    """Carry one rank's answer to a question; ``rows`` is a screen's text."""
+    """Carry one rank's answer to a question.
+
+    ``rows`` is a screen's text, ``frames`` a stack, outermost first. ``exact`` is the digest of a value's whole content
+    and ``digest`` the same with memory addresses taken out; empty ones mean that the whole was not looked at.
+    """
 
     key: str
     kind: Kind
     text: str
     rows: tuple[str, ...] = ()
+    digest: str = ""
+    exact: str = ""
+    frames: tuple[Place, ...] = ()
 
 
 # --------------------------------------------------------------------------------------------------- agent to broker
@@ -162,20 +214,26 @@ class Register:
     directory: str
     python: str
     report: RankReport
+    coordinates: tuple[Coordinate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goodbye:
-    """Say that this process ends, with its exit status if it is known (negative for a signal)."""
+    """Say that this process ends, with its exit status if it is known (negative for a signal).
+
+    ``detail`` is the exception that ends it, ``frames`` that one's traceback, outermost first.
+    """
 
     sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT})
 
     exit: int | None
+    detail: str = ""
+    frames: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Answer a broker's Ask."""
+    """Answer a broker's Ask, as RankAnswer says."""
 
     sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT})
 
@@ -183,6 +241,9 @@ class Answer:
     kind: Kind
     text: str
     rows: tuple[str, ...] = ()
+    digest: str = ""
+    exact: str = ""
+    frames: tuple[Place, ...] = ()
 
 
 # -------------------------------------------------------------------------------------- agent to broker, and onwards
@@ -295,6 +356,25 @@ class Audience:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Tell a held rank how far the ranks are that it waits for; after its report, and after each of their changes."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
+
+    site: str
+    ranks: tuple[ChosenRank, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Tell a rank which others of its job are kept after a crash; it holds its own exit while there is one."""
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
+
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
     """Ask for a Pulse."""
 
@@ -369,7 +449,11 @@ class Resize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Ask every named rank for one action; answered by one Answers at the deadline or before."""
+    """Ask every named rank for one action; answered by one Answers at the deadline or before.
+
+    ``text`` is the expression or command. With ``live`` running ranks are asked, too; with ``stats`` tensors are
+    described by their figures as well.
+    """
 
     sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT})
 
@@ -379,6 +463,9 @@ class Question:
     seconds: float
     rows: int = 24
     columns: int = 80
+    text: str = ""
+    live: bool = False
+    stats: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -446,7 +533,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """Pass a question on to one rank."""
+    """Pass a question on to one rank; what takes longer than ``seconds`` there is to be given up."""
 
     sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
 
@@ -454,6 +541,10 @@ class Ask:
     action: Action
     rows: int
     columns: int
+    seconds: float = 10.0
+    text: str = ""
+    live: bool = False
+    stats: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -574,6 +665,8 @@ Message = Union[  # noqa: UP007
     Source,
     Notice,
     Audience,
+    Chosen,
+    Kept,
     Probe,
     Greet,
     Subscribe,

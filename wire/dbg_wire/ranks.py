@@ -34,6 +34,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinate:
+    """Say where on one axis of the job's mesh a rank is, such as ``tp`` 3."""
+
+    axis: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RankInfo:
     """Describe one rank.
 
@@ -41,7 +49,7 @@ class RankInfo:
     people use ``address`` (``host:rank`` or ``host:rank.child``). ``since`` is wall-clock seconds since the epoch of
     the last change of state, for display alone. ``exit`` is the process's exit status, negative for a signal, or None
     while it lives or if nobody knows. ``where`` and ``reason`` are None while the rank runs; of an exited one they
-    say what was so at last, or that it :data:`DIED`.
+    say what was so at last, or that it :data:`DIED`. ``detail`` adds a sentence to the reason: a crash's exception.
     """
 
     key: str
@@ -65,6 +73,8 @@ class RankInfo:
     driver: str | None = None
     watchers: int = 0
     exit: int | None = None
+    detail: str = ""
+    coordinates: tuple[Coordinate, ...] = ()
 
     @property
     def is_classic(self) -> bool:
