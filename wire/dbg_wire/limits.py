@@ -47,6 +47,9 @@ MAX_INPUT_PENDING = 64 * KIB
 MAX_LOG = 1 * MIB
 """Bytes of a line debugger's output that its rank keeps for whoever comes back: some ten thousand lines."""
 
+MAX_STACK_FRAMES = 256
+"""Frames of one stack: deeper ones recurse, and 512 of these stacks still fit into a terminal's memory."""
+
 MAX_COMPLETIONS = 200
 """Completions of one word: more than anybody reads."""
 

@@ -74,6 +74,19 @@ class Kind(str, enum.Enum):
     LOST = "lost"
 
 
+class Finding(str, enum.Enum):
+    """Say what a rank's guard has found."""
+
+    STUCK = "stuck"
+    """The interpreter has not run for a while: it is in C code that keeps it from every thread."""
+    SUSPENDED = "suspended"
+    """The process has not run for a while, since a signal or a tracer stopped it."""
+    FATAL = "fatal"
+    """A fatal signal came; the process ends by it, unless the program catches that signal itself."""
+    ENDED = "ended"
+    """The process was ended by a signal."""
+
+
 # ------------------------------------------------------------------------------------------------ parts of messages
 
 
@@ -103,7 +116,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Say that this rank is held at a site for the ``count``-th time, until all these global ranks have completed it."""
+    """Say that this rank is held at a site, on its ``count``-th visit, until all these ranks have completed that."""
 
     site: str
     count: int
@@ -246,6 +259,27 @@ class Answer:
     frames: tuple[Place, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Testimony:
+    """Say what the guard of the rank ``key`` has found; the first message of every connection of a guard.
+
+    A guard is the process beside a rank that lives on where the rank can't speak; it is no rank. ``signal`` is the
+    number of the signal that ends or ended the process, if one does. ``core`` is the likely path of the core file, or
+    ``|`` and the program that gets it; empty if there is none. ``age`` counts the seconds since the rank was last known
+    to run. ``frames`` is the last stack known, outermost first.
+    """
+
+    sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT})
+
+    minor: int
+    key: str
+    kind: Finding
+    signal: int | None = None
+    core: str = ""
+    age: float = 0.0
+    frames: tuple[Place, ...] = ()
+
+
 # -------------------------------------------------------------------------------------- agent to broker, and onwards
 
 
@@ -282,11 +316,15 @@ class Discarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulse:
-    """Answer a Probe: the interpreter runs; ``where`` the stop's thread or the main thread is now, if it moves."""
+    """Answer a Probe: the interpreter runs; ``where`` the stop's thread or the main thread is now, if it moves.
+
+    ``frames`` is that thread's stack, outermost first: the last one that is known if the rank falls silent.
+    """
 
     sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT, Sender.BROKER})
 
     where: Place | None
+    frames: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,7 +380,8 @@ class Audience:
     """State who looks at the rank now.
 
     With ``viewers`` above zero a stopped rank opens its debugger at this size and sends its output; with none it keeps
-    the debugger open and sends nothing. Input counts only if it bears this ``generation``.
+    the debugger open and sends nothing. Input counts only if it bears this ``generation``. ``engine`` is the debugger
+    that was asked for, ``fallback_engine`` the one to open where neither the stop nor the rank has a wish.
     """
 
     sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
@@ -353,6 +392,7 @@ class Audience:
     columns: int
     colors: int
     engine: str | None = None
+    fallback_engine: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -409,7 +449,8 @@ class Attach:
     """Sit down at a rank, leaving the one before; answered by Seat or Refusal.
 
     Where somebody else types already, ``drive`` gives a watcher's seat. ``resume`` is the generation that this terminal
-    held before its connection broke: it keeps the keyboard if nobody else took it since.
+    held before its connection broke: it keeps the keyboard if nobody else took it since. ``engine`` and
+    ``fallback_engine`` are for the rank's Audience.
     """
 
     sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT})
@@ -420,6 +461,7 @@ class Attach:
     columns: int
     colors: int
     engine: str | None = None
+    fallback_engine: str | None = None
     resume: int | None = None
 
 
@@ -520,7 +562,10 @@ class Interrupt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """Ask for the log of a session from ``offset`` on; what the log no longer has is missing from what comes."""
+    """Ask for the log of a session from ``offset`` on; what the log no longer has is missing from what comes.
+
+    A rank sends a part of a long log at once, and the rest when that is asked for.
+    """
 
     sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT, Sender.BROKER})
 
@@ -605,7 +650,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """State one's place at a rank: after Attach, Take, a handed-over keyboard, and a rank that came back.
+    """State one's place at a rank: after Attach, Take, a handed-over keyboard, a rank that came back, a log with a gap.
 
     ``generation`` is the number to tag input with, None for a watcher. ``driver`` names who types, None if nobody.
     A client that holds unacknowledged input sends it again if stop and generation are the same as before, else says
@@ -656,6 +701,7 @@ Message = Union[  # noqa: UP007
     Register,
     Goodbye,
     Answer,
+    Testimony,
     Report,
     Applied,
     Discarded,

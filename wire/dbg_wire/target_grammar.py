@@ -8,6 +8,7 @@
            | [ [ host ] ":" ] numbers                   5, 0-3, 0-1023/8, 0:8:2, the child 5.1, one process 5@4711
            | [ host ] ":*"
            | [ [ host ] ":" ] "?" number                a classic session, which has no rank
+           | "@" name                                   a group of an earlier answer: @2, @err, @?
     host   = name or IPv4 address, in which "*" is anything and "[01-04,07]" these numbers, zeros kept
 
 Bare numbers behind a comma go on with the numbers before it: ``gpu013:0-3,5`` is all on gpu013, ``all,!0-3,5`` leaves
@@ -43,6 +44,7 @@ _SLICE = re.compile(r"([0-9]{1,8}):([0-9]{1,8})(:[0-9]+)?")
 _STEP = re.compile(r"[0-9]+-[0-9]+/[0-9]+")
 _CHILD = re.compile(r"([0-9]{1,8})\.([0-9]{1,8})")
 _CLASSIC = re.compile(r"\?[0-9]{1,8}")
+_GROUP = re.compile(r"@(?:[a-z]{1,8}|\?)?[0-9]{0,8}")
 _PID = re.compile(r"[0-9]{1,10}")
 _UP_TO_COMMA = re.compile(r"(?:\[[^\[\]]*\]|[^,\[]|\[)*")
 
@@ -90,11 +92,22 @@ class Classic:
     mark: str
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Hold the name of a group of an earlier answer, ``@2``, and, once somebody has looked them up, its ranks' keys."""
+
+    name: str
+    keys: frozenset[str] = frozenset()
+
+
+What = Word | Numbers | Classic | Group
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
     """Hold one term; ``job`` is a name, ``*`` for all jobs, or None if the user named none."""
 
-    what: Word | Numbers | Classic
+    what: What
     job: str | None = None
     host: HostPattern | None = None
     pid: int | None = None
@@ -182,6 +195,8 @@ def _parse_term(group: list[str]) -> tuple[bool, str | None, Term]:
     scope = None
     if job is not None and not leaves_out and rest.startswith("!"):
         leaves_out, scope, rest = True, job, rest[1:]
+    if len(rest) > 1 and _GROUP.fullmatch(rest):
+        return leaves_out, scope, Term(what=Group(rest), job=job)
     body, at, pid = rest.partition("@")
     if not body:
         raise BadTarget(f"'{printable(group[0])}' names no rank", "write targets as gpu013:5, job/all or !5")
@@ -202,7 +217,7 @@ def _split_job(text: str) -> tuple[str | None, str]:
     return job, rest
 
 
-def _is_one(what: Word | Numbers | Classic) -> bool:
+def _is_one(what: What) -> bool:
     return isinstance(what, Classic) or (isinstance(what, Numbers) and len(what) == 1)
 
 

@@ -8,6 +8,8 @@ A term selects in these steps, each of which may leave nothing:
 3. At one full address live ranks hide the others, and of those the newest hides the older.
 4. Exited ranks drop out if any other rank is left.
 
+A remembered group names processes, of whatever job: of these steps only the first counts for it.
+
 From all terms together the excluded ranks are taken away. What terms without a job have found must then be of one
 job: of the only live one, or with no live rank of the job that changed last.
 """
@@ -22,7 +24,7 @@ from itertools import zip_longest
 from dbg_wire.errors import AmbiguousTarget, BadTarget, NoSuchRank, printable
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.target_grammar import Classic, Numbers, Target, Term, Word, parse_target
+from dbg_wire.target_grammar import Classic, Group, Numbers, Target, Term, Word, parse_target
 
 __all__ = ["Selection", "Target", "parse_target", "select", "unique_target", "unique_targets"]
 
@@ -57,8 +59,10 @@ def select(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) 
     in_job: dict[str, Term] = {}
     loose: dict[str, Term] = {}
     for term in target.include:
-        matching = _visible(_matching(term, ranks, by_job=any_job or term.job is not None))
-        named = loose if term.job is None else in_job
+        matching = _matching(term, ranks, by_job=any_job or term.job is not None)
+        is_group = isinstance(term.what, Group)
+        matching = matching if is_group else _visible(matching)
+        named = loose if term.job is None and not is_group else in_job
         named.update((rank.key, term) for rank in matching if rank.key not in excluded)
     found = loose | in_job
     chosen = [rank for rank in ranks if rank.key in found]
@@ -125,6 +129,8 @@ def _matching(term: Term, ranks: Sequence[RankInfo], *, by_job: bool) -> list[Ra
     what = term.what
     if isinstance(what, Word):
         return [rank for rank in pool if what.fits(rank)]
+    if isinstance(what, Group):
+        return [rank for rank in pool if rank.key in what.keys]
     if isinstance(what, Classic):
         return [rank for rank in pool if _classic_mark(rank) == what.mark]
     pool = [rank for rank in pool if _classic_mark(rank) is None]
