@@ -1,0 +1,99 @@
+"""Digests of a value: one of all of it, and one that is the same for equal values of two processes."""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from typing import Any
+
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+"""A memory address as default reprs show it."""
+
+DIGEST_BYTES = 16
+"""Bytes of a digest: two different values of a job of any size never meet by chance."""
+
+PIECE = 1 << 20
+"""Characters of a text that are encoded at once, so that no second copy of a large one is made."""
+
+
+class Fingerprint:
+    """Digest what it is fed, twice: exactly, and with memory addresses taken out.
+
+    The second digest is kept apart only from where it first differs, so most values are digested once.
+    """
+
+    __slots__ = ("_exact", "_masked")
+
+    def __init__(self) -> None:
+        self._exact = blake2b(digest_size=DIGEST_BYTES)
+        self._masked: Any = None
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes to both digests."""
+        self._exact.update(data)
+        if self._masked is not None:
+            self._masked.update(data)
+
+    def feed_apart(self, exact: bytes, masked: bytes) -> None:
+        """Add to each digest its own bytes."""
+        if self._masked is None and exact != masked:
+            self._masked = self._exact.copy()
+        self._exact.update(exact)
+        if self._masked is not None:
+            self._masked.update(masked)
+
+    def feed_text(self, kind: str, text: str) -> None:
+        """Add a text, told apart from others by its kind and from what follows by its length."""
+        if " at 0x" in text:
+            masked = ADDRESS.sub(" at 0x", text)
+            self.feed_apart(_framed(kind, text), _framed(kind, masked))
+            return
+        if len(text) <= PIECE:
+            self.feed(_framed(kind, text))
+            return
+        self.feed(_frame(kind, len(text)))
+        for start in range(0, len(text), PIECE):
+            self.feed(_encoded(text[start : start + PIECE]))
+
+    def digests(self) -> tuple[bytes, bytes]:
+        """Return the digest of everything, and the one without addresses."""
+        exact = self._exact.digest()
+        return exact, exact if self._masked is None else self._masked.digest()
+
+
+class Unordered:
+    """Add up the fingerprints of things whose order doesn't count.
+
+    Sets and dicts are in another order in each rank, since each hashes strings with a seed of its own. A sum needs no
+    memory, unlike sorting, and tells all but adversaries apart as well.
+    """
+
+    def __init__(self) -> None:
+        self._exact = 0
+        self._masked = 0
+
+    def add(self, fingerprint: Fingerprint) -> None:
+        """Add one thing."""
+        exact, masked = fingerprint.digests()
+        self._exact += int.from_bytes(exact, "big")
+        self._masked += int.from_bytes(masked, "big")
+
+    def sums(self) -> tuple[bytes, bytes]:
+        """Return what to feed for all of them: exactly, and without addresses."""
+        return _wrapped(self._exact), _wrapped(self._masked)
+
+
+def _wrapped(total: int) -> bytes:
+    return (total % (1 << 8 * DIGEST_BYTES)).to_bytes(DIGEST_BYTES, "big")
+
+
+def _framed(kind: str, text: str) -> bytes:
+    return _frame(kind, len(text)) + _encoded(text)
+
+
+def _frame(kind: str, length: int) -> bytes:
+    return f"{kind} {length}:".encode("utf-8", "surrogatepass")
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,66 @@
+"""How much of a rank's time one value may take, and why a value was not looked at whole."""
+
+from __future__ import annotations
+
+import time
+
+from dbg_wire.limits import MIB
+
+MAX_BYTES = 1024 * MIB
+"""Bytes of one value that are looked at: about a second of hashing; what is larger is seldom meant to be compared."""
+
+MAX_REASON = 200
+"""Characters of somebody else's error message inside a reason: its first line as a rule."""
+
+
+class NotCompared(Exception):
+    """Say why one part of a value can't be looked at whole, which makes the whole value uncomparable."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class OutOfTime(NotCompared):
+    """Say that nothing more of a value is to be looked at."""
+
+
+class Effort:
+    """Bound the time and the bytes that one value may take, and keep the first reason for giving up on digests."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+        self._bytes_left = MAX_BYTES
+        self.reason = ""
+
+    def check(self) -> None:
+        """Raise OutOfTime once the time is over."""
+        if time.monotonic() >= self._end:
+            raise OutOfTime(f"not done within {self._seconds:g} s")
+
+    def take(self, size: int) -> None:
+        """Count bytes that are about to be looked at; raises NotCompared if they are too many, or OutOfTime."""
+        self.check()
+        if size > self._bytes_left:
+            raise NotCompared(f"larger than {MAX_BYTES // MIB} MiB")
+        self._bytes_left -= size
+
+    def give_up(self, reason: str) -> None:
+        """Give up on digests, but not on the text."""
+        self.reason = self.reason or reason
+
+
+def sentence_of(error: BaseException) -> str:
+    """Return an error's type and the beginning of its message."""
+    message = message_of(error).partition("\n")[0]
+    name = type(error).__name__
+    return f"{name}: {message[:MAX_REASON]}" if message else name
+
+
+def message_of(error: BaseException) -> str:
+    """Return an error's message, empty if it can't tell it."""
+    try:
+        return str.__str__(str(error))
+    except Exception:
+        return ""

@@ -1,0 +1,55 @@
+"""A value's text for people: its beginning, its end, and how long the whole is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MAX_VALUE_TEXT = 4096
+"""Characters of a value's text: two screens, and a quarter of what the protocol allows in one string."""
+
+HEAD, TAIL = 2600, 900
+"""Characters shown of the beginning and the end of a longer text; what is left is for the notes between and behind."""
+
+MAX_REMARK = 400
+"""Characters of the remark behind a text."""
+
+
+class Text:
+    """Collect a text piece by piece, keeping no more of it than will be shown."""
+
+    def __init__(self) -> None:
+        self._head = ""
+        self._tail = ""
+        self._length = 0
+
+    def write(self, piece: str) -> None:
+        """Add a piece of any length."""
+        self._length += len(piece)
+        room = HEAD - len(self._head)
+        if room > 0:
+            self._head += piece[:room]
+            piece = piece[room:]
+        if piece:
+            self._tail = (self._tail + piece[-TAIL:])[-TAIL:]
+
+    def write_ends(self, value: Any) -> None:
+        """Add the literal of a long string or buffer without making one of the whole."""
+        # Both ends are as long as what is ever shown, so what lies between them is only counted.
+        self.write(repr(value[:HEAD]))
+        self._length += len(value) - HEAD - TAIL - len(repr(value[:0]))
+        self.write(repr(value[-TAIL:]))
+
+    def compose(self, *, whole: bool, remark: str) -> str:
+        """Return the text, abbreviated if it is too long or not ``whole``, with ``remark`` in brackets behind it."""
+        text = self._abbreviated(whole=whole)
+        if remark:
+            text += f" [{remark[:MAX_REMARK]}]" if text else f"[{remark[:MAX_REMARK]}]"
+        # A lone surrogate can't be sent as UTF-8; it is replaced one for one, so the text stays in its bounds.
+        return text.encode("utf-8", "replace").decode()
+
+    def _abbreviated(self, *, whole: bool) -> str:
+        if not whole:
+            return f"{self._head} …" if self._head else ""
+        if self._length <= HEAD + TAIL:
+            return self._head + self._tail
+        return f"{self._head} … {self._length:,} characters in all … {self._tail}"

@@ -1,0 +1,181 @@
+"""Containers are looked at part by part, and what can't be looked at whole is never compared."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, UserDict, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pytest
+
+from dbg_agent import value_effort
+from dbg_agent.values import Described, describe
+from dbg_wire.limits import MIB
+
+PLENTY = 60.0
+"""Seconds that no test needs."""
+
+
+def told(value: object, *, seconds: float = PLENTY) -> Described:
+    """Describe a value without figures."""
+    return describe(value, stats=False, seconds=seconds)
+
+
+def compared(value: object) -> Described:
+    """Describe a value that can be looked at whole."""
+    described = told(value)
+    assert described.digest
+    assert described.exact
+    return described
+
+
+# -------------------------------------------------------------------------------------------------------- containers
+
+
+@dataclass
+class Batch:
+    """Hold a field that isn't shown and one that may be unset."""
+
+    loss: object
+    names: set[str]
+    hidden: object = field(default=None, repr=False)
+
+
+class Point(NamedTuple):
+    """Hold more than numbers."""
+
+    x: int
+    name: str
+
+
+def test_dataclasses_and_named_tuples_are_compared_by_their_fields() -> None:
+    assert compared(Batch(0.5, {"a"})).text == "Batch(loss=0.5, names={'a'})"
+    assert compared(Batch(0.5, {"a", "b"})).digest == compared(Batch(0.5, {"b", "a"}, hidden=1)).digest
+    assert compared(Batch(0.5, {"a"})).digest != compared(Batch(0.5, {"b"})).digest
+    unset = Batch(0.5, set())
+    del unset.loss
+    assert compared(unset).text == "Batch(names=set())"
+    inner_unset, outer_unset = Batch(0.5, set()), Batch(Batch(0.5, set()), set())
+    del inner_unset.names
+    del outer_unset.names
+    assert compared(Batch(inner_unset, set())).digest != compared(outer_unset).digest
+    assert compared(Point(1, "a")).text == "Point(x=1, name='a')"
+    assert compared(Point(1, "a")).digest != compared(Point(1, "b")).digest
+
+
+def test_kinds_of_dict_are_compared_by_their_items() -> None:
+    kinds: dict[str, Callable[[dict[str, int]], object]] = {
+        "OrderedDict": OrderedDict,
+        "UserDict": UserDict,
+        "defaultdict": lambda items: defaultdict(int, items),
+    }
+    for name, kind in kinds.items():
+        assert compared(kind({"a": 1})).text == f"{name}({{'a': 1}})"
+        assert compared(kind({"a": 1})).digest != compared(kind({"a": 2})).digest
+        assert compared(kind({"a": 1})).digest != compared({"a": 1}).digest
+
+
+def test_recursive_containers_end() -> None:
+    def loop(end: object) -> list[Any]:
+        inner: dict[str, Any] = {"end": end}
+        outer = [inner]
+        inner["outer"] = outer
+        return outer
+
+    assert compared(loop(1)).text == "[{'end': 1, 'outer': ...}]"
+    assert compared(loop(1)).digest == compared(loop(1)).digest
+    assert compared(loop(1)).digest != compared(loop(2)).digest
+    inner: list[Any] = []
+    inner.append(inner)
+    outer: list[Any] = [[]]
+    outer[0].append(outer)
+    assert compared([inner]).digest != compared(outer).digest
+    shared = [1]
+    assert compared([shared, shared]).digest == compared([[1], [1]]).digest
+
+
+def test_a_proxy_is_not_taken_for_what_it_says_it_is() -> None:
+    class Proxy:
+        __class__ = dict  # type: ignore[assignment]
+
+    assert compared(Proxy()).text.startswith("<")
+
+
+# ------------------------------------------------------------------------------------------------------ not compared
+
+
+class Shows:
+    """Show itself as it is told."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+
+    def __repr__(self) -> str:
+        return self.shown
+
+
+def not_compared(described: Described, reason: str) -> str:
+    """Check that a value was given up for this reason; return its text without it."""
+    assert described.digest == ""
+    assert described.exact == ""
+    text, _, said = described.text.rpartition("[values not compared: ")
+    assert reason in said
+    return text.strip()
+
+
+def test_what_takes_too_long_is_not_compared() -> None:
+    numbers = list(range(1_000_000))
+    assert not_compared(told(numbers, seconds=0.0), "not done within 0 s") == ""
+    text = not_compared(told([iter([]), *([[]] * 3_000_000)], seconds=0.3), "not done within 0.3 s")
+    assert text.startswith("[<list_iterator")
+    assert text.endswith(" …")
+
+
+def test_exponentially_shared_containers_end_in_time() -> None:
+    value: list[Any] = []
+    for _ in range(60):
+        value = [value, value]
+    not_compared(told(value, seconds=0.05), "not done within")
+
+
+def test_what_is_too_large_is_not_compared_and_the_rest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(value_effort, "MAX_BYTES", MIB)
+    for large in ("x" * (MIB + 1), b"x" * (MIB + 1)):
+        text = not_compared(told({"first": large, "second": 7}), "larger than 1 MiB")
+        assert text.endswith("'second': 7}")
+
+
+def test_deep_nesting_is_not_compared() -> None:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    not_compared(told(value), "nested deeper than 100")
+    while value:
+        value = value.pop()
+
+
+def test_a_repr_that_abbreviates_is_not_compared() -> None:
+    for shown in ("Table(1, 2, ..., 9)", "Loss(tensor(0.1235))", "Table(array([1.]))", "[0 … 9]"):
+        assert not_compared(told(Shows(shown)), "the repr of Shows may leave out") == shown
+
+
+def test_what_turns_into_an_array_is_not_compared_by_its_repr() -> None:
+    class Table:
+        def __array__(self) -> None:
+            """Stand for a table of another library."""
+
+    not_compared(told(Table()), "the repr of Table may leave out")
+
+
+def test_a_container_that_changes_meanwhile_is_not_compared() -> None:
+    value: dict[Any, Any] = {}
+
+    class Grows:
+        def __repr__(self) -> str:
+            value[len(value)] = 0
+            return "grows"
+
+    value["first"] = Grows()
+    text = not_compared(told(value), "RuntimeError: dictionary changed size during iteration")
+    assert text.startswith("{'first': grows")
