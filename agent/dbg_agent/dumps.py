@@ -1,0 +1,145 @@
+"""What comes through a guard's pipe: faulthandler's dumps, and the few lines that the rank itself writes between them.
+
+Pure. A dump has no end mark, so whoever reads decides when it is over. It may be cut anywhere, and the rank's lines may
+stand in the middle of one of its own: they begin with a character that no dump contains.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbg_wire.limits import MAX_STACK_FRAMES
+from dbg_wire.ranks import Place
+
+MARK = "\x01"
+"""Begins a line of the rank's own; faulthandler writes nothing but printable ASCII."""
+
+BEAT = "beat"
+CALM = "calm"
+"""First words of the rank's own lines: its interpreter runs; it ends, and there will be no more of these. The number of
+the thread that writes them and what the broker knows the rank by follow."""
+
+MAX_DUMP = 2 * 1024 * 1024
+"""Characters of a dump that are kept: 100 threads of 100 frames each, which is where faulthandler stops, fit."""
+
+SIGNALS = {
+    "Segmentation fault": 11,
+    "Bus error": 7,
+    "Aborted": 6,
+    "Illegal instruction": 4,
+    "Floating point exception": 8,
+}
+"""faulthandler's words for the signals that it knows, with Linux's numbers."""
+
+_OWN = re.compile(f"{MARK}([^\n]*)\n")
+_HEADER = re.compile(r"^Fatal Python error: (.*)\n", re.MULTILINE)
+_THREAD = re.compile(r"(Current thread|Thread) 0x([0-9a-f]+)(?: \[.*\])? \(most recent call first\):")
+_FRAME = re.compile(r'  File (?:"(.*)"|(\?\?\?)), line (\d+|\?\?\?) in (.*)')
+_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Hold one thread of a dump; ``frames`` outermost first."""
+
+    thread: int
+    current: bool
+    frames: tuple[Place, ...]
+
+
+def parse_dump(text: str) -> list[Stack]:
+    """Return the threads of a dump in its order; what is no line of a Python stack is passed over."""
+    stacks: list[Stack] = []
+    frames: list[Place] | None = None
+    found: list[tuple[int, bool, list[Place]]] = []
+    for line in text.split("\n"):
+        if (header := _THREAD.fullmatch(line)) is not None:
+            frames = []
+            found.append((int(header[2], 16), header[1] == "Current thread", frames))
+        elif (frame := _FRAME.fullmatch(line)) is not None and frames is not None:
+            frames.append(_place(frame))
+        elif not line.startswith("  "):
+            # Behind an empty line other things may follow, such as the C stack from Python 3.14 on.
+            frames = None
+    for thread, current, places in found:
+        stacks.append(Stack(thread, current, tuple(reversed(places[:MAX_STACK_FRAMES]))))
+    return stacks
+
+
+def _place(frame: re.Match[str]) -> Place:
+    line = int(frame[3]) if frame[3].isdigit() else 0
+    return Place(file=_unescaped(frame[1] or ""), line=min(line, 10**9), function=_unescaped(frame[4]))
+
+
+def _unescaped(text: str) -> str:
+    """Undo faulthandler's escapes of what is not ASCII; undecodable bytes of a file name can't be told."""
+
+    def character(found: re.Match[str]) -> str:
+        number = int(found[1] or found[2] or found[3], 16)
+        return "?" if number > 0x10FFFF or 0xD800 <= number < 0xE000 else chr(number)
+
+    return _ESCAPE.sub(character, text)
+
+
+def choose(stacks: Sequence[Stack], main: int, *, prefer_current: bool) -> tuple[Place, ...]:
+    """Return the stack to tell: where the signal came, or of the main thread; the last one for want of it."""
+    current = [stack for stack in stacks if stack.current]
+    of_main = [stack for stack in stacks if stack.thread == main]
+    for wanted in (current, of_main) if prefer_current else (of_main, current):
+        if wanted:
+            return wanted[0].frames
+    # faulthandler names the oldest thread last.
+    return stacks[-1].frames if stacks else ()
+
+
+class Record:
+    """Hold what the pipe has said so far.
+
+    ``key`` is what the broker knows the rank by, ``thread`` the kernel's number of the thread that beats, ``signal``
+    the fatal signal that came; ``beats`` and ``fed`` count beats and bytes.
+    """
+
+    def __init__(self, key: str, main: int, own: Sequence[str]) -> None:
+        """Begin; ``main`` is the number of the rank's main thread for Python, ``own`` the folders of our packages."""
+        self.key = key
+        self.thread: int | None = None
+        self.is_calm = False
+        self.is_fatal = False
+        self.signal: int | None = None
+        self.beats = 0
+        self.fed = 0
+        self._main = main
+        self._own = tuple(folder.rstrip("/") + "/" for folder in own)
+        self._text = ""
+
+    def feed(self, data: bytes) -> None:
+        """Take what came through the pipe, in pieces of any size."""
+        self.fed += len(data)
+        self._text += data.decode("ascii", "replace")
+        for own in _OWN.finditer(self._text):
+            self._take_own(own[1])
+        self._text = _OWN.sub("", self._text)[-MAX_DUMP:]
+        headers = list(_HEADER.finditer(self._text))
+        if headers:
+            self.is_fatal, self.signal = True, SIGNALS.get(headers[-1][1].strip())
+            self._text = self._text[headers[-1].end() :]
+
+    def _take_own(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        thread, _, key = rest.partition(" ")
+        if word in (BEAT, CALM) and thread.isdigit() and key:
+            self.beats += 1
+            self.is_calm = word == CALM
+            self.thread, self.key = int(thread), key
+
+    def expect(self) -> None:
+        """Forget the last dump, since another one was asked for."""
+        self._text = ""
+
+    @property
+    def frames(self) -> tuple[Place, ...]:
+        """Return the stack of the last dump, our own frames left out."""
+        chosen = choose(parse_dump(self._text), self._main, prefer_current=self.is_fatal)
+        return tuple(place for place in chosen if not place.file.startswith(self._own))

@@ -1,0 +1,181 @@
+"""faulthandler's dumps, in any pieces, with the rank's own lines between them."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_agent.dumps import BEAT, CALM, MARK, Record, Stack, choose, parse_dump
+from dbg_wire.limits import MAX_STACK_FRAMES
+from dbg_wire.ranks import Place
+
+MAIN = 0x7F5C25E37B80
+
+DUMP = """\
+Thread 0x00007f5c252c76c0 (most recent call first):
+  File "/lib/threading.py", line 982 in run
+  File "/lib/threading.py", line 1002 in _bootstrap
+
+Thread 0x00007f5c25e37b80 (most recent call first):
+  File "/home/me/train.py", line 41 in step
+  File "/own/dbg_agent/script.py", line 97 in _run_script
+  File "/home/me/train.py", line 60 in <module>
+"""
+
+FATAL = """\
+Fatal Python error: Segmentation fault
+
+Current thread 0x00007f5c252c76c0 [worker] (most recent call first):
+  Garbage-collecting
+  File "/home/me/d\\xe9p\\u0153t.py", line 7 in load
+  File ???, line ??? in ???
+  ...
+
+Thread 0x00007f5c25e37b80 (most recent call first):
+  <no Python frame>
+
+Current thread's C stack trace (most recent call first):
+  Binary file "/lib/libc.so.6", at abort+0x12 [0x7f]
+
+Extension modules: numpy._core (total: 1)
+"""
+
+DUMP_FRAMES = (
+    Place(file="/home/me/train.py", line=60, function="<module>"),
+    Place(file="/home/me/train.py", line=41, function="step"),
+)
+
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\n\\"), max_size=20)
+places = st.builds(Place, file=texts, line=st.integers(1, 10**6), function=texts)
+stacks = st.builds(
+    Stack,
+    thread=st.integers(0, 2**64 - 1),
+    current=st.booleans(),
+    frames=st.lists(places, max_size=5).map(tuple),
+)
+
+
+def record(own: tuple[str, ...] = ("/own/dbg_agent",)) -> Record:
+    return Record("a/0", MAIN, own)
+
+
+def dump_of(stacks_: list[Stack]) -> str:
+    """Write threads as faulthandler does."""
+    sections = []
+    for stack in stacks_:
+        lines = [f"{'Current thread' if stack.current else 'Thread'} {stack.thread:#018x} (most recent call first):"]
+        for place in reversed(stack.frames):
+            lines.append(f'  File "{escaped(place.file)}", line {place.line} in {escaped(place.function)}')
+        sections.append("\n".join(lines) + "\n")
+    return "\n".join(sections)
+
+
+def escaped(text: str) -> str:
+    def character(c: str) -> str:
+        if " " <= c <= "~":
+            return c
+        number = ord(c)
+        return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+    return "".join(map(character, text))
+
+
+@given(st.lists(stacks, max_size=4))
+def test_what_faulthandler_writes_is_read_back(threads: list[Stack]) -> None:
+    assert parse_dump(dump_of(threads)) == threads
+
+
+@given(st.text())
+def test_anything_can_be_read(text: str) -> None:
+    for stack in parse_dump(text):
+        assert len(stack.frames) <= MAX_STACK_FRAMES
+        for place in stack.frames:
+            (place.file + place.function).encode()
+
+
+def test_a_real_dump_is_read() -> None:
+    read, write = os.pipe()
+    faulthandler.dump_traceback(file=write, all_threads=True)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        threads = parse_dump(pipe.read().decode("ascii"))
+    (mine,) = [stack for stack in threads if stack.thread == threading.get_ident()]
+    assert mine.current
+    assert (mine.frames[-1].file, mine.frames[-1].function) == (__file__, "test_a_real_dump_is_read")
+
+
+def test_odd_lines_of_a_dump_are_passed_over() -> None:
+    crashed, main = parse_dump(FATAL)
+    assert crashed.frames == (
+        Place(file="", line=0, function="???"),
+        Place(file="/home/me/dépœt.py", line=7, function="load"),
+    )
+    assert main == Stack(MAIN, False, ())
+
+
+@pytest.mark.parametrize(
+    ("prefer_current", "chosen"), [(True, "current"), (False, "main")], ids=["fatal signal", "stuck interpreter"]
+)
+def test_the_stack_to_tell_is_the_main_threads_unless_a_signal_came_elsewhere(
+    prefer_current: bool, chosen: str
+) -> None:
+    def stack(thread: int, name: str, current: bool = False) -> Stack:
+        return Stack(thread, current, (Place(file="f", line=1, function=name),))
+
+    threads = [stack(7, "current", True), stack(MAIN, "main"), stack(9, "other")]
+    assert choose(threads, MAIN, prefer_current=prefer_current)[0].function == chosen
+
+
+def test_without_main_and_current_thread_the_oldest_is_told() -> None:
+    threads = [Stack(7, False, ()), Stack(9, False, (Place(file="f", line=1, function="oldest"),))]
+    assert choose(threads, MAIN, prefer_current=True)[0].function == "oldest"
+    assert choose([], MAIN, prefer_current=True) == ()
+
+
+@given(st.data())
+def test_pieces_of_any_size_make_the_same_record(data: st.DataObject) -> None:
+    stream = f"{MARK}{BEAT} 17 b/1\n{DUMP}{MARK}{CALM} 17 b/2\n{FATAL}".encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
+    pieces, whole = record(), record()
+    whole.feed(stream)
+    for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        pieces.feed(stream[begin:end])
+    for told in (pieces, whole):
+        assert (told.key, told.thread, told.beats, told.is_calm) == ("b/2", 17, 2, True)
+        assert (told.signal, [place.function for place in told.frames]) == (11, ["???", "load"])
+
+
+@given(st.integers(0, len(DUMP)))
+def test_a_line_of_the_rank_may_come_in_the_middle_of_a_dump(at: int) -> None:
+    whole = record()
+    whole.feed(f"{DUMP[:at]}{MARK}{BEAT} 17 b/1\n{DUMP[at:]}".encode())
+    assert (whole.key, whole.beats, whole.frames) == ("b/1", 1, DUMP_FRAMES)
+
+
+@given(st.binary())
+def test_a_record_takes_anything(data: bytes) -> None:
+    taken = record()
+    taken.feed(data)
+    assert taken.fed == len(data)
+    assert taken.key
+
+
+def test_of_a_fatal_signal_the_thread_that_got_it_is_told() -> None:
+    rank = record()
+    rank.feed(DUMP.encode() + FATAL.encode())
+    assert (rank.is_fatal, rank.signal) == (True, 11)
+    assert [place.function for place in rank.frames] == ["???", "load"]
+
+
+def test_a_dump_that_was_asked_for_takes_the_place_of_the_last_one() -> None:
+    rank = record()
+    rank.feed(DUMP.encode())
+    rank.expect()
+    assert not rank.frames
+    rank.feed(DUMP.replace("line 41", "line 42").encode())
+    assert rank.frames[-1].line == 42

@@ -1,0 +1,184 @@
+"""What the guards of ranks say, over real sockets."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from dbg_wire import messages
+from dbg_wire.messages import (
+    Action,
+    Answer,
+    Answers,
+    Ask,
+    Change,
+    Finding,
+    Goodbye,
+    Kind,
+    Message,
+    Probe,
+    Pulse,
+    Question,
+    Refusal,
+    RefusalCode,
+    Sender,
+    Subscribe,
+    Welcome,
+)
+from dbg_wire.ranks import Place, RankInfo, RankState
+from tests.broker.peers import Broker, Peer, registration
+
+KEY = registration(0).key
+FRAMES = (Place(file="/home/me/train.py", line=41, function="step"),)
+OTHER_FRAMES = (Place(file="/home/me/data.py", line=61, function="load"),)
+
+
+def found(kind: Finding = Finding.STUCK, **changes: Any) -> messages.Testimony:
+    # By way of its module: pytest would take the class for a test.
+    return messages.Testimony(**{"minor": 0, "key": KEY, "kind": kind, "frames": FRAMES, "age": 10.0, **changes})
+
+
+async def guard(broker: Broker, first: Message) -> Peer:
+    """Connect as a guard and say one thing."""
+    peer = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
+    await peer.say(first)
+    return peer
+
+
+async def terminal(broker: Broker) -> Peer:
+    peer = await broker.terminal()
+    await peer.say(Subscribe())
+    return peer
+
+
+async def listed(peer: Peer, state: RankState, exit_status: int | None = None) -> RankInfo:
+    """Wait until the rank is listed so."""
+    change = await peer.expect(Change, lambda said: (said.rank.state, said.rank.exit) == (state, exit_status))
+    return change.rank
+
+
+async def ask_where(peer: Peer, request: int = 7) -> None:
+    await peer.say(Question(request=request, keys=(KEY,), action=Action.WHERE, seconds=5.0))
+
+
+async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Broker) -> None:
+    rank, watcher = await broker.rank(), await terminal(broker)
+    witness = await guard(broker, found())
+    assert (await witness.expect(Welcome)).address == "gpu013:0"
+    await listed(watcher, RankState.UNRESPONSIVE)
+    assert [known.key for known in broker.hub.registry.ranks()] == [KEY]
+    await ask_where(watcher)
+    ask = await witness.expect(Ask)
+    await witness.say(Answer(request=ask.request, kind=Kind.VALUE, text="stuck", frames=OTHER_FRAMES))
+    (answer,) = (await watcher.expect(Answers)).answers
+    assert (answer.kind, answer.text, answer.frames) == (Kind.VALUE, "stuck", OTHER_FRAMES)
+
+    await ask_where(watcher, 8)
+    await witness.expect(Ask)
+    await witness.cut()
+    # The rank goes on, so it is looked after again, and answers itself what its guard did not.
+    await rank.expect(Probe)
+    again = await rank.expect(Ask)
+    await rank.say(Answer(request=again.request, kind=Kind.VALUE, text="running"))
+    assert (await watcher.expect(Answers)).answers[0].text == "running"
+    assert [known.state for known in broker.hub.registry.ranks()] == [RankState.STOPPED]
+
+
+async def test_when_the_guard_is_gone_the_last_stack_is_still_there(broker: Broker) -> None:
+    await broker.rank()
+    watcher = await terminal(broker)
+    witness = await guard(broker, found(Finding.SUSPENDED))
+    await listed(watcher, RankState.UNRESPONSIVE)
+    await witness.cut()
+    await broker.left(lambda hub: not hub.witnesses)
+    await ask_where(watcher)
+    (answer,) = (await watcher.expect(Answers)).answers
+    assert (answer.kind, answer.frames) == (Kind.VALUE, FRAMES)
+
+
+async def test_a_guard_without_a_fresh_stack_leaves_the_last_one(broker: Broker) -> None:
+    await broker.rank()
+    watcher = await terminal(broker)
+    witness = await guard(broker, found())
+    await listed(watcher, RankState.UNRESPONSIVE)
+    await ask_where(watcher)
+    ask = await witness.expect(Ask)
+    await witness.say(Answer(request=ask.request, kind=Kind.VALUE, text="suspended (SIGSTOP)"))
+    assert (await watcher.expect(Answers)).answers[0].frames == FRAMES
+
+
+@pytest.mark.parametrize("fatal_first", [True, False])
+async def test_a_killed_rank_is_exited_with_its_signal(broker: Broker, fatal_first: bool) -> None:
+    await broker.rank()
+    watcher = await terminal(broker)
+    core = "/home/me/core.8812"
+    first = Finding.FATAL if fatal_first else Finding.ENDED
+    witness = await guard(broker, found(first, signal=signal.SIGSEGV, core=core))
+    if fatal_first:
+        await witness.expect(Welcome)
+        assert [known.state for known in broker.hub.registry.ranks()] == [RankState.STOPPED]
+        await witness.say(found(Finding.ENDED, signal=signal.SIGSEGV, core=core))
+    # On another host the broker can't see for itself that the process is gone.
+    info = await listed(watcher, RankState.EXITED, -signal.SIGSEGV)
+    assert info.detail == f"SIGSEGV; core likely at {core}"
+    assert (await witness.closed())[0] == 1000
+    await ask_where(watcher)
+    (answer,) = (await watcher.expect(Answers)).answers
+    assert (answer.kind, answer.frames) == (Kind.LOST, FRAMES)
+
+
+async def test_a_goodbye_does_not_hide_a_signal_that_came_after_it(broker: Broker) -> None:
+    rank, watcher = await broker.rank(), await terminal(broker)
+    await rank.say(Goodbye(exit=0))
+    await listed(watcher, RankState.EXITED, 0)
+    await rank.cut()
+    await guard(broker, found(Finding.ENDED, signal=signal.SIGABRT, core="|/usr/lib/systemd/systemd-coredump"))
+    info = await listed(watcher, RankState.EXITED, -signal.SIGABRT)
+    assert info.detail == "SIGABRT; core handed to /usr/lib/systemd/systemd-coredump"
+
+
+async def test_a_program_that_survives_its_fault_is_not_held_to_have_died_of_it(broker: Broker) -> None:
+    rank, watcher = await broker.rank(), await terminal(broker)
+    witness = await guard(broker, found(Finding.FATAL, signal=signal.SIGSEGV))
+    await witness.expect(Welcome)
+    await rank.say(Pulse(where=None))
+    await rank.say(Goodbye(exit=3))
+    assert (await listed(watcher, RankState.EXITED, 3)).detail == ""
+
+
+async def test_a_guard_of_an_unknown_rank_is_sent_away(broker: Broker) -> None:
+    witness = await guard(broker, found())
+    assert (await witness.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
+    assert (await witness.closed())[0] == 1000
+    assert broker.hub.witnesses == {}
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        registration(0),
+        Pulse(where=None),
+        found(key="another/0"),
+        found(signal=99),
+        found(age=-1.0),
+        found(frames=FRAMES * 300),
+        Answer(request=1, kind=Kind.LOST, text=""),
+        Answer(request=1, kind=Kind.VALUE, text="", frames=FRAMES * 300),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+async def test_a_guard_that_breaks_the_protocol_is_closed(broker: Broker, then: Message) -> None:
+    await broker.rank()
+    witness = await guard(broker, found())
+    await witness.expect(Welcome)
+    await witness.say(then)
+    assert (await witness.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
+    assert (await witness.closed())[0] == 1002
+
+
+async def test_a_rank_is_not_its_own_guard(broker: Broker) -> None:
+    rank = await broker.rank()
+    await rank.say(found())
+    assert (await rank.expect(Refusal)).code == RefusalCode.BAD_MESSAGE

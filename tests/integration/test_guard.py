@@ -1,0 +1,269 @@
+"""A rank that can't speak any more: its guard says where it is, and what ended it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.typing import Subprotocol
+
+from dbg_agent.guard_process import PIPE
+from dbg_wire.messages import (
+    Action,
+    Answers,
+    Change,
+    Greet,
+    Kind,
+    Question,
+    RankAnswer,
+    Sender,
+    Snapshot,
+    Subscribe,
+    Welcome,
+)
+from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.version import subprotocol
+from tests.broker.peers import Peer, cut, trusting_context
+from tests.support.broker import RunningBroker, running_broker
+from tests.support.processes import Child, Processes
+from tests.support.ranks import start_ranks
+from tests.support.time_unit import seconds
+
+pytestmark = pytest.mark.integration
+
+PRELUDE = """\
+import ctypes, faulthandler, os, sys, threading
+from dbg_agent import guard, install
+guard.BEAT_SECONDS, guard.STUCK_SECONDS = 0.2, 0.6
+install()
+
+def wait():
+    print("WAITS", flush=True)
+    sys.stdin = open(os.environ["GO"])
+    sys.stdin.readline()
+
+"""
+"""Installs with a watchdog that is soon impatient; ``wait()`` until the test says go, once."""
+
+STUCK_SECONDS = 6
+"""For how long the rank is stuck: to be found, asked, and seen to go on before its next probe is due."""
+
+STUCK_SCRIPT = (
+    PRELUDE
+    + f"""\
+def train():
+    return ctypes.PyDLL(None).sleep({round(seconds(STUCK_SECONDS))})
+
+wait()
+print("LEFT TO SLEEP", train(), flush=True)
+threading.Event().wait()
+"""
+)
+STUCK_LINE = next(n for n, line in enumerate(STUCK_SCRIPT.splitlines(), 1) if "PyDLL" in line)
+
+CRASH = PRELUDE + "def crash():\n    ctypes.string_at(0)\n\nwait()\ncrash()\n"
+CRASH_LINE = CRASH.splitlines().index("    ctypes.string_at(0)") + 1
+
+
+class Job:
+    """Hold one rank, seen by a terminal, that does what comes after ``wait()`` when told to."""
+
+    def __init__(self, broker: RunningBroker, rank: Child, peer: Peer, go: Path) -> None:
+        self.broker = broker
+        self.rank = rank
+        self._peer = peer
+        self._go = go
+
+    def go(self) -> None:
+        """Let the rank go on from ``wait()``, as soon as it is there."""
+        self._go.write_text("go\n")
+
+    async def listed(self, so_that: Callable[[RankInfo], bool]) -> RankInfo:
+        """Wait until the rank is listed like this."""
+        while True:
+            message = await self._peer.next()
+            ranks = message.ranks if isinstance(message, Snapshot) else ()
+            ranks = (message.rank,) if isinstance(message, Change) else ranks
+            for rank in ranks:
+                if so_that(rank):
+                    return rank
+
+    async def where(self, rank: RankInfo) -> RankAnswer:
+        """Return the rank's answer to ``where``."""
+        await self._peer.say(Question(request=1, keys=(rank.key,), action=Action.WHERE, seconds=seconds(8)))
+        return (await self._peer.expect(Answers)).answers[0]
+
+
+@asynccontextmanager
+async def running(processes: Processes, home: Path, script: str, **env: str) -> AsyncIterator[Job]:
+    """Run a broker, and one rank that waits at ``wait()``."""
+    broker = running_broker(processes, home)
+    go = home / "go"
+    os.mkfifo(go)
+    (rank,) = start_ranks(processes, home, script, 1, env={"GO": str(go), **env})
+    token = broker.rendezvous["tokens"]["driver"]
+    websocket = await connect(
+        f"{broker.url}/client",
+        additional_headers={"Authorization": f"Bearer {token}"},
+        subprotocols=[Subprotocol(subprotocol())],
+        ssl=trusting_context(),
+        ping_interval=None,
+    )
+    try:
+        peer = Peer(websocket, Sender.CLIENT)
+        await peer.say(Greet(minor=0, release="0.1.0", name="me@here"))
+        await peer.expect(Welcome)
+        await peer.say(Subscribe())
+        job = Job(broker, rank, peer, go)
+        await job.listed(lambda listed: listed.state is RankState.RUNNING)
+        rank.wait_for_output("WAITS")
+        yield job
+    finally:
+        await cut(websocket)
+
+
+def guards(processes: Processes) -> list[int]:
+    """Return the guards that this test's ranks have started and that live."""
+    return [pid for pid in processes.strays() if b"guard_process.py" in shown_of(pid)]
+
+
+def guard_of(processes: Processes) -> int:
+    """Return the one guard as soon as it watches its rank; each look goes over all processes, which is pause enough."""
+    deadline = time.monotonic() + seconds(10)
+    while time.monotonic() < deadline:
+        found = guards(processes)
+        if len(found) == 1 and "anon_inode" in descriptors_of(found[0]).values():
+            return found[0]
+    raise AssertionError(f"no guard is ready, of {guards(processes)}")
+
+
+def descriptors_of(pid: int) -> dict[int, str]:
+    """Return what sort of thing each descriptor of a process is."""
+    kinds = {}
+    with suppress(FileNotFoundError):
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            kinds[int(entry.name)] = str(entry.readlink()).partition(":")[0]
+    return kinds
+
+
+def shown_of(pid: int) -> bytes:
+    """Return what other processes can see of a process; nothing, if it has ended."""
+    try:
+        return b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("environ", "cmdline"))
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+def wait_for_end(pids: list[int], within: float) -> None:
+    """Wait until these processes, which are no children of ours, have ended."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            handle = os.pidfd_open(pid)
+            ended = select.select([handle], [], [], within)[0]
+            os.close(handle)
+            assert ended, f"process {pid} still runs"
+
+
+async def test_a_stuck_rank_is_unresponsive_says_where_and_is_not_disturbed(processes: Processes, home: Path) -> None:
+    async with running(processes, home, STUCK_SCRIPT) as job:
+        job.go()
+        rank = await job.listed(lambda listed: listed.state is RankState.UNRESPONSIVE)
+        answer = await job.where(rank)
+        assert answer.kind is Kind.VALUE
+        assert answer.text.startswith("stuck in C code for ")
+        assert answer.text.endswith(" s; asked now")
+        place = answer.frames[-1]
+        assert (place.file, place.line, place.function) == (str(home / "rank_script.py"), STUCK_LINE, "train")
+        await job.listed(lambda listed: listed.state is RankState.RUNNING)
+        job.rank.wait_for_output("LEFT TO SLEEP 0\n")
+
+
+async def test_a_suspended_rank_is_unresponsive_and_says_so(processes: Processes, home: Path) -> None:
+    async with running(processes, home, PRELUDE + "wait()\n") as job:
+        job.rank.signal(signal.SIGSTOP)
+        rank = await job.listed(lambda listed: listed.state is RankState.UNRESPONSIVE)
+        answer = await job.where(rank)
+        assert (answer.kind, answer.text.partition(" for ")[0]) == (Kind.VALUE, "suspended (SIGSTOP)")
+        job.rank.signal(signal.SIGCONT)
+        await job.listed(lambda listed: listed.state is RankState.RUNNING)
+        job.go()
+        assert job.rank.wait() == 0
+
+
+async def test_a_rank_hit_by_a_fatal_signal_leaves_signal_and_stack(processes: Processes, home: Path) -> None:
+    async with running(processes, home, CRASH) as job:
+        job.go()
+        rank = await job.listed(lambda listed: listed.exit is not None)
+        assert (rank.state, rank.exit) == (RankState.EXITED, -signal.SIGSEGV)
+        assert rank.detail.startswith("SIGSEGV")
+        answer = await job.where(rank)
+        assert (CRASH_LINE, "crash") in [(place.line, place.function) for place in answer.frames]
+        assert job.rank.wait() == -signal.SIGSEGV
+
+
+async def test_a_killed_rank_is_listed_with_its_signal_and_leaves_no_guard(processes: Processes, home: Path) -> None:
+    async with running(processes, home, PRELUDE + "wait()\n") as job:
+        guard = guard_of(processes)
+        job.rank.kill()
+        rank = await job.listed(lambda listed: listed.exit is not None)
+        assert (rank.state, rank.exit, rank.detail) == (RankState.EXITED, -signal.SIGKILL, "SIGKILL")
+        wait_for_end([guard], seconds(5))
+
+
+async def test_a_guard_ends_with_its_rank_whatever_is_sent_to_it(processes: Processes, home: Path) -> None:
+    async with running(processes, home, PRELUDE + "wait()\n") as job:
+        guard = guard_of(processes)
+        assert os.getsid(guard) not in (job.rank.pid, os.getsid(job.rank.pid))
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.kill(guard, number)
+        assert guards(processes) == [guard]
+        job.go()
+        assert job.rank.wait() == 0
+        wait_for_end([guard], seconds(5))
+
+
+async def test_a_guard_shares_nothing_with_its_rank_but_the_pipe(processes: Processes, home: Path) -> None:
+    before = """\
+os.dup2(1, 200, inheritable=True)
+os.environ["DBG_TOKEN"] = open(os.environ["DBG_HOME"] + "/tokens/rank").read().strip()
+install()
+"""
+    async with running(processes, home, PRELUDE.replace("install()\n", before) + "wait()\n") as job:
+        guard = guard_of(processes)
+        kinds = descriptors_of(guard)
+        assert kinds.pop(PIPE) == "pipe"
+        assert set(kinds.values()) <= {"/dev/null", "anon_inode"}
+        assert (home / "tokens" / "rank").read_bytes().strip() not in shown_of(guard)
+        job.go()
+
+
+FORKED = (
+    PRELUDE
+    + """\
+wait()
+child = os.fork()
+if child == 0:
+    sys.exit(0 if not faulthandler.is_enabled() else 7)
+print("CHILD", os.waitpid(child, 0)[1], flush=True)
+try:
+    os.wait()
+except ChildProcessError:
+    print("NO OTHER CHILD", flush=True)
+"""
+)
+
+
+async def test_a_forked_child_has_no_part_in_its_parents_guard(processes: Processes, home: Path) -> None:
+    async with running(processes, home, FORKED) as job:
+        job.go()
+        job.rank.wait_for_output("CHILD 0\n")
+        job.rank.wait_for_output("NO OTHER CHILD")
+        assert job.rank.wait() == 0
+        assert "dbg-agent" not in job.rank.text("stderr")
