@@ -11,6 +11,7 @@ import logging
 import ssl
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
@@ -124,6 +125,8 @@ class FakeBroker:
         self.driver = driver
         self.screen = b"PUDB SCREEN"
         self.answers: dict[Action, RankAnswer] = {}
+        self.said: dict[str, RankAnswer] = {}
+        """What the rank of a key answers to any question; it goes before ``answers``."""
         self.log = b""
         """The log of pdb's session 1; a replay is answered from ``log_start`` on."""
         self.log_start = 0
@@ -200,6 +203,11 @@ class FakeBroker:
         following = make_prompt(number or prompt.number + 1, len(self.log))
         self.report(following)
         return following
+
+    def reply(self, question: Question, said: Mapping[str, RankAnswer]) -> None:
+        """Answer a question that was left open, for the ranks of these keys alone."""
+        answers = tuple(replace(answer, key=key) for key, answer in said.items())
+        self.tell(Answers(request=question.request, answers=answers))
 
     def cut(self) -> None:
         """Break all connections without a word, and go on serving."""
@@ -346,9 +354,7 @@ class FakeBroker:
     async def _answer_question(self, connection: ServerConnection, question: Question) -> None:
         default = RankAnswer(key="", kind=Kind.VALUE, text="continued")
         answer = self.answers.get(question.action, default)
-        answers = tuple(
-            RankAnswer(key=key, kind=answer.kind, text=answer.text, rows=answer.rows) for key in question.keys
-        )
+        answers = tuple(replace(self.said.get(key, answer), key=key) for key in question.keys)
         await connection.send(encode(Answers(request=question.request, answers=answers)))
 
     def _send_all(self, frame: str | bytes) -> None:

@@ -39,11 +39,16 @@ def test_a_set_with_several_stopped_ranks_is_ambiguous_and_names_them() -> None:
     assert caught.value.exit_status == 2
 
 
+def test_a_held_rank_is_taken_if_it_alone_is_named() -> None:
+    known = ranks(5, state=RankState.HELD)
+
+    assert choose(parse_target("5"), known).rank is known[0]
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "status"),
     [
         (RUNNING, NotStopped, 1),
-        ({"state": RankState.HELD}, NotStopped, 1),
         ({"state": RankState.UNRESPONSIVE, "where": None}, NotStopped, 1),
         ({"state": RankState.LOST}, LostRank, 1),
         ({"state": RankState.EXITED, "exit": 1}, RankEnded, 8),

@@ -430,12 +430,13 @@ def test_the_face_follows_the_engine(broker: FakeBroker, environ: dict[str, str]
         assert window.exit_status() == 0
 
 
-def test_the_terminals_default_engine_gives_way_to_an_open_session(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_the_terminals_default_engine_gives_way_to_the_ranks_own(broker: FakeBroker, environ: dict[str, str]) -> None:
     broker.ranks[RANK.key] = make_rank(5)
     broker.reports[RANK.key] = make_report(1, session=None)
     environ["DBG_ENGINE"] = "pdb"
     with Window(broker, environ) as window:
-        assert broker.wait_for(Attach).engine == "pdb"
+        asked = broker.wait_for(Attach)
+        assert (asked.engine, asked.fallback_engine) == (None, "pdb")
         broker.report(PROMPT)
         window.at_prompt()
     with Window(broker, environ, "6") as window:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from dbg_client.effects import Bell, Blank, Effects, Finish, Open, Send, Show, Text
+from dbg_client.effects import Bell, Blank, Effects, Finish, Open, Send, Show, Text, Wake
 from dbg_client.engine import Wish
 from dbg_client.errors import Declined, RankEnded, RankStayedAway, RankVanished
-from dbg_client.model import LOST_SECONDS, NOTICE_SECONDS, REPAINT_SECONDS, Attachment
+from dbg_client.model import LOST_SECONDS, NEXT_STOP_SECONDS, NOTICE_SECONDS, REPAINT_SECONDS, Attachment
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_INPUT_PENDING
 from dbg_wire.messages import (
@@ -397,7 +397,30 @@ def test_the_next_debugger_begins_on_an_empty_screen() -> None:
 
 
 def test_a_resume_with_nothing_left_ends_the_session() -> None:
-    assert finished(seated().message(Report(report=GONE_ON), 0.0)) == Finish(None)
+    attachment = seated()
+
+    assert attachment.message(Report(report=GONE_ON), 0.0) == [Wake(NEXT_STOP_SECONDS)]
+    assert attachment.message(Report(report=GONE_ON), 0.1) == []
+    assert finished(attachment.tick(NEXT_STOP_SECONDS)) == Finish(None)
+
+
+def test_the_next_stop_of_a_loop_goes_on_in_the_same_session() -> None:
+    attachment = seated()
+    attachment.message(Report(report=GONE_ON), 0.0)
+
+    assert blanked(attachment.message(Report(report=make_report(2)), 0.1)) == [""]
+    assert not any(isinstance(effect, Finish) for effect in attachment.tick(NEXT_STOP_SECONDS))
+
+
+def test_a_program_that_ends_right_after_its_last_stop_has_gone_on() -> None:
+    attachment = seated()
+    attachment.message(Report(report=GONE_ON), 0.0)
+
+    assert finished(attachment.rank_listed(make_rank(state=RankState.EXITED, exit=0), 0.1)) == Finish(None)
+
+
+def test_a_stop_that_was_over_before_the_seat_ends_the_session_at_once() -> None:
+    assert finished(new().message(seat(report=GONE_ON), 0.0)) == Finish(None)
 
 
 def test_a_resume_with_breakpoints_left_keeps_the_terminal() -> None:
@@ -419,6 +442,13 @@ def test_what_a_debugger_says_after_its_stop_is_not_shown() -> None:
     assert Show(b"new") in attachment.output(Output(2, 0, b"new"), 0.0)
 
 
+def test_what_a_line_debugger_says_after_its_stop_is_shown() -> None:
+    attachment = seated(report=make_pdb_report(make_prompt(1)))
+    attachment.message(Report(report=RUNNING_ON), 0.0)
+
+    assert attachment.output(Output(1, 0, b"Deleted breakpoint 4\n"), 0.0) == [Text(b"Deleted breakpoint 4\n")]
+
+
 def test_a_debugger_that_drew_before_its_stop_was_told_is_drawn_again() -> None:
     attachment = seated()
     attachment.message(Report(report=RUNNING_ON), 0.0)
@@ -438,8 +468,9 @@ def test_a_resume_with_threads_queued_keeps_the_terminal() -> None:
 def test_a_last_breakpoint_removed_elsewhere_ends_the_session() -> None:
     attachment = seated()
     attachment.message(Report(report=RUNNING_ON), 0.0)
+    attachment.message(Report(report=GONE_ON), 1.0)
 
-    assert finished(attachment.message(Report(report=GONE_ON), 1.0)) == Finish(None)
+    assert finished(attachment.tick(1.0 + NEXT_STOP_SECONDS)) == Finish(None)
 
 
 def test_a_step_keeps_the_screen() -> None:
@@ -541,16 +572,15 @@ def wishing(asked: str | None = None, default: str | None = None, *, engine: str
     return Attachment(make_rank(engine=engine), Mode.DRIVE, (23, 80), colors=256, prefix="Ctrl-]", wish=wish)
 
 
-def engine_sent(attachment: Attachment) -> str | None:
+def engines_sent(attachment: Attachment) -> tuple[str | None, str | None]:
     (attach,) = sent(attachment.attach())
     assert isinstance(attach, Attach)
-    return attach.engine
+    return attach.engine, attach.fallback_engine
 
 
-def test_the_engine_asked_for_is_sent_and_the_default_where_none_is_open() -> None:
-    assert engine_sent(wishing("pdb", engine="pudb")) == "pdb"
-    assert engine_sent(wishing(default="pdb")) == "pdb"
-    assert engine_sent(wishing(default="pdb", engine="pudb")) is None
+def test_the_engine_asked_for_and_the_one_for_want_of_another_are_sent_apart() -> None:
+    assert engines_sent(wishing("pdb", "pudb", engine="pudb")) == ("pdb", "pudb")
+    assert engines_sent(wishing(default="pdb")) == (None, "pdb")
 
 
 def test_who_asks_for_another_engine_than_the_drivers_is_told_how() -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.effects import Cut, Effects, Send, Text
-from dbg_client.pdb_log import MAX_ASKS, REPLAY_SECONDS, TAIL_BYTES, TAIL_LINES, Log
+from dbg_client.effects import Cut, Effects, Send, Text, Wake
+from dbg_client.pdb_log import MAX_ASKS, ON_ITS_WAY_SECONDS, REPLAY_SECONDS, TAIL_BYTES, TAIL_LINES, Log
 from dbg_wire.codec import Output
 from dbg_wire.messages import Replay
 
@@ -97,8 +97,33 @@ def test_a_gap_is_asked_for_once_and_filled() -> None:
 def test_a_gap_that_only_the_prompt_tells_of_is_asked_for() -> None:
     log = following(10)
 
-    assert asked(log.reach(30, 0.0)) == [10]
+    assert log.reach(30, 0.0) == [Wake(ON_ITS_WAY_SECONDS)]
+    assert log.is_behind
+    assert log.reach(30, 0.1) == []
+    assert asked(log.tick(ON_ITS_WAY_SECONDS)) == [10]
     assert text(log.output(frame(10, b"x" * 20), 0.1)) == b"x" * 20
+
+
+def test_output_that_a_prompt_has_overtaken_is_not_asked_for() -> None:
+    log = following(10)
+    log.reach(30, 0.0)
+
+    assert text(log.output(frame(10, b"x" * 15), 0.1)) == b"x" * 15
+    assert log.is_behind
+    assert text(log.output(frame(25, b"y" * 5), 0.2)) == b"y" * 5
+    assert not log.is_behind
+    assert log.tick(9.0) == []
+
+
+def test_what_is_lost_at_both_ends_of_what_came_is_counted() -> None:
+    log = following(10)
+    log.output(frame(50, b"live"), 0.0)
+    log.reach(100, 0.0)
+
+    effects = [effect for second in range(1, 20) for effect in log.tick(second * LATER)]
+
+    assert (cuts(effects), text(effects)) == ([40, 46], b"live")
+    assert not log.is_behind
 
 
 def test_what_the_rank_no_longer_has_is_counted() -> None:
@@ -137,7 +162,7 @@ def test_replays_are_paced() -> None:
     log.output(frame(20, b"x"), 0.0)
     log.output(frame(10, b"y" * 11), 0.1)
 
-    assert log.output(frame(30, b"x"), 0.2) == []
+    assert log.output(frame(30, b"x"), 0.2) == [Wake(0.8)]
     assert asked(log.tick(LATER)) == [21]
 
 

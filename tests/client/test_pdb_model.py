@@ -3,7 +3,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from dbg_client.effects import Completed, Effects, Look, Note, Send, Text
+from dbg_client.effects import Completed, Effects, Look, Note, Send, Text, Wake
+from dbg_client.pdb_log import ON_ITS_WAY_SECONDS
 from dbg_client.pdb_model import Conversation
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
@@ -265,8 +266,24 @@ def test_another_session_has_another_log() -> None:
     conversation.output(Output(1, 0, b"old"), 0.0)
     told(conversation, make_prompt(5, 0), stop=2)
 
-    assert conversation.output(Output(1, 3, b"of the first"), 0.0) == []
+    assert conversation.output(Output(1, 3, b"end of the first"), 0.0) == [Text(b"end of the first")]
     assert conversation.output(Output(2, 0, b"new"), 0.0) == [Text(b"new")]
+
+
+def test_who_was_there_when_a_session_began_asks_for_nothing() -> None:
+    conversation = at()
+    effects = told(conversation, make_prompt(5, 3), stop=2)
+
+    assert effects == [Wake(ON_ITS_WAY_SECONDS)]
+    assert conversation.output(Output(2, 0, b"new"), 0.0) == [Text(b"new")]
+    assert conversation.prompt == make_prompt(5, 3)
+
+
+def test_whoever_comes_back_into_another_session_asks_for_its_end() -> None:
+    conversation = at()
+    effects = conversation.report(make_pdb_report(make_prompt(5, 3), 2), 1, 0.0, anew=True)
+
+    assert effects == [Send(Replay(session=2, offset=0))]
 
 
 def test_the_source_waits_for_the_output_that_led_there() -> None:
@@ -275,6 +292,14 @@ def test_the_source_waits_for_the_output_that_led_there() -> None:
     assert conversation.message(SOURCE) == []
     assert conversation.output(Output(1, 0, b"abc\n"), 0.0) == [Text(b"abc\n"), Look(SOURCE)]
     assert conversation.message(SOURCE) == [Look(SOURCE)]
+
+
+def test_a_prompt_waits_for_the_output_that_led_there() -> None:
+    conversation = at(make_prompt(1, offset=4))
+    conversation.enter("n", None)
+
+    assert conversation.prompt is None
+    assert replies(conversation.output(Output(1, 0, b"abc\n"), 0.0)) == [(1, "n")]
 
 
 def test_completion_asks_at_the_prompt_alone() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dbg_client.engine import Wish
 from dbg_client.settings import Arguments, Format, Settings, Verb, settle
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Mode
@@ -22,10 +23,25 @@ def test_attach_is_what_happens_without_an_action() -> None:
 
 @pytest.mark.parametrize(
     ("argument", "verb"),
-    [("list", Verb.LIST), ("screen", Verb.SCREEN), ("resume", Verb.CONTINUE), ("kill", Verb.KILL)],
+    [
+        ("list", Verb.LIST),
+        ("screen", Verb.SCREEN),
+        ("resume", Verb.CONTINUE),
+        ("kill", Verb.KILL),
+        ("where", Verb.WHERE),
+        ("interrupt", Verb.INTERRUPT),
+        ("release", Verb.RELEASE),
+    ],
 )
 def test_each_action_has_its_verb(argument: str, verb: Verb) -> None:
     assert settled({}, **{argument: True}).verb is verb
+
+
+def test_an_expression_and_a_command_are_actions_with_a_text() -> None:
+    value, command = settled(expression="a + b"), settled(command="p a")
+
+    assert (value.verb, value.question) == (Verb.EVAL, "a + b")
+    assert (command.verb, command.question) == (Verb.COMMAND, "p a")
 
 
 @pytest.mark.parametrize(
@@ -43,6 +59,31 @@ def test_each_action_has_its_verb(argument: str, verb: Verb) -> None:
         {"kill": True, "plain": True},
         {"all": True},
         {"screen": True, "all": True},
+        {"expression": "x", "where": True},
+        {"expression": "x", "command": "n"},
+        {"interrupt": True, "list": True},
+        {"expression": ""},
+        {"expression": " "},
+        {"command": ""},
+        {"expression": "x" * 16385},
+        {"where": True, "tol": "1"},
+        {"tol": "1"},
+        {"command": "n", "stats": True},
+        {"list": True, "live": True},
+        {"command": "n", "save": "f"},
+        {"where": True, "against": "f"},
+        {"where": True, "exact": True},
+        {"kill": True, "fail_if_differ": True},
+        {"every": "1"},
+        {"command": "n", "every": "1"},
+        {"expression": "x", "tol": "1", "stats": True},
+        {"expression": "x", "tol": "1", "exact": True},
+        {"expression": "x", "every": "1", "save": "f"},
+        {"expression": "x", "every": "1", "fail_if_differ": True},
+        {"expression": "x", "take": True},
+        {"expression": "x", "all": True},
+        {"expression": "x", "plain": True},
+        {"interrupt": True, "wait": "5", "target": "1"},
     ],
 )
 def test_contradictory_options_are_refused(arguments: dict[str, Any]) -> None:
@@ -69,6 +110,26 @@ def test_wait_without_a_target_is_for_whatever_stops() -> None:
 
 def test_a_list_that_waits_is_still_of_all_ranks() -> None:
     assert settled(wait="", list=True).target is None
+
+
+@pytest.mark.parametrize("text", ["little", "-1", "nan", "inf"])
+def test_a_tolerance_that_is_none_is_refused_by_name(text: str) -> None:
+    with pytest.raises(BadInput, match="--tol"):
+        settled(expression="x", tol=text)
+    assert settled(expression="x", tol="1e-6").tolerance == 1e-6
+
+
+@pytest.mark.parametrize("text", ["0.05", "0", "soon"])
+def test_every_is_not_more_often_than_anybody_reads(text: str) -> None:
+    with pytest.raises(BadInput, match="--every"):
+        settled(where=True, every=text)
+    assert settled(where=True, every="0.5").every == 0.5
+
+
+def test_what_is_for_attaching_is_for_breaking_in_too() -> None:
+    settings = settled({"DBG_ESCAPE": "^^"}, interrupt=True, engine="pdb", take=True, target="5")
+
+    assert (settings.wish.asked, settings.mode, settings.prefix) == ("pdb", Mode.TAKE, b"\x1e")
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "0", "nan", "inf", "1e99"])
@@ -126,10 +187,8 @@ def test_the_engine_asked_for_and_the_default_are_kept_apart() -> None:
     wish = settled({"DBG_ENGINE": "pdb"}, engine="pudb").wish
 
     assert (wish.asked, wish.default) == ("pudb", "pdb")
-    assert wish.for_rank("pdb") == "pudb"
-    assert settled({"DBG_ENGINE": "pdb"}).wish.for_rank(None) == "pdb"
-    assert settled({"DBG_ENGINE": "pdb"}).wish.for_rank("pudb") is None
-    assert settled({"DBG_ENGINE": ""}).wish.for_rank(None) is None
+    assert settled({"DBG_ENGINE": "pdb"}).wish == Wish(None, "pdb")
+    assert settled({"DBG_ENGINE": ""}).wish == Wish()
 
 
 @pytest.mark.parametrize(("environ", "engine"), [({}, "gdb"), ({"DBG_ENGINE": "gdb\x1b"}, None)])

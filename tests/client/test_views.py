@@ -61,6 +61,20 @@ def test_the_table_says_what_people_ask_next(rank: RankInfo, text: str) -> None:
     assert f" {text} " in show_table([rank], NOW, color=False)
 
 
+def test_the_table_shows_a_crash_and_a_hold() -> None:
+    crashed = make_rank(5, reason="crash", detail="ValueError: bad \x1b[2J")
+    held = make_rank(6, state=RankState.HELD, reason=None)
+
+    header, first, second = show_table([crashed, held], NOW, color=False).splitlines()
+
+    assert "stopped (crash)" in first
+    assert first.endswith("  ValueError: bad \\x1b[2J")
+    assert second.split()[1] == "held"
+    assert "None" not in second
+    assert "detail" not in json.loads(show_json([crashed]))["ranks"][0]
+    assert header.split()[-1] == "SINCE"
+
+
 def test_colour_surrounds_the_state_alone() -> None:
     plain, painted = (show_table([make_rank()], NOW, color=color) for color in (False, True))
 
@@ -366,6 +380,7 @@ def at_pdb(report: RankReport, generation: int | None = 1) -> Attachment:
     [
         (make_pdb_report(make_prompt()), "detaches"),
         (make_pdb_report(None), "Ctrl-C interrupts"),
+        (make_report(session=None), "the debugger opens"),
         (make_pdb_report(None, state=RankState.RUNNING, stepping=True), "Ctrl-C breaks in"),
         (RankReport(state=RankState.RUNNING, breakpoints=1), "Ctrl-C breaks in"),
     ],
@@ -375,6 +390,16 @@ def test_the_toolbar_names_the_keys_that_matter(report: RankReport, says: str) -
 
     assert says in line
     assert text_width(line) == 79
+
+
+@pytest.mark.parametrize("report", [make_pdb_report(None), RankReport(state=RankState.RUNNING, breakpoints=1)])
+def test_the_toolbar_of_a_stock_pdb_offers_no_interrupt(report: RankReport) -> None:
+    attachment = at_pdb(report)
+    attachment.rank = make_rank(address="gpu013:?1")
+    line = toolbar_of(attachment, Others(), 0.0, prefix="Ctrl-]", pending=False, columns=120)
+
+    assert "Ctrl-C" not in line
+    assert "a stock pdb can't be interrupted" in line
 
 
 def test_the_toolbar_of_a_watcher_offers_no_interrupt() -> None:

@@ -21,10 +21,12 @@ def _with_keys(status: Status, attachment: Attachment) -> Status:
     conversation, report = attachment.conversation, attachment.report
     if not attachment.driving or conversation.prompt is not None or report is None or status.notice:
         return status
-    waiting = f"; {conversation.held} typed ahead" if conversation.held else ""
-    if report.stop is None or report.stepping:
-        return replace(status, notice=f"Ctrl-C breaks in{waiting}")
-    if report.session is None:
-        return status
+    moves = report.stop is None or report.stepping
+    if report.session is None and not moves:
+        return replace(status, notice="the debugger opens")
     state = "busy" if status.state == "stopped" else status.state
-    return replace(status, state=state, notice=f"Ctrl-C interrupts{waiting}")
+    key = "Ctrl-C breaks in" if moves else "Ctrl-C interrupts"
+    if attachment.rank.is_classic:
+        key = "a stock pdb can't be interrupted"
+    waiting = f"; {conversation.held} typed ahead" if conversation.held else ""
+    return replace(status, state=state, notice=f"{key}{waiting}")

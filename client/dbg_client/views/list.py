@@ -21,7 +21,7 @@ _COLORS = {
     RankState.EXITED: "2",
 }
 
-_HEADERS = ("JOB", "RANK", "STATE", "PLACE", "SINCE", "WHO", "")
+_HEADERS = ("JOB", "RANK", "STATE", "PLACE", "SINCE", "WHO", "", "")
 _JSON_FIELDS = (
     *("address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "state", "reason"),
     *("where", "engine", "queued", "since", "driver", "watchers", "exit"),
@@ -93,7 +93,8 @@ def _row(rank: RankInfo, now: float) -> tuple[str, ...]:
     queued = f"{rank.queued} queued" if rank.queued else ""
     since = show_duration(now - rank.since) if rank.since else ""
     place = show_place(rank.where) or ""
-    return printable(rank.job), printable(rank.address), show_state(rank), place, since, show_people(rank), queued
+    who = (printable(rank.job), printable(rank.address))
+    return *who, show_state(rank), place, since, show_people(rank), queued, printable(rank.detail)
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int], state_color: str | None) -> str:

@@ -1,0 +1,243 @@
+"""Equal answers of many ranks as groups, a table of them, and their JSON. Pure.
+
+Values are equal if their digests are: what the text of a long value leaves out counts, memory addresses don't.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dbg_client.status_line import text_width
+from dbg_client.views.naming import Naming, clip, order
+from dbg_client.views.tolerance import merge_near
+from dbg_wire.errors import printable
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.ranks import RankInfo
+
+Said = tuple[RankInfo, RankAnswer]
+"""A rank, and what it answered or the broker for it."""
+
+NOT_COMPARED = "values not compared"
+
+MAX_GROUPS = 32
+"""Groups of values that a table shows; whoever asks for what differs everywhere wants the JSON."""
+
+MAX_NAMES = 40
+"""Columns for the ranks of one group; JSON has them all."""
+
+MAX_LINE = 4096
+"""Characters of one line of an answer's text."""
+
+MAX_REASONS = 4
+"""Different places or reasons that are named of ranks which did not answer."""
+
+ANSWERED = frozenset({"value", "error", "stack"})
+"""Kinds in which the rank itself spoke."""
+
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
+_KINDS = (Kind.VALUE, Kind.ERROR, Kind.RUNNING, Kind.SILENT, Kind.LOST)
+_NAMES = {Kind.VALUE: "@", Kind.ERROR: "@err", Kind.RUNNING: "@run", Kind.SILENT: "@?", Kind.LOST: "@lost"}
+_COLORS = {"error": "31", "silent": "35", "lost": "35", "running": "32"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Hold ranks that gave the same answer; ``id`` works as a target afterwards."""
+
+    id: str
+    kind: str
+    ranks: tuple[RankInfo, ...]
+    text: str
+
+    @property
+    def count(self) -> int:
+        """Return how many ranks it has."""
+        return len(self.ranks)
+
+
+def group_answers(
+    said: Sequence[Said], *, exact: bool = False, tolerance: float | None = None, compare: bool = True
+) -> list[Group]:
+    """Return the groups of answers, the biggest first, each under a name of its own.
+
+    ``exact`` tells memory addresses apart, ``tolerance`` puts values together that differ in floats by less. Ranks that
+    run, are silent or are lost make one group of each kind. A value without a digest is said not to have been compared,
+    without ``compare`` only if its text may be cut.
+    """
+    gathered: defaultdict[tuple[Kind, Hashable], list[Said]] = defaultdict(list)
+    for rank, answer in said:
+        gathered[answer.kind, _what_is_equal(answer, exact=exact)].append((rank, answer))
+    groups = [_group(kind, members, compare=compare) for (kind, _), members in gathered.items()]
+    groups.sort(key=_size)
+    if tolerance is not None:
+        groups = sorted(_merged(groups, tolerance), key=_size)
+    return _named(groups)
+
+
+def normal(text: str, *, exact: bool) -> str:
+    """Return a text as it is compared where there is no digest."""
+    return text if exact else _ADDRESS.sub("0x", text)
+
+
+def count_answered(groups: Sequence[Group]) -> int:
+    """Return how many ranks spoke themselves."""
+    return sum(group.count for group in groups if group.kind in ANSWERED)
+
+
+def differ(groups: Sequence[Group]) -> bool:
+    """Return whether the ranks that answered disagree."""
+    return sum(group.kind in ANSWERED for group in groups) > 1
+
+
+def groups_document(command: str, groups: Sequence[Group], naming: Naming) -> dict[str, object]:
+    """Return what becomes the JSON document."""
+    return {
+        "schema": 1,
+        "command": command,
+        "asked": sum(group.count for group in groups),
+        "answered": count_answered(groups),
+        "groups": [
+            {
+                "id": group.id,
+                "kind": group.kind,
+                "ranks": naming.names(group.ranks),
+                "count": group.count,
+                "text": group.text,
+            }
+            for group in groups
+        ],
+    }
+
+
+def show_groups(command: str, groups: Sequence[Group], naming: Naming, *, color: bool) -> str:
+    """Return how many answered, and a line for each group, or a block where one of the texts has several lines."""
+    shown, left_out = _shown(groups)
+    rows = [(group.id, counted(group.count), show_ranks(group.ranks, naming)) for group in shown]
+    widths = [max((text_width(row[column]) for row in rows), default=0) for column in range(3)]
+    blocks = any("\n" in group.text for group in shown)
+    lines = [summary(command, groups)]
+    for group, row in zip(shown, rows, strict=True):
+        cells = [cell + " " * (width - text_width(cell)) for cell, width in zip(row, widths, strict=True)]
+        lines += _lines(group, "  ".join(cells), blocks=blocks, color=color)
+    if left_out:
+        ranks = sum(group.count for group in left_out)
+        lines.append(f"and {len(left_out)} more values on {counted(ranks)}; --json has them all")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def summary(command: str, groups: Sequence[Group]) -> str:
+    """Return the first line of an answer: how many answered what was asked, and how far they agree."""
+    asked, answered = sum(group.count for group in groups), count_answered(groups)
+    kinds = Counter(group.kind for group in groups)
+    parts = [
+        f"{kinds[kind]} {what if kinds[kind] == 1 else several}"
+        for kind, what, several in (
+            ("value", "value", "different values"),
+            ("error", "error", "different errors"),
+            ("stack", "stack", "different stacks"),
+        )
+        if kinds[kind]
+    ]
+    who = f"{answered} of {counted(asked)} answered"
+    return f"{printable(command, MAX_LINE)}: {', '.join([who, *parts])}"
+
+
+def show_ranks(ranks: Sequence[RankInfo], naming: Naming) -> str:
+    """Return a group's ranks, and what they have in common that no other has."""
+    names, reason = printable(clip(naming.names(ranks), MAX_NAMES), MAX_LINE), printable(naming.explain(ranks))
+    return f"{names} = {reason}" if reason else names
+
+
+def counted(count: int) -> str:
+    """Return a number of ranks in words."""
+    return f"{count} rank" if count == 1 else f"{count} ranks"
+
+
+def paint(text: str, code: str | None) -> str:
+    """Return a text in a colour."""
+    return f"\x1b[{code}m{text}\x1b[0m" if code else text
+
+
+def remembered(groups: Sequence[Group]) -> Mapping[str, tuple[str, ...]]:
+    """Return the keys of each group's ranks by its name."""
+    return {group.id: tuple(rank.key for rank in group.ranks) for group in groups}
+
+
+def _shown(groups: Sequence[Group]) -> tuple[list[Group], list[Group]]:
+    values = [group for group in groups if group.kind == Kind.VALUE.value]
+    hidden = {group.id for group in values[MAX_GROUPS:]}
+    return [group for group in groups if group.id not in hidden], values[MAX_GROUPS:]
+
+
+def _lines(group: Group, head: str, *, blocks: bool, color: bool) -> list[str]:
+    painted = paint(head.rstrip() if blocks else head, _COLORS.get(group.kind) if color else None)
+    texts = [printable(line, MAX_LINE) for line in group.text.rstrip("\n").split("\n")]
+    if blocks:
+        return [painted, *(f"    {text}".rstrip() for text in texts)]
+    return [f"{painted}  {texts[0]}".rstrip()]
+
+
+def _what_is_equal(answer: RankAnswer, *, exact: bool) -> Hashable:
+    if answer.kind not in (Kind.VALUE, Kind.ERROR):
+        return None
+    digest = answer.exact if exact else answer.digest
+    return ("digest", digest) if digest else ("text", normal(answer.text, exact=exact))
+
+
+def _group(kind: Kind, members: Sequence[Said], *, compare: bool) -> Group:
+    members = sorted(members, key=lambda said: order(said[0]))
+    first = members[0][1]
+    if kind in (Kind.VALUE, Kind.ERROR):
+        text = first.text
+        if kind is Kind.VALUE and not _is_compared(first, compare=compare) and NOT_COMPARED not in text:
+            text = f"{text} ({NOT_COMPARED})"
+    else:
+        text = summarize([answer.text for _, answer in members])
+    return Group(id="", kind=kind.value, ranks=tuple(rank for rank, _ in members), text=text)
+
+
+def _is_compared(answer: RankAnswer, *, compare: bool) -> bool:
+    if answer.digest or answer.exact:
+        return True
+    # A command that moves answers with a place, which is all there is to it; output of others may be cut.
+    return not compare and not any(mark in answer.text for mark in ("\n", "…"))
+
+
+def summarize(texts: Sequence[str]) -> str:
+    """Return the different ones of many texts in one line, the most frequent first, each with how often it came."""
+    times = Counter(texts)
+    if len(times) == 1:
+        return texts[0]
+    common = [f"{text} ({count})" for text, count in times.most_common(MAX_REASONS)]
+    more = len(times) - len(common)
+    return "; ".join([*common, f"and {more} more"] if more else common)
+
+
+def _merged(groups: Sequence[Group], tolerance: float) -> list[Group]:
+    values = [group for group in groups if group.kind == Kind.VALUE.value]
+    members: defaultdict[int, list[Group]] = defaultdict(list)
+    for group, head in zip(values, merge_near([group.text for group in values], tolerance), strict=True):
+        members[head].append(group)
+    merged = [
+        replace(near[0], ranks=tuple(sorted((rank for group in near for rank in group.ranks), key=order)))
+        for near in members.values()
+    ]
+    return [*merged, *(group for group in groups if group.kind != Kind.VALUE.value)]
+
+
+def _size(group: Group) -> tuple[int, int, tuple[object, ...]]:
+    return -group.count, _KINDS.index(Kind(group.kind)), order(group.ranks[0])
+
+
+def _named(groups: Sequence[Group]) -> list[Group]:
+    times: Counter[Kind] = Counter()
+    named = []
+    for group in groups:
+        kind = Kind(group.kind)
+        times[kind] += 1
+        number = str(times[kind]) if kind is Kind.VALUE or times[kind] > 1 else ""
+        named.append(replace(group, id=f"{_NAMES[kind]}{number}"))
+    return named

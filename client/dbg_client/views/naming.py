@@ -1,0 +1,124 @@
+"""How sets of ranks are called: in the form of targets, so that what is read can be typed. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+from dbg_wire.rank_set import format_ranks
+from dbg_wire.ranks import RankInfo
+
+MAX_REASON = 48
+"""Characters of one explanation; a longer one is a list and explains nothing."""
+
+
+class Naming:
+    """Name the ranks of one question, and sets of them, so that none of those asked is taken for another.
+
+    A rank is its number. Its job stands before it where several jobs were asked, its host where the number alone would
+    be that of several ranks, its process id behind it where even that would.
+    """
+
+    def __init__(self, asked: Sequence[RankInfo]) -> None:
+        self._asked = tuple(asked)
+        self._jobs = {rank.job for rank in asked}
+        self._numbers = Counter((rank.job, _number(rank)) for rank in asked)
+        self._addresses = Counter((rank.job, rank.host, _number(rank)) for rank in asked)
+        self._hosts = Counter(rank.host for rank in asked)
+        self._local_ranks = Counter(rank.local_rank for rank in asked)
+        self._axes = _common_axes([{one.axis: one.index for one in rank.coordinates} for rank in asked])
+        self._cells = Counter(self._place(rank) for rank in asked)
+
+    def name(self, rank: RankInfo) -> str:
+        """Return the name of one rank."""
+        number, host, job = _number(rank), "", f"{rank.job}/" if len(self._jobs) > 1 else ""
+        if rank.is_classic or self._numbers[rank.job, number] > 1:
+            host = f"{_typed_host(rank.host)}:"
+        pid = f"@{rank.pid}" if self._addresses[rank.job, rank.host, number] > 1 else ""
+        return f"{job}{host}{number}{pid}"
+
+    def names(self, ranks: Sequence[RankInfo]) -> str:
+        """Return a set as ``a-b[/step],…``; children and ranks that need more than a number stand behind."""
+        numbers: defaultdict[str, list[int]] = defaultdict(list)
+        others: defaultdict[str, list[str]] = defaultdict(list)
+        for rank in sorted(ranks, key=order):
+            name = self.name(rank)
+            prefix = name[: max(name.rfind("/"), name.rfind(":")) + 1]
+            if name[len(prefix) :].isdecimal():
+                numbers[prefix].append(rank.rank)
+            else:
+                others[prefix].append(name[len(prefix) :])
+        # A bare number behind a comma would go on with the host before it: what has none comes first.
+        prefixes = sorted({*numbers, *others}, key=lambda prefix: (prefix.count(":"), prefix))
+        pieces = []
+        for prefix in prefixes:
+            if numbers[prefix]:
+                pieces.append(prefix + format_ranks(numbers[prefix]))
+            pieces += [prefix + other for other in others[prefix]]
+        return ",".join(pieces)
+
+    def explain(self, ranks: Sequence[RankInfo]) -> str:
+        """Return what a set is among all that were asked: one host, one local rank, or coordinates; else nothing."""
+        if len(ranks) == len(self._asked) or len(self._jobs) != 1:
+            return ""
+        reasons = [self._host(ranks), self._local_rank(ranks), self._coordinates(ranks)]
+        return ", ".join(reason for reason in reasons if 0 < len(reason) <= MAX_REASON)
+
+    def _host(self, ranks: Sequence[RankInfo]) -> str:
+        host, *others = {rank.host for rank in ranks}
+        return f"host {host}" if not others and len(ranks) == self._hosts[host] else ""
+
+    def _local_rank(self, ranks: Sequence[RankInfo]) -> str:
+        local, *others = {rank.local_rank for rank in ranks}
+        if others or local is None or len(self._hosts) == 1 or len(ranks) != self._local_ranks[local]:
+            return ""
+        return f"local rank {local}"
+
+    def _coordinates(self, ranks: Sequence[RankInfo]) -> str:
+        places = [self._place(rank) for rank in ranks] if self._axes else []
+        taken = [set(indices) for indices in zip(*places, strict=True)]
+        # As many cells as ranks: what is more holds ranks of others, or is a mesh full of holes.
+        if not taken or math.prod(map(len, taken)) > len(ranks):
+            return ""
+        if sum(self._cells[cell] for cell in product(*taken)) != len(ranks):
+            return ""
+        return ", ".join(
+            f"{axis} {format_ranks(indices)}"
+            for (axis, everybody), indices in zip(self._axes.items(), taken, strict=True)
+            if indices != everybody
+        )
+
+    def _place(self, rank: RankInfo) -> tuple[int, ...]:
+        indices = {one.axis: one.index for one in rank.coordinates}
+        return tuple(indices[axis] for axis in self._axes)
+
+
+def order(rank: RankInfo) -> tuple[str, int, int, str, int, str]:
+    """Return what ranks are sorted by: job, rank, child, and then whatever tells them apart."""
+    return rank.job, rank.rank, -1 if rank.child is None else rank.child, rank.address, rank.pid, rank.key
+
+
+def _common_axes(places: Sequence[Mapping[str, int]]) -> dict[str, set[int]]:
+    """Return the axes that all ranks have, each with all indices on it."""
+    first: Mapping[str, int] = places[0] if places else {}
+    axes = [axis for axis in first if all(axis in place for place in places)]
+    return {axis: {place[axis] for place in places} for axis in axes}
+
+
+def clip(names: str, limit: int) -> str:
+    """Return a set's names cut at a comma, if they are longer than ``limit``."""
+    if len(names) <= limit:
+        return names
+    kept = names[: limit - 2]
+    return f"{kept.rpartition(',')[0] or kept},…"
+
+
+def _number(rank: RankInfo) -> str:
+    return rank.address.rpartition(":")[2]
+
+
+def _typed_host(host: str) -> str:
+    """Return a host as one has to type it: a short number would be read as a slice."""
+    return f"[{host}]" if len(host) <= 8 and host.isdecimal() else host

@@ -1,0 +1,98 @@
+"""The stacks of many ranks, equal ones as one group, and their JSON. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbg_client.views.groups import MAX_NAMES, MAX_REASONS, Group, Said, count_answered, group_answers
+from dbg_client.views.naming import Naming, clip, order
+from dbg_wire.messages import Kind
+from dbg_wire.ranks import Place, RankInfo
+
+USUAL_STATES = frozenset({"", "running", "stopped", "held"})
+"""States of which JSON says nothing: `--list` tells them. Others say how far a stack can be believed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackGroup(Group):
+    """Hold ranks with the same stack, outermost first; ``states`` are theirs, one for each.
+
+    ``kind`` is ``stack``, or for the last stack of a rank that can't answer any more, ``silent`` or ``lost``.
+    """
+
+    frames: tuple[Place, ...]
+    states: tuple[str, ...]
+
+
+def group_stacks(said: Sequence[Said]) -> tuple[list[StackGroup], list[Group]]:
+    """Return the groups of equal stacks, the biggest first, and the groups of ranks without one."""
+    gathered: defaultdict[tuple[str, tuple[Place, ...]], list[Said]] = defaultdict(list)
+    without: list[Said] = []
+    for rank, answer in said:
+        if answer.frames or answer.kind is Kind.VALUE:
+            kind = answer.kind.value if answer.kind in (Kind.SILENT, Kind.LOST) else "stack"
+            gathered[kind, answer.frames].append((rank, answer))
+        else:
+            without.append((rank, answer))
+    members = [(kind, frames, sorted(some, key=_order)) for (kind, frames), some in gathered.items()]
+    members.sort(key=lambda one: (-len(one[2]), one[0] != "stack", _order(one[2][0])))
+    stacks = [
+        StackGroup(
+            id=f"@{number}",
+            kind=kind,
+            ranks=tuple(rank for rank, _ in some),
+            text="",
+            frames=frames,
+            states=tuple(answer.text for _, answer in some),
+        )
+        for number, (kind, frames, some) in enumerate(members, 1)
+    ]
+    return stacks, group_answers(without, compare=False)
+
+
+def show_states(groups: Sequence[StackGroup], naming: Naming) -> str:
+    """Return the state of most ranks of some groups, and which ranks are in others."""
+    ranks_in: defaultdict[str, list[RankInfo]] = defaultdict(list)
+    for group in groups:
+        for rank, state in zip(group.ranks, group.states, strict=True):
+            ranks_in[state].append(rank)
+    usual, *others = sorted(ranks_in, key=lambda state: -len(ranks_in[state]))
+    named = [f"{clip(naming.names(ranks_in[state]), MAX_NAMES)}: {state}" for state in others[: MAX_REASONS - 1]]
+    more = len(others) - len(named)
+    return "; ".join([usual, *named, f"and {more} more states"] if more else [usual, *named])
+
+
+def stacks_document(stacks: Sequence[StackGroup], others: Sequence[Group], naming: Naming) -> dict[str, object]:
+    """Return what becomes the JSON document."""
+    everyone: list[Group] = [*stacks, *others]
+    return {
+        "schema": 1,
+        "asked": sum(group.count for group in everyone),
+        "answered": count_answered(everyone),
+        "groups": [_document(group, naming) for group in sorted(everyone, key=lambda group: -group.count)],
+    }
+
+
+def _document(group: Group, naming: Naming) -> dict[str, object]:
+    document: dict[str, object] = {
+        "id": group.id,
+        "kind": group.kind,
+        "ranks": naming.names(group.ranks),
+        "count": group.count,
+    }
+    if not isinstance(group, StackGroup):
+        document["text"] = group.text
+        return document
+    if group.kind != "stack" or not USUAL_STATES.issuperset(group.states):
+        document["text"] = show_states([group], naming)
+    document["frames"] = [
+        {"file": place.file, "line": place.line, "function": place.function} for place in group.frames
+    ]
+    return document
+
+
+def _order(said: Said) -> tuple[object, ...]:
+    rank: RankInfo = said[0]
+    return order(rank)
