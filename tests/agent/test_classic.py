@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType, ModuleType
 
 import pytest
 
-from dbg_agent import classic
+from dbg_agent import classic, late
 
 SECONDS = 30
 
@@ -27,6 +28,33 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(classic, "stop_at", stop_at)
     yield names
     classic.restore()
+
+
+Asked = tuple[int, Mapping[str, object]]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Asked]]:
+    """Collect the lines at which the agent was asked to stop, and what it was told."""
+    found: list[Asked] = []
+
+    def stop_at(frame: FrameType, arguments: Mapping[str, object], _unexpected: tuple[object, ...]) -> None:
+        assert frame.f_code.co_filename == __file__
+        found.append((frame.f_lineno, arguments))
+
+    monkeypatch.setattr(classic, "stop_at", stop_at)
+    monkeypatch.setattr(classic, "_skipped", Counter())
+    yield found
+    classic.restore()
+
+
+@pytest.fixture
+def torch_distributed(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return what stands for torch.distributed, as loaded."""
+    module = ModuleType("torch.distributed")
+    vars(module)["breakpoint"] = lambda rank=0, skip=0, timeout_s=3600: None
+    monkeypatch.setitem(sys.modules, "torch.distributed", module)
+    return module
 
 
 @pytest.fixture
@@ -76,7 +104,32 @@ def test_modules_imported_later_are_redirected_and_look_untouched(
     assert module.__loader__ is module.__spec__.loader
     classic.restore()
     assert module.set_trace.__module__ == "remote_pdb"
-    assert classic._finder not in sys.meta_path
+    assert late._finder not in sys.meta_path
+
+
+def test_torchs_breakpoint_stops_one_rank_at_its_caller_and_holds_the_others(
+    asked: list[Asked], torch_distributed: ModuleType
+) -> None:
+    stock = torch_distributed.breakpoint
+    classic.redirect()
+    torch_distributed.breakpoint()
+    torch_distributed.breakpoint(3, timeout_s=None)
+    first = asked[0][0]
+    assert asked == [(first, {"ranks": 0, "hold": True}), (first + 1, {"ranks": 3, "hold": True})]
+    classic.restore()
+    assert torch_distributed.breakpoint is stock
+
+
+def test_torchs_breakpoint_counts_what_it_skips_at_each_place_alone(
+    asked: list[Asked], torch_distributed: ModuleType
+) -> None:
+    classic.redirect()
+    for _ in range(4):
+        torch_distributed.breakpoint(skip=2)
+        torch_distributed.breakpoint(rank=1, skip=3)
+    ranks = [arguments["ranks"] for _, arguments in asked]
+    assert ranks == [0, 0, 1]
+    assert len({line for line, _ in asked}) == 2
 
 
 def test_a_module_that_is_not_there_fails_as_ever(stopped_at: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

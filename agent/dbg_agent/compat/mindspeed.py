@@ -1,0 +1,39 @@
+"""MindSpeed's ``breakpoint_`` and ``clear_``, by the broker: import them from here, and nothing else changes.
+
+``RANK_TO_DEBUG`` names the rank that stops, or several as in ``0,8-11``. Unlike the originals, neither needs a file
+that all hosts see, and the others go on as well when the stop ends without ``clear_()``, or if the rank never arrives.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ..process import let_others_go, stop_at
+from ..say import say
+
+_told = False
+
+
+def breakpoint_(non_block: bool = True) -> None:
+    """Stop the rank that ``RANK_TO_DEBUG`` names; with False, the others wait here meanwhile.
+
+    Without the variable no rank stops, and a line on stderr says so, once.
+    """
+    chosen = os.environ.get("RANK_TO_DEBUG")
+    if chosen:
+        stop_at(sys._getframe(1), {"ranks": chosen, "hold": not non_block}, ())
+    else:
+        _tell_missing()
+
+
+def clear_() -> None:
+    """Let the ranks go on that wait for the stop in which this is typed; it stays. Does nothing elsewhere."""
+    let_others_go()
+
+
+def _tell_missing() -> None:
+    global _told  # noqa: PLW0603 - one per process
+    if not _told:
+        _told = True
+        say("breakpoint_() stops no rank, since RANK_TO_DEBUG is not set; set it to the rank to stop")

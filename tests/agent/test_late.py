@@ -1,0 +1,74 @@
+"""Modules are changed when they are loaded, and their import never fails for that."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dbg_agent import late
+
+PACKAGE = "package_for_late"
+MODULE = f"{PACKAGE}.inner"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Make a package with one module that can be imported."""
+    folder = tmp_path / PACKAGE
+    folder.mkdir()
+    (folder / "__init__.py").write_text(f"from .inner import value\nfrom {MODULE} import value as again\n")
+    (folder / "inner.py").write_text("value = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield folder
+    for name in (PACKAGE, MODULE):
+        sys.modules.pop(name, None)
+
+
+def set_two(module: ModuleType) -> None:
+    vars(module)["value"] = 2
+
+
+def test_a_module_is_changed_before_anybody_takes_a_name_from_it(package: Path) -> None:
+    late.when_loaded(MODULE, set_two)
+    try:
+        imported = importlib.import_module(PACKAGE)
+    finally:
+        late.forget(MODULE, set_two)
+    assert (imported.value, imported.again) == (2, 2)
+
+
+def test_a_package_itself_can_be_changed_and_has_its_modules(package: Path) -> None:
+    late.when_loaded(PACKAGE, set_two)
+    try:
+        imported = importlib.import_module(PACKAGE)
+    finally:
+        late.forget(PACKAGE, set_two)
+    assert (imported.value, imported.inner.value) == (2, 1)
+
+
+def test_what_is_forgotten_is_not_changed_and_leaves_no_finder(package: Path) -> None:
+    before = list(sys.meta_path)
+    late.when_loaded(MODULE, set_two)
+    late.forget(MODULE, set_two)
+    late.forget(MODULE, set_two)
+    assert importlib.import_module(MODULE).value == 1
+    assert sys.meta_path == before
+
+
+def test_a_change_that_fails_leaves_the_import_alone(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(module: ModuleType) -> None:
+        raise AttributeError(f"no such thing in {module.__name__}")
+
+    late.when_loaded(MODULE, fail)
+    try:
+        assert importlib.import_module(MODULE).value == 1
+    finally:
+        late.forget(MODULE, fail)
+    assert capsys.readouterr().err == (
+        f"dbg-agent: {MODULE} can't be changed (AttributeError: no such thing in {MODULE}); leaving it as it is\n"
+    )

@@ -1,0 +1,135 @@
+"""Real process groups of torch and ranks that stop for longer than those would wait."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker import running_broker
+from tests.support.launchers import torchrun
+from tests.support.processes import Child, Processes
+from tests.support.ranks import attach, attach_list, wait_until, wait_until_states
+from tests.support.requirements import needs_torch
+from tests.support.time_unit import seconds
+
+TORCH_SECONDS = 60.0
+"""Seconds for launcher and ranks to import torch: 10 on two idle cores, several times that beside other tests."""
+
+OWN_SECONDS = 5
+"""Timeout that the script gives its groups: more than two ranks need to meet, even on a busy machine."""
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.launcher,
+    needs_torch,
+    pytest.mark.timeout(seconds(2 * TORCH_SECONDS)),
+]
+
+# The groups are connected before anybody stops; how long that takes is not the question here.
+SCRIPT = f"""\
+import os
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from dbg_agent import set_trace, uninstall
+
+def timeouts():
+    return [str(group._get_backend(torch.device("cpu")).options._timeout) for group in dist.distributed_c10d._pg_map]
+
+own = timedelta(seconds={OWN_SECONDS})
+dist.init_process_group("gloo", timeout=own)
+some = dist.new_group([0, 1], timeout=own)
+dist.barrier()
+rank = dist.get_rank()
+if rank == 0:
+    set_trace()
+else:
+    os.write(1, b"rank 1 waits\\n")
+total = torch.ones(1)
+dist.all_reduce(total, group=some)
+during = timeouts()
+uninstall()
+os.write(1, f"rank {{rank}}: sum {{total.item():.0f}}, {{during}} and then {{timeouts()}}\\n".encode())
+"""
+
+BREAKPOINT = """\
+import os
+
+from dbg_agent import install
+
+install(classic=True)
+
+import torch
+import torch.distributed as dist
+
+def train(rank):
+    for step in range(4):
+        dist.breakpoint(rank=0, skip=3)
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    os.write(1, f"rank {rank}: step {step}, sum {total.item():.0f}\\n".encode())
+
+dist.init_process_group("gloo")
+train(dist.get_rank())
+dist.destroy_process_group()
+"""
+
+
+def start(processes: Processes, home: Path, script: str, *how: str) -> Child:
+    """Start two ranks of a script under torchrun."""
+    path = home / "train.py"
+    path.write_text(script)
+    # As many threads as there are cores would only wait for each other.
+    return processes.start("torchrun", torchrun(2, *how, str(path)), env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def stop_for_longer_than_the_group_waits(job: Child, home: Path) -> None:
+    """Return when rank 0 is stopped, and rank 1 would have waited for it for too long."""
+    job.wait_for_output("rank 1 waits", seconds(TORCH_SECONDS))
+    enough = time.monotonic() + OWN_SECONDS + 2
+    wait_until(home, lambda _: time.monotonic() > enough, "the end of the timeout", timeout=seconds(20) + OWN_SECONDS)
+
+
+def test_a_rank_is_stopped_for_longer_than_the_groups_own_timeout(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    job = start(processes, home, SCRIPT, "-m", "dbg_agent", "--collective-timeout", "3600")
+    stop_for_longer_than_the_group_waits(job, home)
+    stopped = next(rank for rank in attach_list(home) if rank["rank"] == 0)
+    assert stopped["state"] == "stopped"
+    for told in (job.text("stderr"), attach(home, "--list").stdout):
+        assert "gloo collectives that wait for it time out in 60 min" in told
+    assert attach(home, "0", "--continue").returncode == 0
+    assert job.wait(seconds(30)) == 0
+    during, own = ["1:00:00"] * 2, ["0:00:05"] * 2
+    assert sorted(job.text().splitlines()[1:]) == [f"rank {rank}: sum 2, {during} and then {own}" for rank in (0, 1)]
+
+
+def test_without_that_the_first_clock_is_named_and_the_job_fails(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    job = start(processes, home, SCRIPT, "-m", "dbg_agent")
+    told = job.wait_for_output(
+        r"stopped at \S+train\.py:\d+; `dbg-attach \S+` opens it; (.+)$", seconds(TORCH_SECONDS), stream="stderr"
+    )
+    assert told[1] == "gloo collectives that wait for it time out in 5 s"
+    assert job.wait(seconds(30)) == 1
+    assert f"Timed out waiting {1000 * OWN_SECONDS}ms" in job.text("stderr")
+    assert "sum" not in job.text()
+
+
+def test_torchs_breakpoint_stops_one_rank_in_its_callers_frame_and_holds_the_other(
+    processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    job = start(processes, home, BREAKPOINT)
+    listed = wait_until_states(home, {0: "stopped", 1: "held"}, seconds(TORCH_SECONDS))
+    line = BREAKPOINT.splitlines().index("        dist.breakpoint(rank=0, skip=3)") + 1
+    there = {"file": str(home / "train.py"), "line": line, "function": "train"}
+    assert [rank["where"] for rank in listed] == [there, there]
+    assert attach(home, "0", "--continue").returncode == 0
+    assert job.wait(seconds(30)) == 0
+    assert sorted(job.text().splitlines()) == [f"rank {rank}: step 3, sum 2" for rank in (0, 1)]
