@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["install", "set_trace", "uninstall"]
+__all__ = ["install", "post_mortem", "set_trace", "uninstall"]
 
 _told = False
 
@@ -20,6 +20,10 @@ def set_trace(
     on_missing: str | None = None,
     engine: str | None = None,
     rc: bool | None = None,
+    ranks: object = None,
+    hold: bool | None = None,
+    hold_grace: float | None = None,
+    lease: float | None = None,
     **unknown: object,
 ) -> None:
     """Stop the calling thread here until somebody lets it go on from a terminal.
@@ -35,6 +39,12 @@ def set_trace(
     :class:`dbg_wire.errors.DbgError`. ``engine`` (``DBG_ENGINE``), ``"pudb"`` or ``"pdb"``, opens if the terminal asks
     for none; ``rc`` (``DBG_PDBRC``) has pdb read the ``.pdbrc`` of the rank's side. Arguments that can't be used are
     warned of, and the default is taken.
+
+    With ``ranks`` (``DBG_RANKS``), a global rank, several, or a set such as ``"0-3,8"``, only those stop; each other
+    rank of the job that comes here waits until all of them have gone on, outside of any collective, or goes on at once
+    with ``hold=False`` (``DBG_HOLD=0``). One that is not here after ``hold_grace`` seconds (60; ``DBG_HOLD_GRACE``) is
+    not waited for. With ``lease`` (``DBG_LEASE``) a stop to which nobody has attached within so many seconds goes on by
+    itself.
     """
     try:
         from .process import has_room, stop_at
@@ -47,7 +57,8 @@ def set_trace(
             pass
         return
     arguments = {"broker": broker, "connect_timeout": connect_timeout, "on_missing": on_missing, "engine": engine}
-    stop_at(sys._getframe(1), {**arguments, "rc": rc, **unknown}, unexpected)
+    arguments |= {"rc": rc, "hold": hold, "hold_grace": hold_grace, "lease": lease}
+    stop_at(sys._getframe(1), {**arguments, "ranks": ranks, **unknown}, unexpected)
 
 
 def install(
@@ -57,15 +68,38 @@ def install(
     connect_timeout: float | None = None,
     on_missing: str | None = None,
     classic: bool | None = None,
+    guard: bool | None = None,
+    post_mortem: bool | None = None,
+    lease: float | None = None,
+    mesh: object = None,
+    collective_timeout: float | None = None,
     **unknown: object,
 ) -> None:
-    """Connect now, in the background, so that this rank is listed before it stops anywhere.
+    """Connect now, in the background, so that this rank is listed before it stops anywhere, and can be broken into.
 
     Unless ``breakpoint`` is false (``DBG_BREAKPOINT=0``), the builtin ``breakpoint()`` means :func:`set_trace` from
     here on. With ``classic`` (``DBG_CLASSIC=1``) so do ``pudb.remote.set_trace``, ``remote_pdb.set_trace`` and
-    ``remote_pdb.RemotePdb(…).set_trace``, whatever host and port they name; a name that the program has imported from
-    one of these modules before stays what it was. The other arguments are those of :func:`set_trace`, and become its
-    defaults in this process.
+    ``remote_pdb.RemotePdb(…).set_trace``, whatever host and port they name, and ``torch.distributed.breakpoint(rank,
+    skip)`` means ``set_trace(ranks=rank)``, once it was passed over ``skip`` times at its place. A name that the
+    program has imported from one of these modules before can't be redirected, and stays what it was.
+
+    Unless ``guard`` is false (``DBG_GUARD=0``), a small process beside this one tells the broker where the program is
+    while the interpreter is stuck in C code, and what ended it if a signal did. For that faulthandler is enabled,
+    unless the program has done so, and a real-time signal is used (``SIGRTMIN+8``), unless the program uses it.
+
+    With ``post_mortem`` (``DBG_POST_MORTEM=1``) a rank with an uncaught exception, in any thread, prints its traceback
+    as always, and is then kept as a stop for ``lease`` seconds (600, but 0 where ``CI`` is set; ``DBG_LEASE``), or
+    until somebody lets it go; then it ends as it would have. The other ranks of the run hold their exits meanwhile.
+    ``mesh`` (``DBG_MESH="pp=2,tp=4"``) gives the sizes of the job's parallel groups, the one that changes slowest
+    first.
+
+    With ``collective_timeout`` (``DBG_COLLECTIVE_TIMEOUT``) all process groups of torch wait at least so many seconds,
+    those made before or later, and with a timeout of their own; an operation that has begun keeps what it had, so all
+    ranks must call it, before anybody stops. A rank's groups have their own timeouts again when it has not stopped for
+    so many seconds since its last stop, or by :func:`uninstall`; if it stops again, they have the long one again.
+
+    Called in the main thread, it takes one more real-time signal, by which terminals break into the running rank. The
+    other arguments are those of :func:`set_trace`, and become its defaults in this process.
     """
     try:
         from .process import has_room, install_here
@@ -74,8 +108,26 @@ def install(
     except Exception as error:
         _go_on_without("install", error)
         return
-    arguments = {"broker": broker, "breakpoint": breakpoint, "connect_timeout": connect_timeout}
-    install_here({**arguments, "on_missing": on_missing, "classic": classic, **unknown}, unexpected)
+    arguments: dict[str, object] = {"broker": broker, "breakpoint": breakpoint, "connect_timeout": connect_timeout}
+    arguments |= {"on_missing": on_missing, "classic": classic, "guard": guard, "post_mortem": post_mortem}
+    arguments |= {"lease": lease, "mesh": mesh, "collective_timeout": collective_timeout}
+    install_here({**arguments, **unknown}, unexpected)
+
+
+def post_mortem(*unexpected: object, lease: float | None = None, **unknown: object) -> None:
+    """Keep this rank, in an ``except`` block, where the exception was raised, until somebody lets it go.
+
+    As ``install(post_mortem=True)`` does for an exception that nobody catches; the program goes on behind this call.
+    Returns at once, with a warning, if there is no exception or no broker.
+    """
+    try:
+        from .process import has_room, keep_here
+
+        has_room()
+    except Exception as error:
+        _go_on_without("post_mortem", error)
+        return
+    keep_here(sys.exc_info()[1], {"lease": lease, **unknown}, unexpected)
 
 
 def uninstall() -> None:

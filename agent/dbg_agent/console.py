@@ -6,25 +6,26 @@ The program's own stdin and stdout stay as they are, but for the one thread that
 from __future__ import annotations
 
 import io
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
 from dbg_wire.messages import PromptInfo, PromptState
 
-from .inbox import GoOn, LeaveDebugger, Line, ProgramRaised, Run, Switch, SwitchDebugger
+from .inbox import Break, GoOn, LeaveDebugger, Line, Move, MoveOn, ProgramRaised, Run, Switch, SwitchDebugger
 
 if TYPE_CHECKING:
     from .rank import Rank
 
-UNWINDING = (LeaveDebugger, SwitchDebugger, ProgramRaised)
+UNWINDING = (LeaveDebugger, MoveOn, SwitchDebugger, ProgramRaised)
 """What a prompt raises to end more than the command that asks."""
 
 TAIL_SECONDS = 0.2
 """Seconds after which the begin of a line is shown that is not ended: a progress bar, or what a prompt will follow."""
+
+MAX_REPLAY = MAX_LOG // 2
+"""Bytes that are sent again at once: all of a full log would be too much for the queue that it goes through, and be
+dropped there. A terminal asks for the rest when it has these."""
 
 MAX_TAIL = 4096
 """Characters of the begin of a line that are held back for the prompt which it may be."""
@@ -149,6 +150,9 @@ class Console(io.TextIOBase):
         except UNWINDING as error:
             self.unwinding = error
             raise
+        except KeyboardInterrupt:
+            reply = "^C"
+            raise
         finally:
             with self._lock:
                 self._prompt = None
@@ -162,8 +166,13 @@ class Console(io.TextIOBase):
             work = inbox.next_work(stop)
             if isinstance(work, Line):
                 return work.text
+            if isinstance(work, Break) and work.prompt == self._number:
+                raise KeyboardInterrupt
             if isinstance(work, GoOn):
                 raise LeaveDebugger(work.done)
+            if isinstance(work, Move):
+                work.begun()
+                raise MoveOn(work.command, self._rank.looked_at())
             if isinstance(work, Switch):
                 raise SwitchDebugger
             if isinstance(work, Run):
@@ -172,9 +181,10 @@ class Console(io.TextIOBase):
     # --------------------------------------------------------------------------------------------------------- replay
 
     def replay(self, session: int, offset: int) -> None:
-        """Send the log again from ``offset`` on; in the link's thread."""
+        """Send the log again from ``offset`` on, up to MAX_REPLAY bytes of it; in the link's thread."""
         with self._lock:
             begin, data = self._log.since(offset)
+            data = data[:MAX_REPLAY]
             for start in range(0, len(data), MAX_DATA_BYTES):
                 piece = data[start : start + MAX_DATA_BYTES]
                 self._rank.terminal.send_again(session, begin + start, piece)
@@ -186,34 +196,3 @@ class Console(io.TextIOBase):
             prompt = self._prompt.text if self._prompt is not None else ""
         lines = (data.decode("utf-8", "replace") + prompt).splitlines()
         return tuple(lines[-count:])
-
-
-class _ForOneThread:
-    """Be a stream that is the console for one thread and the program's own for all others."""
-
-    def __init__(self, console: Console, real: Any) -> None:
-        self._console = console
-        self._real = real
-        self._thread = threading.get_ident()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._console if threading.get_ident() == self._thread else self._real, name)
-
-    def __iter__(self) -> Any:
-        return iter(self._console if threading.get_ident() == self._thread else self._real)
-
-
-@contextmanager
-def talking_to(console: Console) -> Iterator[None]:
-    """Have ``print`` and ``input`` of this thread meet the terminal, while a command of ours runs."""
-    before = sys.stdin, sys.stdout
-    sys.stdin, sys.stdout = _ForOneThread(console, before[0]), _ForOneThread(console, before[1])
-    mine = sys.stdin, sys.stdout
-    try:
-        yield
-    finally:
-        # What a command has put there on purpose stays.
-        if sys.stdin is mine[0]:
-            sys.stdin = before[0]
-        if sys.stdout is mine[1]:
-            sys.stdout = before[1]

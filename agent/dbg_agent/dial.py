@@ -27,9 +27,7 @@ OPEN_SECONDS = 10.0
 """Seconds for one attempt, from the name look-up to the upgrade."""
 
 
-def pinned_connection(
-    url: str, fingerprint: str | None, opened: list[asyncio.BaseTransport]
-) -> type[ClientConnection]:
+def pinned_connection(url: str, fingerprint: str | None, opened: list[asyncio.BaseTransport]) -> type[ClientConnection]:
     """Return a connection class that looks at the peer's certificate first and sends nothing to a wrong one.
 
     What it opens is added to ``opened``.

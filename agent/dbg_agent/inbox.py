@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FrameType
 from typing import Union
 
 from dbg_wire.codec import Input
@@ -53,13 +54,31 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """Have the thread run to where ``next``, ``step``, ``return``, ``until`` or ``continue`` leads.
+
+    ``begun`` is called in the thread right before.
+    """
+
+    command: str
+    begun: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """Give a line debugger what was replied to its prompt."""
 
     text: str
 
 
-Work = Union[OpenDebugger, GoOn, Redraw, Run, Switch, Line]  # noqa: UP007 - evaluated at import, on 3.10 too
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Have this prompt of a line debugger raise KeyboardInterrupt in whatever asks there, if it still stands."""
+
+    prompt: int
+
+
+Work = Union[OpenDebugger, GoOn, Redraw, Run, Switch, Move, Line, Break]  # noqa: UP007 - evaluated at import, on 3.10 too
 
 
 class ProgramRaised(BaseException):
@@ -79,6 +98,15 @@ class LeaveDebugger(BaseException):
     def __init__(self, done: Callable[[], None]) -> None:
         super().__init__()
         self.done = done
+
+
+class MoveOn(BaseException):
+    """Unwind the debugger, however deep, and move from ``frame`` on."""
+
+    def __init__(self, command: str, frame: FrameType | None) -> None:
+        super().__init__(command)
+        self.command = command
+        self.frame = frame
 
 
 class SwitchDebugger(BaseException):

@@ -34,6 +34,11 @@ SLOW_STEP_SECONDS = 0.3
 """Seconds after which a step counts as running; a quick one would only make the list flicker."""
 
 
+importing = threading.Lock()
+"""Held while the link's thread imports: a child forked meanwhile would wait for ever for modules that nobody there goes
+on to import."""
+
+
 class Desk(Protocol):
     """Say what the link asks of the rank; all of it is called in the link's thread."""
 
@@ -177,9 +182,12 @@ class Link:
         # Signals belong to the program's threads: one taken here would not interrupt what the main thread waits in.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            import asyncio
-            import socket
+            with importing:
+                import asyncio
+                import encodings.idna  # noqa: F401 - for names of hosts
+                import socket
 
+                from . import dial  # noqa: F401 - and with it all that dialling needs
             # For want of these asyncio could not build a loop, and would complain on stderr of the half of it.
             for end in socket.socketpair():
                 end.close()

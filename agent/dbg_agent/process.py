@@ -12,23 +12,39 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from dbg_wire.errors import DbgError, printable
 
+from . import link
+from .group_timeouts import timeouts
 from .identity import Identity, is_launcher
 from .inbox import ProgramRaised
-from .rank import MAX_WARNINGS, Rank, say
-from .settings import Settings, read_settings
+from .rank import MAX_WARNINGS, Rank
+from .say import say
+from .settings import CRASH_LEASE_SECONDS, Settings, read_settings
+
+if TYPE_CHECKING:
+    from .crash import Crashes
 
 STACK_FRAMES = 100
 """Calls that a stop needs below it, imports at its first use included; without them it could break off anywhere."""
 
+NOT_DEFAULTS = frozenset({"breakpoint", "classic", "collective_timeout", "guard", "lease", "mesh", "post_mortem"})
+"""Arguments of ``install`` that are its own, and no defaults of the stops that follow."""
+
+IMPORT_SECONDS = 5.0
+"""Seconds that a fork waits for the link's thread to import asyncio and websockets, which takes below one; longer only
+if that waits for a module which the forking thread is about to import itself."""
+
 _lock = threading.Lock()
+_fork_waits = False
 _rank: Rank | None = None
 _defaults: dict[str, object] = {}
 _former_hook: Callable[..., object] | None = None
 _hooks_registered = False
 _missing_told = False
+_crashes: Crashes | None = None
 _forked_from: Identity | None = None
 _told: set[str] = set()
 _abandoned: list[Rank] = []
@@ -50,7 +66,7 @@ def stop_at(frame: FrameType, arguments: Mapping[str, object], unexpected: tuple
         finally:
             sys.settrace(tracer)
         if rank is not None:
-            rank.stop(frame, "breakpoint", settings.engine)
+            _stop_or_hold(rank, frame, settings)
         return
     except ProgramRaised as raised:
         to_raise: BaseException = raised.error
@@ -62,6 +78,30 @@ def stop_at(frame: FrameType, arguments: Mapping[str, object], unexpected: tuple
         return
     # Out here, so that it keeps the cause and context it came with.
     raise to_raise
+
+
+def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings) -> None:
+    """Stop this rank if it is chosen, else hold it while the chosen ones are stopped here, or go on."""
+    chosen = settings.ranks
+    if chosen is None:
+        rank.stop(frame, "breakpoint", settings.engine, lease=settings.lease)
+        return
+    site = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    if rank.identity.rank in chosen:
+        rank.stop(frame, "breakpoint", settings.engine, site=site, lease=settings.lease)
+        return
+    world = rank.identity.world_size
+    there = tuple(number for number in chosen if world is None or number < world)
+    if len(there) < len(chosen):
+        _warn(f"set_trace(ranks=…) names ranks that a job of {world} does not have; ignored")
+    if settings.hold and there:
+        rank.waits.hold(frame, site, there, settings.hold_grace)
+
+
+def let_others_go() -> None:
+    """Have the ranks go on that are held for the stop of the calling thread, if there is one; it stays."""
+    if _rank is not None:
+        _rank.let_others_go()
 
 
 def has_room(frames: int = STACK_FRAMES) -> bool:
@@ -96,34 +136,94 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
     global _former_hook  # noqa: PLW0603 - one per process, as the hook itself
     try:
         settings = _settings("install", arguments, unexpected)
-        _defaults.update({name: value for name, value in arguments.items() if value is not None})
+        _defaults.update(
+            {name: value for name, value in arguments.items() if value is not None and name not in NOT_DEFAULTS}
+        )
         rank = _this_rank(settings)
         if rank is None:
             return
+        rank.settings = settings
         rank.link.start()
+        rank.break_in.install()
         rank.link.call_later(settings.connect_timeout, lambda: _warn_if_alone(rank))
+        if settings.collective_timeout is not None:
+            timeouts.install(settings.collective_timeout)
         if settings.breakpoint and _former_hook is None:
             from . import set_trace
 
             _former_hook = sys.breakpointhook
             sys.breakpointhook = set_trace
+        if settings.post_mortem:
+            _keep_crashes(settings)
         if settings.classic:
             from .classic import redirect
 
             redirect()
+        if settings.guard:
+            _start_guard(rank)
     except Exception as error:
         _warn(f"install failed ({type(error).__name__}: {printable(str(error))}); going on without a debugger")
+
+
+def _keep_crashes(settings: Settings) -> None:
+    global _crashes  # noqa: PLW0603 - one per process, as the hooks themselves
+    from .crash import Crashes
+
+    if _crashes is None:
+        _crashes = Crashes(lambda: _connected_rank(settings), _note_crash, _crash_lease(settings))
+    _crashes.install()
+
+
+def _crash_lease(settings: Settings) -> float:
+    """Return for how many seconds a crashed rank is kept; in a test run nobody comes to look."""
+    if settings.lease is not None:
+        return settings.lease
+    return 0.0 if os.environ.get("CI") else CRASH_LEASE_SECONDS
+
+
+def _note_crash(error: BaseException) -> None:
+    if _rank is not None:
+        _rank.last_words = error
+
+
+def keep_here(error: BaseException | None, arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> None:
+    """Be the body of ``post_mortem``."""
+    if error is None:
+        _warn("post_mortem() is for an except block, and there is no exception here; going on")
+        return
+    from .crash import keep
+
+    settings = _settings("post_mortem", arguments, unexpected)
+    keep(lambda: _connected_rank(settings), error, error.__traceback__, _crash_lease(settings))
+
+
+def _start_guard(rank: Rank) -> None:
+    from . import guard
+
+    try:
+        guard.start(rank)
+    except Exception as error:
+        _warn(f"no guard can be started ({type(error).__name__}: {printable(str(error))}); going on without one")
 
 
 def uninstall_here() -> None:
     """Be the body of ``uninstall``."""
     global _former_hook
+    if _rank is not None:
+        _rank.break_in.uninstall()
+    if _crashes is not None:
+        _crashes.restore()
     if _former_hook is not None:
         sys.breakpointhook, _former_hook = _former_hook, None
     # Not loaded unless it was asked for.
     classic = sys.modules.get(f"{__package__}.classic")
     if classic is not None:
         classic.restore()
+    with suppress(Exception):
+        timeouts.uninstall()
+    guard = sys.modules.get(f"{__package__}.guard")
+    if guard is not None:
+        guard.stop()
 
 
 def note_exit(status: int) -> None:
@@ -173,7 +273,10 @@ def _this_rank(settings: Settings) -> Rank | None:
             _rank = Rank(settings, _forked_from)
             if not _hooks_registered:
                 _hooks_registered = True
-                os.register_at_fork(after_in_child=_forget_parent)
+                # Its own hook takes the lock that the link's imports need, and of two hooks the later one goes first.
+                import logging  # noqa: F401
+
+                os.register_at_fork(before=_finish_imports, after_in_parent=_forked, after_in_child=_forget_parent)
                 atexit.register(_say_goodbye)
         return _rank
 
@@ -185,12 +288,30 @@ def _say_goodbye() -> None:
     if rank.exit_status is None and getattr(sys, "last_value", None) is not None:
         rank.exit_status = 1
     with suppress(Exception):  # which Python would print as the last word of the job
+        if _crashes is not None:
+            rank.waits.hold_exit(_crash_lease(rank.settings))
+        # Not loaded unless it was asked for.
+        guard = sys.modules.get(f"{__package__}.guard")
+        if guard is not None:
+            guard.calm()
         rank.close()
+
+
+def _finish_imports() -> None:
+    """Let the link's thread finish what it imports before this process forks."""
+    global _fork_waits  # noqa: PLW0603
+    _fork_waits = link.importing.acquire(timeout=IMPORT_SECONDS)
+
+
+def _forked() -> None:
+    if _fork_waits:
+        link.importing.release()
 
 
 def _forget_parent() -> None:
     """Be nobody yet in a forked child: it has neither the parent's connection, nor its stop, nor its tracing."""
     global _rank, _lock, _forked_from  # noqa: PLW0603
+    link.importing = threading.Lock()
     _lock = threading.Lock()
     parent, _rank = _rank, None
     if parent is None:

@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_wire.errors import DbgError, WrongHost, printable
 from dbg_wire.messages import (
-    Action,
-    Answer,
     Applied,
     Ask,
     Audience,
+    Chosen,
     Complete,
     Completions,
     Discarded,
     Goodbye,
     Interrupt,
-    Kind,
+    Kept,
     Message,
     Probe,
     Pulse,
@@ -44,14 +43,24 @@ from dbg_wire.ranks import Place
 from dbg_wire.states import StopPhase
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
+from .clocks import Clocks
 from .console import Console
+from .crash import describe
 from .identity import Identity, ancestors, this_process
-from .inbox import GoOn, Inbox, Line, OpenDebugger, ProgramRaised, Redraw, Run, Switch
+from .inbox import GoOn, Inbox, Line, Move, OpenDebugger, ProgramRaised, Redraw, Run, Switch
+from .interrupt import BreakIn
+from .interruptible import Interruptible
+from .lease import Lease
 from .link import SLOW_STEP_SECONDS, Link
+from .mesh import coordinates
+from .questions import Questions
+from .say import say
 from .settings import Settings, find_broker
 from .source import source_of
-from .stop import Stops, place_of
+from .stacks import place_of, stack_of, thread_frame, traceback_of
+from .stop import HELD, Stops
 from .terminal import Terminal
+from .waits import Waits
 
 if TYPE_CHECKING:
     from dbg_wire.codec import Input
@@ -88,6 +97,19 @@ class Rank:
         self._taken_prompt = 0
         self._welcome: Welcome | None = None
         self._warned: set[str] = set()
+        self.frame: FrameType | None = None
+        """Where the stopped thread is halted; None while it runs."""
+        self.interruptible = Interruptible(self.link.call_later)
+        self.questions = Questions(self)
+        self.break_in = BreakIn(self)
+        self.waits = Waits(self)
+        self.lease = Lease(self)
+        self.clocks = Clocks(self)
+        self._sites: list[str] = []
+        self.crash: BaseException | None = None
+        """What the current stop keeps this rank for."""
+        self.last_words: BaseException | None = None
+        """What ends this process, if nobody catches it."""
 
     # ------------------------------------------------------------------------------------------------- any thread
 
@@ -125,10 +147,16 @@ class Rank:
 
     def close(self) -> None:
         """Say goodbye and end the link, within about two seconds; at the end of the process."""
-        self._send(Goodbye(exit=self.exit_status))
+        error = self.last_words
+        if error is None:
+            self.send(Goodbye(exit=self.exit_status))
+        else:
+            frames = traceback_of(error.__traceback__)
+            self.send(Goodbye(exit=self.exit_status, detail=describe(error), frames=frames))
         self.link.close()
 
-    def _send(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
+        """Have a message sent, as soon as there is a connection to take it."""
         from dbg_wire.codec import encode
 
         self.link.outgoing.put_message(encode(message))
@@ -141,11 +169,12 @@ class Rank:
         generation, applied = self.inbox.settled()
         breakpoints = sum(len(lines) for lines in list(self.breaks.values()))
         report = self.stops.report(breakpoints=breakpoints, generation=generation, applied=applied)
-        return replace(report, prompt=self.console.prompt)
+        arrivals = self.waits.holds.arrivals()
+        return replace(report, prompt=self.console.prompt, arrivals=arrivals, waits=self.waits.waiting)
 
     def _tell_loss(self, loss: Loss | None) -> None:
         if loss is not None:
-            self._send(Discarded(generation=loss.generation, offset=loss.offset, count=loss.count, reason=loss.reason))
+            self.send(Discarded(generation=loss.generation, offset=loss.offset, count=loss.count, reason=loss.reason))
 
     # --------------------------------------------------------------------------------------- in the stopping thread
 
@@ -161,8 +190,22 @@ class Rank:
         except BaseException as error:
             raise ProgramRaised(error) from None
 
-    def stop(self, frame: FrameType, reason: str, engine_wanted: str | None = None) -> None:
-        """Stop the calling thread at this frame until it is let go, in this engine unless a terminal wants another."""
+    def stop(
+        self,
+        frame: FrameType,
+        reason: str,
+        engine_wanted: str | None = None,
+        *,
+        site: str | None = None,
+        lease: float | None = None,
+        detail: str = "",
+        crash: BaseException | None = None,
+    ) -> None:
+        """Stop the calling thread at this frame until it is let go, in this engine unless a terminal wants another.
+
+        With a ``site`` this rank was chosen to stop there, and others are held; with a ``lease`` it goes on by itself
+        after so many seconds in which nobody sat down. With a ``crash`` it is kept where that was raised.
+        """
         tracer = sys.gettrace()
         # Before anything else: a step onto the stop would go on into whatever is called here.
         sys.settrace(None)
@@ -174,13 +217,18 @@ class Rank:
             # Nested in an expression that was typed into the open debugger, a stop could never end.
             sys.settrace(tracer)
             return
+        if site is not None:
+            self._sites.append(site)
+            self.waits.holds.arrive(site)
         try:
             if mine and engine is not None:
-                self.stops.halt(frame)
+                self._halt(frame)
                 if not self._show(engine, frame, None, None):
                     self._serve(frame, None, None)
             else:
-                self._arrive(frame, reason, engine_wanted)
+                self._arrive(frame, reason, engine_wanted, detail)
+                self.crash = crash
+                self.lease.begin(lease)
                 self._serve(frame, None, None)
         finally:
             now = self._tracer(frame, tracer)
@@ -193,7 +241,7 @@ class Rank:
     def traced_thread_halts(self, name: str, frame: FrameType, interact: Callable[[], Outcome]) -> None:
         """Be told by the trace function of the engine of that name that a step or a breakpoint ends here."""
         if self.stops.is_mine() and self._engine is not None:
-            self.stops.halt(frame)
+            self._halt(frame)
             if not self._show(self._engine, frame, name, interact):
                 self._serve(frame, name, interact)
         else:
@@ -216,7 +264,11 @@ class Rank:
         """Tell the lines round this frame's, for terminals that may not have the file."""
         if frame is None or not self.terminal.viewers:
             return
-        self._send(source_of(frame, self.breaks))
+        self.send(source_of(frame, self.breaks))
+
+    def _show_source_again(self) -> None:
+        if self.stops.engine == "pdb":
+            self.show_source(self.looked_at())
 
     def _tracer(self, frame: FrameType, before: Any) -> Any:
         """Return what is to trace the calling thread from this frame on, where ``before`` did so until now."""
@@ -234,23 +286,40 @@ class Rank:
     def take_keys(self, count: int) -> None:
         """Acknowledge that the debugger took this many bytes."""
         generation, offset = self.inbox.take_keys(count)
-        self._send(Applied(generation=generation, offset=offset))
+        self.send(Applied(generation=generation, offset=offset))
 
-    def _arrive(self, frame: FrameType, reason: str, engine_wanted: str | None = None) -> None:
+    def _arrive(self, frame: FrameType, reason: str, engine_wanted: str | None = None, detail: str = "") -> None:
         if self._identify().key != self.identity.key:
             # A framework has given this process its rank since it registered.
             self.link.reconnect()
-        self.stops.arrive(frame, reason)
+        self.stops.arrive(frame, reason, detail)
+        clock = self.clocks.begin(reason, detail)
+        self.frame = frame
         self._stop_engine = engine_wanted
-        if self.terminal.viewers:
-            self.inbox.put(self.stops.number, OpenDebugger(self._engine_wanted()))
+        self.break_in.arrived()
+        if reason == HELD:
+            self.waits.begun()
+        elif self.terminal.viewers:
+            self.inbox.put(self.stops.number, OpenDebugger(self.engine_wanted()))
         else:
             where = place_of(frame)
-            say(f"{self.address} stopped at {where.file}:{where.line}; `dbg-attach {self.address}` opens it")
+            hint = f"`dbg-attach {self.address}` opens it"
+            say("; ".join(filter(None, (f"{self.address} stopped at {where.file}:{where.line}", hint, clock))))
 
-    def _engine_wanted(self) -> str:
+    def _halt(self, frame: FrameType) -> None:
+        """Note that a step has ended here."""
+        self.frame = frame
+        self.stops.halt(frame)
+        self.break_in.arrived()
+        where = place_of(frame)
+        self.questions.moved(f"{where.file}:{where.line} {where.function}")
+
+    def engine_wanted(self) -> str:
         """Return which debugger to open: asked for by a terminal, by the stop, by this process's environment."""
-        return self.terminal.engine or self._stop_engine or self.settings.engine or DEFAULT_ENGINE
+        terminal = self.terminal
+        return (
+            terminal.engine or self._stop_engine or self.settings.engine or terminal.fallback_engine or DEFAULT_ENGINE
+        )
 
     def _serve(self, frame: FrameType, traced_by: str | None, interact: Callable[[], Outcome] | None) -> None:
         """Do what the inbox asks until the stop ends or a step begins."""
@@ -258,11 +327,17 @@ class Rank:
             while True:
                 work = self.inbox.next_work(self.stops.number)
                 if isinstance(work, GoOn):
+                    if self._engine is not None:
+                        # Another one may have been shown last, or none: breakpoints may be set all the same.
+                        self._engine.tracing.go_on(frame)
                     self._end_stop()
                     work.done()
                     return
                 if isinstance(work, Run):
                     work.job()
+                elif isinstance(work, Move):
+                    work.begun()
+                    self.questions.cant_move()
                 elif isinstance(work, OpenDebugger):
                     engine = self._open(work.engine)
                     if engine is not None and self._show(engine, frame, traced_by, interact):
@@ -271,12 +346,40 @@ class Rank:
             self._end_stop()
             raise
 
+    def looked_at(self) -> FrameType | None:
+        """Return the frame that the open debugger shows, or else where the stop is; in the stopped thread."""
+        engine = self._engine
+        if engine is not None and self.stops.phase is StopPhase.OPEN:
+            shown: FrameType | None = getattr(engine.tracing, "curframe", None)
+            return shown or self.frame
+        return self.frame
+
+    @property
+    def engine(self) -> Engine | None:
+        """Return the debugger that was last opened."""
+        return self._engine
+
+    def have_engine(self) -> None:
+        """Load a debugger, if none is there, to trace for breakpoints that were set without one."""
+        if self._engine is None:
+            self._engine = self._load(self.engine_wanted())
+
     def _open(self, name: str) -> Engine | None:
         """Have a debugger and a session for it; return None, having told everybody, if it can't be had."""
-        from .engines import load
-
         session = self.stops.open_session(name, self.terminal.rows, self.terminal.columns)
         self.terminal.begin(session.number)
+        engine = self._load(name)
+        if engine is None:
+            self.stops.close_session()
+            return None
+        self._engine = engine
+        engine.redraw()
+        return engine
+
+    def _load(self, name: str) -> Engine | None:
+        """Return the debugger of that name, imported at its first use; None, having told everybody, without one."""
+        from .engines import load
+
         if name not in self._engines:
             try:
                 self._engines[name] = load(name, self)
@@ -285,11 +388,8 @@ class Rank:
                 problem = f"{name} can't be opened in this rank ({type(error).__name__}: {printable(str(error))})"
                 self.warn(problem)
                 self.terminal.write(f"\x1b[2J\x1b[H{problem}".encode())
-                self.stops.close_session()
                 return None
-        self._engine = self._engines[name]
-        self._engine.redraw()
-        return self._engine
+        return self._engines[name]
 
     def _show(
         self, engine: Engine, frame: FrameType, traced_by: str | None, interact: Callable[[], Outcome] | None
@@ -301,7 +401,9 @@ class Rank:
         from .engines import Outcome
 
         try:
-            if interact is not None and engine.name == traced_by:
+            if self.crash is not None:
+                outcome = engine.post_mortem(self.crash)
+            elif interact is not None and engine.name == traced_by:
                 outcome = interact()
             else:
                 outcome = engine.interact(frame, traced_by is not None)
@@ -310,17 +412,33 @@ class Rank:
             raise
         if outcome is Outcome.LEFT:
             self.stops.close_session()
-            self.inbox.put(self.stops.number, OpenDebugger(self._engine_wanted()))
+            self.inbox.put(self.stops.number, OpenDebugger(self.engine_wanted()))
             return False
-        if outcome is Outcome.GO_ON:
+        if outcome is Outcome.GO_ON or self.crash is not None:
             self._end_stop()
             return True
+        self.frame = None
         number = self.stops.step()
         self.link.call_later(SLOW_STEP_SECONDS, lambda: self.stops.step_is_slow(number))
         return True
 
     def _end_stop(self) -> None:
+        self.frame = self.crash = None
+        self._complete_sites()
+        self.clocks.end()
         self._tell_loss(self.inbox.end(self.stops.number, self.stops.end, "the stop ended"))
+        self.questions.moved("running")
+
+    def _complete_sites(self) -> None:
+        sites, self._sites = self._sites, []
+        for site in sites:
+            self.waits.holds.complete(site)
+
+    def let_others_go(self) -> None:
+        """Count the current stop as over for the ranks that are held for it, while it stays; in the stopped thread."""
+        if self.stops.is_mine():
+            self._complete_sites()
+            self.publish()
 
     # ------------------------------------------------------------------------------------------ in the link's thread
 
@@ -360,6 +478,7 @@ class Rank:
                 directory=me.directory,
                 python=sys.version.split()[0],
                 report=self._rank_report(),
+                coordinates=coordinates(self.settings.mesh, me.rank),
             )
         )
 
@@ -390,7 +509,8 @@ class Rank:
         if isinstance(message, Audience):
             self._on_audience(message)
         elif isinstance(message, Probe):
-            self._send(Pulse(where=self._whereabouts()))
+            self.break_in.note()
+            self.send(Pulse(where=self.whereabouts(), frames=self.stack()))
         elif isinstance(message, Repaint):
             self.redraw()
         elif isinstance(message, Reply):
@@ -401,14 +521,19 @@ class Rank:
             self._on_interrupt(message)
         elif isinstance(message, Replay):
             self.console.replay(message.session, message.offset)
+        elif isinstance(message, Chosen):
+            self.waits.on_chosen(message)
+        elif isinstance(message, Kept):
+            self.waits.on_kept(message)
         elif isinstance(message, Ask):
-            self._on_ask(message)
+            self.questions.on_ask(message)
         elif isinstance(message, Welcome):
             self._welcome = message
         elif isinstance(message, Refusal):
             self.warn(f"the broker refused this rank: {printable(message.text)}")
 
     def _on_audience(self, audience: Audience) -> None:
+        self.lease.note(audience)
         resized = self.terminal.seat(audience)
         self._tell_loss(self.inbox.change_driver(audience.generation))
         if resized:
@@ -420,29 +545,12 @@ class Rank:
         if open_one is not None and audience.engine not in (None, open_one):
             self.inbox.put(stop, Switch())
         else:
-            self.inbox.put(stop, OpenDebugger(self._engine_wanted()))
+            self.inbox.put(stop, OpenDebugger(self.engine_wanted()))
         if resized:
             self.inbox.put(stop, Redraw())
-
-    def _on_ask(self, ask: Ask) -> None:
-        def answer(kind: Kind, text: str, rows: tuple[str, ...] = ()) -> None:
-            self._send(Answer(request=ask.request, kind=kind, text=text, rows=rows))
-
-        stop, session = self.stops.current
-        if ask.action is Action.KILL:
-            answer(Kind.VALUE, "killed")
-            # The link's thread must go on to send this, so another one does the killing.
-            threading.Thread(target=self.kill, name="dbg-agent-kill", daemon=True).start()
-        elif stop is None or self.stops.phase is StopPhase.STEPPING:
-            where = self._whereabouts()
-            answer(Kind.RUNNING, f"running, {where.file}:{where.line}" if where else "running")
-        elif ask.action is Action.CONTINUE:
-            self.inbox.put(stop, GoOn(lambda: answer(Kind.VALUE, "continued")))
-        else:
-            if session is None and not self.terminal.viewers:
-                self.terminal.resize(ask.rows, ask.columns)
-            self.inbox.put(stop, OpenDebugger(self._engine_wanted()))
-            self.inbox.put(stop, Run(lambda: self._answer_screen(answer)))
+        if open_one == "pdb":
+            # Whoever has just sat down has not heard it, or has come back with another idea of it.
+            self.inbox.put(stop, Run(self._show_source_again))
 
     def _on_reply(self, reply: Reply) -> None:
         prompt = self.console.prompt
@@ -459,7 +567,7 @@ class Rank:
             self._taken_prompt = reply.prompt
             self.inbox.put(stop, Line(reply.text))
             why = ""
-        self._send(Replied(prompt=reply.prompt, taken=not why, reason=why))
+        self.send(Replied(prompt=reply.prompt, taken=not why, reason=why))
 
     def _on_complete(self, complete: Complete) -> None:
         stop, _ = self.stops.current
@@ -470,35 +578,39 @@ class Rank:
 
         def answer() -> None:
             matches = engine.complete(complete.line, complete.begin, complete.end)
-            self._send(Completions(request=complete.request, matches=matches))
+            self.send(Completions(request=complete.request, matches=matches))
 
         self.inbox.put(stop, Run(answer))
 
     def _on_interrupt(self, interrupt: Interrupt) -> None:
         generation, _ = self.inbox.settled()
         engine = self._engine
-        if engine is None or interrupt.generation != generation:
+        if interrupt.generation != generation:
             return
-        if self.stops.phase is StopPhase.OPEN:
+        if self.stops.phase is StopPhase.OPEN and engine is not None:
             engine.interrupt()
         elif self.stops.phase in (StopPhase.NONE, StopPhase.STEPPING):
-            engine.tracing.break_in()
+            if engine is not None:
+                engine.tracing.break_in()
+            self.break_in.stop(None)
 
-    def _answer_screen(self, answer: Callable[[Kind, str, tuple[str, ...]], None]) -> None:
-        engine = self._engine
-        if engine is None:
-            answer(Kind.ERROR, "no debugger can be opened in this rank", ())
-        else:
-            answer(Kind.VALUE, engine.name, engine.screen())
-
-    def _whereabouts(self) -> Place | None:
+    def whereabouts(self) -> Place | None:
         """Return where the stop's thread, or else the main thread, is now; None while it is halted."""
-        phase = self.stops.phase
-        if phase in (StopPhase.WAITING, StopPhase.OPEN):
+        if self.stops.is_halted:
             return None
-        thread = self.stops.owner or threading.main_thread().ident
-        frame = sys._current_frames().get(thread or 0)
+        frame = self.moving_frame()
         return place_of(frame) if frame is not None else None
+
+    def stack(self) -> tuple[Place, ...]:
+        """Return the stack of the stop's thread, or else of the main thread; from any thread."""
+        crash = self.crash
+        if crash is not None:
+            return traceback_of(crash.__traceback__)
+        return stack_of(self.frame if self.stops.is_halted else self.moving_frame())
+
+    def moving_frame(self) -> FrameType | None:
+        """Return the innermost frame of the thread that steps, or else of the main thread."""
+        return thread_frame(self.stops.owner or threading.main_thread().ident)
 
 
 def _local_tracers(frame: FrameType) -> list[tuple[FrameType, Any]]:
@@ -509,22 +621,6 @@ def _local_tracers(frame: FrameType) -> list[tuple[FrameType, Any]]:
         tracers.append((walk, walk.f_trace))
         walk = walk.f_back
     return tracers
-
-
-def say(text: str) -> None:
-    """Write one line to the job's stderr; never raise, whatever the program made of it."""
-    line = f"dbg-agent: {text}\n"
-    try:
-        stream, own = sys.stderr, sys.__stderr__
-        stream.flush()
-        if own is not None and stream is own:
-            # Past its buffer: what a full disk doesn't take would stay there, and fail the whole job at its exit.
-            os.write(own.fileno(), line.encode(own.encoding, "backslashreplace"))
-        else:
-            stream.write(line)
-            stream.flush()
-    except Exception:  # noqa: S110 - there is nowhere else to say it, and training must go on
-        pass
 
 
 def kernel_name() -> str:

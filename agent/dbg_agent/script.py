@@ -7,15 +7,26 @@ import sys
 from types import TracebackType
 
 USAGE = """\
-usage: python -m dbg_agent [--broker ADDRESS] [--connect-timeout S] [--on-missing go-on|wait|raise] SCRIPT [ARG…]
+usage: python -m dbg_agent [--broker ADDRESS] [--connect-timeout S] [--on-missing go-on|wait|raise]
+                           [--post-mortem] [--lease S] [--collective-timeout S] SCRIPT [ARG…]
        python -m dbg_agent [options] -m MODULE [ARG…]
 
-Run SCRIPT or MODULE as `python` would, listed at the broker from the start; `breakpoint()` and `set_trace()` stop it.
+Run SCRIPT or MODULE as `python` would, listed at the broker from the start; `breakpoint()` and `set_trace()` stop it,
+and `dbg-attach --interrupt` does. With --post-mortem an uncaught exception keeps it for --lease seconds (600).
+With --collective-timeout process groups of torch wait so many seconds for a rank that is stopped.
 """
 
 OWN_MODULES = (__name__, "runpy")
 
-OPTIONS = {"--broker": "broker", "--connect-timeout": "connect_timeout", "--on-missing": "on_missing"}
+OPTIONS = {
+    "--broker": "broker",
+    "--connect-timeout": "connect_timeout",
+    "--on-missing": "on_missing",
+    "--lease": "lease",
+    "--collective-timeout": "collective_timeout",
+}
+
+FLAGS = {"--post-mortem": "post_mortem"}
 
 
 class _UsageError(Exception):
@@ -33,6 +44,9 @@ def _parse(arguments: list[str]) -> tuple[dict[str, object], bool, list[str]]:
         name, equals, value = rest.pop(0).partition("=")
         if name in ("-h", "--help"):
             raise SystemExit(USAGE)
+        if name in FLAGS and not equals:
+            options[FLAGS[name]] = True
+            continue
         if name not in OPTIONS:
             raise _UsageError(f"no option {name!r}")
         if not equals:

@@ -6,17 +6,28 @@ Whatever can't be used is a warning and the default is taken: a mistyped argumen
 from __future__ import annotations
 
 import math
+import operator
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
 from typing import TypeVar
 
 from dbg_wire.endpoint import Reach, Rendezvous, parse_rendezvous, resolve
 from dbg_wire.errors import BadInput, BadSecretFile, NoBroker, printable
 from dbg_wire.home import check_private, home_directory
+from dbg_wire.limits import MAX_ITEMS
+
+from .hold import HOLD_GRACE_SECONDS
+from .mesh import as_mesh
 
 CONNECT_SECONDS = 10.0
 """Seconds waited for a broker, once per process: a broker that starts beside the job is up by then."""
+
+CRASH_LEASE_SECONDS = 600.0
+"""Seconds for which a crashed rank is kept if nobody attaches: time to be woken, not enough to waste a night's GPUs."""
+
+MAX_COLLECTIVE_SECONDS = 1e7
+"""Seconds that a collective may be given: four months, where libraries that count in nanoseconds don't overflow yet."""
 
 MAX_SECRET_BYTES = 64 * 1024
 """Bytes read of a token or rendezvous file; a real one has below 1 KiB."""
@@ -41,6 +52,14 @@ class Settings:
     engine: str | None = None
     rc: bool = False
     classic: bool = False
+    guard: bool = True
+    ranks: tuple[int, ...] | None = None
+    hold: bool = True
+    hold_grace: float = HOLD_GRACE_SECONDS
+    lease: float | None = None
+    post_mortem: bool = False
+    mesh: tuple[tuple[str, int], ...] = ()
+    collective_timeout: float | None = None
 
 
 def read_settings(
@@ -53,7 +72,7 @@ def read_settings(
     """Return the settings of one call; tell ``warn`` what could not be used, in one sentence each."""
     if unexpected:
         warn(f"{function}() takes keyword arguments only; {len(unexpected)} positional ignored")
-    known = {"broker", "connect_timeout", "on_missing", "breakpoint", "engine", "rc", "classic"}
+    known = {field.name for field in fields(Settings)}
     for name in arguments:
         if name not in known:
             warn(f"{function}() has no argument {printable(name)!r}; ignored")
@@ -66,6 +85,14 @@ def read_settings(
         engine=read.one("engine", None, _as_engine, " or ".join(map(repr, ENGINES))),
         rc=read.one("rc", False, _as_flag, "True or False", variable="DBG_PDBRC"),
         classic=read.one("classic", False, _as_flag, "True or False"),
+        guard=read.one("guard", True, _as_flag, "True or False"),
+        ranks=read.one("ranks", None, _as_ranks, "a rank, a list of ranks, or a set such as '0-3,5'"),
+        hold=read.one("hold", True, _as_flag, "True or False"),
+        hold_grace=read.one("hold_grace", HOLD_GRACE_SECONDS, _as_seconds, "a number of seconds"),
+        lease=read.one("lease", None, _as_seconds, "a number of seconds"),
+        post_mortem=read.one("post_mortem", False, _as_flag, "True or False"),
+        mesh=read.one("mesh", (), as_mesh, "sizes by axis, such as {'pp': 2, 'dp': 4}"),
+        collective_timeout=read.one("collective_timeout", None, _as_timeout, "a number of seconds up to 10 million"),
     )
 
 
@@ -115,10 +142,36 @@ def _as_seconds(value: object) -> float:
     return seconds
 
 
+def _as_timeout(value: object) -> float | None:
+    """Return seconds; None for 0, which leaves timeouts as they are."""
+    seconds = _as_seconds(value)
+    if seconds > MAX_COLLECTIVE_SECONDS:
+        raise ValueError
+    return seconds or None
+
+
 def _as_policy(value: object) -> str:
     if not isinstance(value, str) or value not in ON_MISSING:
         raise ValueError
     return value
+
+
+def _as_ranks(value: object) -> tuple[int, ...] | None:
+    from dbg_wire.rank_set import parse_ranks
+
+    if isinstance(value, bool):
+        raise TypeError
+    if isinstance(value, int):
+        numbers = [value]
+    elif isinstance(value, str):
+        numbers = list(parse_ranks(value))
+    elif isinstance(value, Iterable):
+        numbers = [operator.index(number) for number in value]
+    else:
+        raise TypeError
+    if not numbers or min(numbers) < 0 or len(numbers) > MAX_ITEMS:
+        raise ValueError
+    return tuple(sorted(set(numbers)))
 
 
 def _as_engine(value: object) -> str | None:

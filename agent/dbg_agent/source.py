@@ -10,7 +10,7 @@ from types import FrameType
 from dbg_wire.limits import MAX_TEXT, SOURCE_LINES
 from dbg_wire.messages import Source
 
-from .stop import place_of
+from .stacks import place_of
 
 
 def source_of(frame: FrameType, breaks: Mapping[str, Sequence[int]]) -> Source:

@@ -16,11 +16,10 @@ from dbg_wire.ranks import Place, RankState
 from dbg_wire.states import StopEvent, StopPhase, move_stop
 
 from .inbox import ProgramRaised
+from .stacks import is_own, place_of
 
-
-def place_of(frame: FrameType) -> Place:
-    """Return where a frame is."""
-    return Place(file=frame.f_code.co_filename, line=frame.f_lineno or 0, function=frame.f_code.co_name)
+HELD = "hold"
+"""Reason of a stop that nobody asked for at this rank: it waits for others that are stopped."""
 
 
 class Stops:
@@ -37,7 +36,7 @@ class Stops:
         self._number = 0
         self._sessions = 0
         self._session: SessionInfo | None = None
-        self._reason = ""
+        self._reason = self._detail = ""
         self._place = Place(file="", line=0, function="")
         self._since = 0.0
         self._thread = ""
@@ -80,6 +79,21 @@ class Stops:
         session = self._session
         return session.engine if session is not None else None
 
+    @property
+    def is_halted(self) -> bool:
+        """Tell whether the stopped thread stands still."""
+        return self._phase in (StopPhase.WAITING, StopPhase.OPEN)
+
+    @property
+    def is_hold(self) -> bool:
+        """Tell whether the current stop is a wait for other ranks."""
+        return self._phase is not StopPhase.NONE and self._reason == HELD
+
+    @property
+    def state_word(self) -> str:
+        """Return what the rank is, for people."""
+        return "held" if self.is_hold else "stopped"
+
     def is_mine(self) -> bool:
         """Tell whether the calling thread has the stop."""
         return self._owner == threading.get_ident()
@@ -96,9 +110,10 @@ class Stops:
                     where=self._place,
                     age=time.monotonic() - self._since,
                     thread=self._thread,
+                    detail=self._detail,
                 )
             return RankReport(
-                state=RankState.RUNNING if running else RankState.STOPPED,
+                state=RankState.RUNNING if running else RankState.HELD if self._reason == HELD else RankState.STOPPED,
                 stop=stop,
                 session=self._session,
                 stepping=self._slow_step,
@@ -110,7 +125,7 @@ class Stops:
 
     # --------------------------------------------------------------------------------------- in the stopping thread
 
-    def arrive(self, frame: FrameType, reason: str) -> None:
+    def arrive(self, frame: FrameType, reason: str, detail: str = "") -> None:
         """Wait in the calling thread until it is its turn, then make this place the current stop.
 
         Raises ProgramRaised with what a signal handler of the program raised meanwhile.
@@ -127,8 +142,9 @@ class Stops:
                 self._phase = move_stop(self._phase, StopEvent.ARRIVES)
                 self._owner = threading.get_ident()
                 self._number += 1
-                self._reason = reason
-                self._place = place_of(frame)
+                self._reason, self._detail = reason, detail
+                # At its exit a rank waits in our code, which is nowhere in the program.
+                self._place = place_of(frame) if not is_own(frame) else Place(file="", line=0, function="")
                 self._since = time.monotonic()
                 self._thread = threading.current_thread().name
         finally:
@@ -141,6 +157,9 @@ class Stops:
         """Note that a debugger opens on the stop; return its session."""
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.OPENS)
+            if self._reason == HELD:
+                # Somebody wants to look, and so it is a stop of its own, which lasts until they let it go.
+                self._reason = "breakpoint"
             if self._session is None:
                 self._sessions += 1
                 self._session = SessionInfo(number=self._sessions, engine=engine, rows=rows, columns=columns)
@@ -200,6 +219,15 @@ class Stops:
             self._slow_step = False
             self._turn.notify()
         self._changed()
+
+    def note(self, detail: str, instead_of: str | None = None) -> bool:
+        """Say something new of the current stop, or only if ``instead_of`` is still what is said; from any thread."""
+        with self._turn:
+            if instead_of is not None and self._detail != instead_of:
+                return False
+            self._detail = detail
+        self._changed()
+        return True
 
     # --------------------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ class Terminal:
         self.rows, self.columns = DEFAULT_ROWS, DEFAULT_COLUMNS
         self.viewers = 0
         self.engine: str | None = None
+        self.fallback_engine: str | None = None
         self._session = 0
         self._offset = 0
 
@@ -33,7 +34,7 @@ class Terminal:
         """Take in who looks now; return whether the size has changed."""
         with self._lock:
             self.viewers = audience.viewers
-            self.engine = audience.engine
+            self.engine, self.fallback_engine = audience.engine, audience.fallback_engine
             return audience.viewers > 0 and self._resize(audience.rows, audience.columns)
 
     def resize(self, rows: int, columns: int) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 
+from dbg_wire import limits
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Attach, Complete, Greet, RankReport, Register, Replay, Source
+from dbg_wire.messages import Attach, Complete, Greet, RankReport, Register, Replay, Source, Testimony
 from dbg_wire.ranks import Place, RankState
 
 MAX_ANCESTORS = 64
@@ -94,6 +95,25 @@ def check_place(field: str, place: Place) -> None:
     _check_length(f"{field}.function", place.function)
 
 
+def check_frames(field: str, frames: tuple[Place, ...]) -> None:
+    """Raise PeerError if a stack is none of any program."""
+    if len(frames) > limits.MAX_STACK_FRAMES:
+        raise PeerError(f"{field} has {len(frames)} frames, above {limits.MAX_STACK_FRAMES}")
+    for frame in frames:
+        check_place(field, frame)
+
+
+def check_testimony(message: Testimony) -> None:
+    """Raise PeerError naming the first field that can't be true."""
+    _check_text("testimony.key", message.key, _KEY, "1 to 1000 visible ASCII characters")
+    _check_number("testimony.minor", message.minor, 0, MAX_RANK)
+    _check_number("testimony.signal", message.signal, 1, 64)
+    _check_length("testimony.core", message.core)
+    if not 0 <= message.age <= MAX_AGE:
+        raise PeerError(f"testimony.age is {message.age}, not 0 to {MAX_AGE:.0f} seconds")
+    check_frames("testimony.frames", message.frames)
+
+
 def check_greet(message: Greet) -> None:
     """Raise PeerError if a terminal's name would act on others' terminals."""
     if not (0 < len(message.name) <= MAX_NAME and message.name.isprintable()):
@@ -103,8 +123,9 @@ def check_greet(message: Greet) -> None:
 def check_attach(message: Attach) -> None:
     """Raise PeerError naming the first field that can't be meant."""
     _check_number("attach.resume", message.resume, 0, MAX_NUMBER)
-    if message.engine is not None:
-        _check_text("attach.engine", message.engine, _WORD, "a word")
+    for name, engine in (("engine", message.engine), ("fallback_engine", message.fallback_engine)):
+        if engine is not None:
+            _check_text(f"attach.{name}", engine, _WORD, "a word")
 
 
 def check_complete(message: Complete) -> None:

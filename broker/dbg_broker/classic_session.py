@@ -204,7 +204,8 @@ class ClassicSession:
             Action.SCREEN: self.no_screen,
             Action.KILL: "a stock session doesn't say which process it is; attach and type q to end it",
         }
-        return Answer(request=ask.request, kind=Kind.ERROR, text=texts[ask.action])
+        text = texts.get(ask.action, "a stock session answers no questions; attach to it")
+        return Answer(request=ask.request, kind=Kind.ERROR, text=text)
 
     def _show(self, data: bytes) -> list[Deed]:
         """Return the frames that show bytes to whoever looks; with nobody there they only count."""

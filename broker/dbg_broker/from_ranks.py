@@ -7,7 +7,8 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dbg_broker.claims import check_place, check_source
+from dbg_broker import witnesses
+from dbg_broker.claims import check_frames, check_place, check_source
 from dbg_broker.links import RankLink
 from dbg_broker.registry import Rank
 from dbg_wire import limits
@@ -26,6 +27,7 @@ from dbg_wire.messages import (
     Replied,
     Report,
     Source,
+    Testimony,
 )
 from dbg_wire.ranks import RankState
 
@@ -42,6 +44,12 @@ CLOSE_REPLACED = 4000
 
 def take(hub: Hub, link: RankLink, message: Message) -> None:
     """Do what a rank's message asks. Raise PeerError if it breaks the protocol."""
+    if isinstance(message, Testimony):
+        witnesses.testify(hub, link, message)
+        return
+    if link.witness_of is not None:
+        witnesses.take(hub, link, message)
+        return
     if isinstance(message, Register):
         _register(hub, link, message)
         return
@@ -64,7 +72,8 @@ def take_output(hub: Hub, link: RankLink, data: bytes) -> None:
 
 
 def left(hub: Hub, link: RankLink) -> None:
-    """Note that a rank's connection ended."""
+    """Note that a rank's connection ended, or its guard's."""
+    witnesses.left(hub, link)
     rank = link.rank
     if rank is None:
         return
@@ -76,6 +85,7 @@ def left(hub: Hub, link: RankLink) -> None:
     ended = "the process has ended" if rank.state is RankState.EXITED else "its connection ended"
     for finished in hub.gather.rank_ended(rank.key, ended):
         hub.deliver(finished)
+    hub.rank_changed(rank)
     hub.listing.changed(rank.key)
     logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
 
@@ -98,6 +108,9 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
             hub.welcome(below.connection, child.address, child.child)
         hub.listing.changed(child.key)
     hub.listing.changed(rank.key)
+    hub.holds.came_back(rank.key)
+    hub.crashes.came_back(rank.key)
+    hub.rank_changed(rank)
     hub.carry_out(hub.sessions.rank_came(rank.key, message.report.generation))
     if message.report.session is not None and hub.sessions.viewers(rank.key):
         # What it drew while it had no connection has reached nobody.
@@ -115,6 +128,8 @@ def _replace(hub: Hub, former: RankLink, key: str) -> None:
 
 def _heard(hub: Hub, rank: Rank) -> None:
     now = hub.clock()
+    # A signal that seemed to end it was caught by the program, as some do with their own faults.
+    rank.signal = None
     hub.probes.heard(rank.key, now)
     if hub.registry.heard(rank, now):
         hub.listing.changed(rank.key)
@@ -123,6 +138,7 @@ def _heard(hub: Hub, rank: Rank) -> None:
 def _report(hub: Hub, rank: Rank, message: Report) -> None:
     if hub.registry.report(rank, message.report, hub.clock()):
         hub.listing.changed(rank.key)
+    hub.rank_changed(rank)
     hub.tell_terminals(rank.key, message)
 
 
@@ -133,7 +149,8 @@ def _pass_on(hub: Hub, rank: Rank, message: Applied | Discarded | Replied | Comp
 def _pulse(hub: Hub, rank: Rank, message: Pulse) -> None:
     if message.where is not None:
         check_place("pulse.where", message.where)
-    rank.place = message.where
+    check_frames("pulse.frames", message.frames)
+    rank.place, rank.frames = message.where, message.frames
     hub.tell_terminals(rank.key, message, "pulse")
 
 
@@ -145,16 +162,21 @@ def _source(hub: Hub, rank: Rank, message: Source) -> None:
 def _answer(hub: Hub, rank: Rank, message: Answer) -> None:
     if message.kind in (Kind.SILENT, Kind.LOST):
         raise PeerError(f"an answer of kind {message.kind.value!r}, which is the broker's word")
+    check_frames("answer.frames", message.frames)
     finished = hub.gather.answer(rank.key, message)
     if finished is not None:
         hub.deliver(finished)
 
 
 def _goodbye(hub: Hub, rank: Rank, message: Goodbye) -> None:
+    check_frames("goodbye.frames", message.frames)
     hub.registry.goodbye(rank, message.exit, hub.clock())
+    if message.frames:
+        rank.frames, rank.detail = message.frames, message.detail
     hub.probes.remove(rank.key)
     for finished in hub.gather.rank_ended(rank.key, "the process has ended"):
         hub.deliver(finished)
+    hub.rank_changed(rank)
     hub.listing.changed(rank.key)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dbg_broker import prompts
+from dbg_broker import prompts, witnesses
 from dbg_broker.auth import Role
 from dbg_broker.claims import check_attach, check_greet
 from dbg_broker.links import TerminalLink
@@ -33,6 +33,7 @@ from dbg_wire.messages import (
     Message,
     Mode,
     Question,
+    RankAnswer,
     RefusalCode,
     Repaint,
     Replay,
@@ -53,7 +54,10 @@ MAX_QUESTIONS = 16
 CONTROL_RESERVE = 128 * limits.KIB
 """Bytes of a rank's queue that input leaves free, so that a rank which doesn't read still gets what it is told."""
 
-NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN})
+NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND})
+
+FOR_WATCHERS = frozenset({Action.SCREEN, Action.WHERE})
+"""Questions that only look."""
 
 _ONLY_DRIVERS = "this token may only watch; `dbg-broker token --role driver` prints one that may type"
 
@@ -96,7 +100,7 @@ def _may_watcher(message: Message) -> bool:
     if isinstance(message, Attach):
         return message.mode is Mode.WATCH
     if isinstance(message, Question):
-        return message.action is Action.SCREEN
+        return message.action in FOR_WATCHERS
     return not isinstance(message, (Take, Dial, *FOR_DRIVERS))
 
 
@@ -183,7 +187,7 @@ def _question(hub: Hub, link: TerminalLink, message: Question) -> None:
         hub.refuse(link.connection, RefusalCode.FULL, text)
         return
     now = hub.clock()
-    known = {key: said for key in message.keys if (said := _known_answer(hub, key, message.action)) is not None}
+    known = {key: said for key in message.keys if (said := _known_answer(hub, key, message)) is not None}
     number, to_ask = hub.gather.ask(link.number, message, known, now)
     if not to_ask:
         _end_question(hub, number)
@@ -191,8 +195,18 @@ def _question(hub: Hub, link: TerminalLink, message: Question) -> None:
     hub.schedule(hub.gather.deadline(number) - now, partial(_end_question, hub, number))
     rows = max(limits.MIN_ROWS, min(message.rows, limits.MAX_ROWS))
     columns = max(limits.MIN_COLUMNS, min(message.columns, limits.MAX_COLUMNS))
+    ask = Ask(
+        request=number,
+        action=message.action,
+        rows=rows,
+        columns=columns,
+        seconds=hub.gather.deadline(number) - now,
+        text=message.text,
+        live=message.live,
+        stats=message.stats,
+    )
     for key in to_ask:
-        hub.tell_rank(key, Ask(request=number, action=message.action, rows=rows, columns=columns))
+        witnesses.ask(hub, hub.registry.find(key), key, ask)
         hub.attend(key)
 
 
@@ -202,19 +216,28 @@ def _end_question(hub: Hub, number: int) -> None:
         hub.deliver(finished)
 
 
-def _known_answer(hub: Hub, key: str, action: Action) -> tuple[Kind, str] | None:
+def _known_answer(hub: Hub, key: str, question: Question) -> RankAnswer | None:
     """Return what the broker can say itself, or None if the rank is to be asked."""
     rank = hub.registry.find(key)
     if rank is None:
-        return Kind.LOST, "no rank has this key"
+        return RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key")
+    frames = rank.frames if question.action is Action.WHERE else ()
     if rank.state is RankState.EXITED:
-        return Kind.LOST, f"exited{_with_status(rank)}"
+        return RankAnswer(key=key, kind=Kind.LOST, text=f"exited{_with_status(rank)}", frames=frames)
     if rank.state is RankState.LOST:
-        return Kind.LOST, "its connection is lost"
-    if action in NEEDS_STOP and not rank.halted:
-        place = f", {rank.place.file}:{rank.place.line}" if rank.place is not None else ""
-        return Kind.RUNNING, f"running{place}"
+        return RankAnswer(key=key, kind=Kind.LOST, text="its connection is lost", frames=frames)
+    if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and key not in hub.witnesses:
+        age = hub.clock() - rank.heard
+        return RankAnswer(key=key, kind=Kind.VALUE, text=f"unresponsive, last seen {age:.0f} s ago", frames=frames)
+    if question.action in NEEDS_STOP and not rank.halted and not question.live:
+        return RankAnswer(key=key, kind=Kind.RUNNING, text=f"running{_place(rank)}")
+    if question.action is Action.RELEASE and rank.state is not RankState.HELD:
+        return RankAnswer(key=key, kind=Kind.ERROR, text=f"{rank.state.value}, not held")
     return None
+
+
+def _place(rank: Rank) -> str:
+    return f", {rank.place.file}:{rank.place.line}" if rank.place is not None else ""
 
 
 def _rank_of(hub: Hub, link: TerminalLink) -> Rank | None:

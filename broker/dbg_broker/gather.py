@@ -77,7 +77,7 @@ class Gather:
         return sum(1 for question in self._open.values() if question.client == client)
 
     def ask(
-        self, client: int, question: Question, known: Mapping[str, tuple[Kind, str]], now: float
+        self, client: int, question: Question, known: Mapping[str, RankAnswer], now: float
     ) -> tuple[int, list[str]]:
         """Open a question, and return its number and the ranks that are to be asked.
 
@@ -88,8 +88,7 @@ class Gather:
         seconds = max(MIN_SECONDS, min(question.seconds, limits.MAX_ASK_SECONDS))
         answers: dict[str, RankAnswer | None] = {}
         for key in question.keys:
-            said = known.get(key)
-            answers[key] = RankAnswer(key=key, kind=said[0], text=said[1]) if said else None
+            answers[key] = known.get(key)
         to_ask = [key for key, answer in answers.items() if answer is None]
         self._open[self._last] = _Open(question, client, seconds, now + seconds, answers, len(to_ask))
         for key in to_ask:
@@ -105,7 +104,15 @@ class Gather:
         question = self._open.get(answer.request)
         if question is None or question.answers.get(key, answer) is not None:
             return None
-        said = RankAnswer(key=key, kind=answer.kind, text=answer.text, rows=answer.rows)
+        said = RankAnswer(
+            key=key,
+            kind=answer.kind,
+            text=answer.text,
+            rows=answer.rows,
+            digest=answer.digest,
+            exact=answer.exact,
+            frames=answer.frames,
+        )
         size = _size(said)
         if size > MAX_ANSWER_BYTES:
             said = _without_content(said, f"an answer of {size} bytes, above {MAX_ANSWER_BYTES}")
@@ -160,7 +167,7 @@ class Gather:
 
 
 def _without_content(answer: RankAnswer, text: str) -> RankAnswer:
-    return replace(answer, kind=Kind.ERROR, text=text, rows=())
+    return replace(answer, kind=Kind.ERROR, text=text, rows=(), frames=(), digest="", exact="")
 
 
 def _size(answer: RankAnswer) -> int:

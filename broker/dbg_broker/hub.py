@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING
 from dbg_broker import from_ranks, from_terminals
 from dbg_broker.auth import Role, Tokens
 from dbg_broker.connection import Connection
+from dbg_broker.crashes import Crashes
 from dbg_broker.frames import pack_data, pack_message
 from dbg_broker.gather import Finished, Gather
+from dbg_broker.holds import Holds
 from dbg_broker.http import PAGES, Answer, Gauges, Meters, Upgrade, admit, page, path_of
 from dbg_broker.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.listing import Listing
 from dbg_broker.pace import Pace
 from dbg_broker.probes import ProbeIntervals, ProbeSchedule
 from dbg_broker.prompts import LINE_ENGINE
-from dbg_broker.registry import Registry
+from dbg_broker.registry import Rank, Registry
 from dbg_broker.sessions import Decision, Sessions
 from dbg_broker.sweeper import Sweeper
 from dbg_wire import limits
@@ -70,6 +72,7 @@ class Hub:
         self.probes = ProbeSchedule(intervals or ProbeIntervals())
         self.meters = Meters()
         self.ranks: dict[str, RankLink] = {}
+        self.witnesses: dict[str, RankLink] = {}
         self.terminals: dict[int, TerminalLink] = {}
         self._links: dict[int, RankLink | TerminalLink] = {}
         self._pending: dict[int, tuple[Connection, float]] = {}
@@ -80,6 +83,8 @@ class Hub:
         self.classic: Classic | None = None
         self.listing = Listing(self.registry, self.sessions, self.terminals, clock, schedule)
         self.sweeper = Sweeper(self)
+        self.holds = Holds(self.registry)
+        self.crashes = Crashes()
 
     # ---------------------------------------------------------------------------------------------------- connections
 
@@ -151,7 +156,11 @@ class Hub:
             return
         viewer = self.sessions.viewer(link.number)
         if connection.missed_output() and viewer is not None:
-            self.want_repaint(viewer.key)
+            if self._has_log(viewer.key):
+                # Told where it sits, a terminal asks for what it has not had; nothing else may come for long.
+                self._send_seat(link.number)
+            else:
+                self.want_repaint(viewer.key)
         self.listing.supply(link)
 
     def close_all(self) -> None:
@@ -243,6 +252,13 @@ class Hub:
         if link is not None:
             self.send(link.connection, message, instead_of)
 
+    def rank_changed(self, rank: Rank) -> None:
+        """Tell other ranks what a change of this one means for them."""
+        for key, chosen in self.holds.changed(rank):
+            self.tell_rank(key, chosen, ("chosen", chosen.site))
+        for key, kept in self.crashes.changed(rank):
+            self.tell_rank(key, kept, "kept")
+
     def tell_terminals(self, key: str, message: Message, instead_of: Hashable = None) -> None:
         """Send a message to all terminals at a rank."""
         numbers = self.sessions.viewers(key)
@@ -270,8 +286,7 @@ class Hub:
         A line debugger has a log instead, which terminals ask for from where they have it.
         """
         link = self.ranks.get(key)
-        session = link.rank.report.session if link is not None and link.rank is not None else None
-        if link is None or (session is not None and session.engine == LINE_ENGINE):
+        if link is None or self._has_log(key):
             return
         delay = link.repaints.want(self.clock())
         if delay == 0.0:
@@ -325,6 +340,12 @@ class Hub:
             self.send(link.connection, Repaint(), "repaint")
 
     # ---------------------------------------------------------------------------------------------------------- inner
+
+    def _has_log(self, key: str) -> bool:
+        """Tell whether the rank's debugger is one whose output is a log."""
+        link = self.ranks.get(key)
+        session = link.rank.report.session if link is not None and link.rank is not None else None
+        return session is not None and session.engine == LINE_ENGINE
 
     def _give_up(self, connection: Connection, reason: str) -> None:
         del self._pending[connection.number]

@@ -13,7 +13,7 @@ from dbg_broker.fanout import RepaintPace
 from dbg_broker.feed import Feed
 from dbg_broker.pace import Pace
 from dbg_broker.registry import Rank
-from dbg_wire.messages import Answers, Message
+from dbg_wire.messages import Answers, Ask, Message
 
 
 class RankPeer(Protocol):
@@ -42,12 +42,15 @@ class RankPeer(Protocol):
 class RankLink:
     """Hold a rank's connection; ``rank`` is None before it registered, and after a newer connection took over.
 
-    ``mark`` stands before its number where that is no rank's.
+    ``mark`` stands before its number where that is no rank's. ``witness_of`` is the key of the rank whose guard is at
+    the other end, if one is, and ``asks`` what it has been asked and not answered.
     """
 
     connection: RankPeer
     rank: Rank | None = None
     mark: str = ""
+    witness_of: str | None = None
+    asks: dict[int, Ask] = field(default_factory=dict)
     repaints: RepaintPace = field(default_factory=RepaintPace)
 
 

@@ -6,6 +6,7 @@ how many ranks there are.
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
@@ -31,7 +32,8 @@ _Group = tuple[str, str, str, int]
 class Rank:
     """Hold what is known of one rank.
 
-    ``since`` is when what it reports began, ``heard`` when it last said anything, ``ended`` when it was lost or exited.
+    ``since`` is when what it reports began, ``heard`` when it last said anything, ``entered`` when it first did, and
+    ``ended`` when it was lost or exited.
     """
 
     said: Register
@@ -40,12 +42,21 @@ class Rank:
     child: int | None
     since: float
     heard: float
+    entered: float
     ended: float = 0.0
     exit: int | None = None
     died: bool = False
     """Its process was found gone, and it had not said goodbye."""
     place: Place | None = None
     """Where a pulse last found it."""
+    frames: tuple[Place, ...] = ()
+    """The last stack of it that is known, outermost frame first."""
+    detail: str = ""
+    """What ended it, in a sentence."""
+    signal: int | None = None
+    """Which signal ends or ended it, as its guard says."""
+    core: str = ""
+    """Where its core is, in words."""
     mark: str = ""
     """What stands before its number in the address of a session that has no rank."""
 
@@ -152,7 +163,9 @@ class Registry:
 
     def _enter(self, message: Register, now: float, mark: str) -> Registration:
         state = move_rank(None, _EVENT_OF_REPORT[message.report.state])
-        rank = Rank(said=message, report=message.report, state=state, child=None, since=now, heard=now, mark=mark)
+        rank = Rank(
+            said=message, report=message.report, state=state, child=None, since=now, heard=now, entered=now, mark=mark
+        )
         rank.since = _began(message.report, now)
         self._ranks[rank.key] = rank
         self.counts[state] += 1
@@ -201,6 +214,13 @@ class Registry:
         """Note that the process of a lost rank is gone."""
         rank.died = True
         self._end(rank, RankEvent.IS_FOUND_DEAD, now)
+        self.killed(rank)
+
+    def killed(self, rank: Rank) -> None:
+        """Enter the signal that ended an exited rank, if its guard has told one."""
+        if rank.state is RankState.EXITED and rank.signal is not None:
+            rank.exit = -rank.signal
+            rank.detail = rank.detail or describe_signal(rank.signal, rank.core)
 
     def expire(self, now: float) -> list[str]:
         """Forget ranks that ended long ago or are too many, and return their keys."""
@@ -236,7 +256,7 @@ class Registry:
             script=said.script,
             directory=said.directory,
             state=rank.state,
-            reason=DIED if rank.died else stop.reason if stop else None,
+            reason=DIED if rank.died else _reason(rank),
             # A stock debugger may not say where it is.
             where=stop.where if stop and stop.where.file else None,
             engine=report.session.engine if report.session else None,
@@ -245,6 +265,8 @@ class Registry:
             driver=driver,
             watchers=watchers,
             exit=rank.exit,
+            detail=rank.detail or (stop.detail if stop else ""),
+            coordinates=said.coordinates,
         )
 
     # ------------------------------------------------------------------------------------------------------- children
@@ -341,6 +363,21 @@ def _sharing(said: Register) -> Register:
 
 def _group_of(said: Register) -> _Group:
     return said.job, said.run, said.host, said.rank
+
+
+def describe_signal(number: int, core: str) -> str:
+    """Return in words which signal ended a process, and where its core is."""
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    return f"{name}; {core}" if core else name
+
+
+def _reason(rank: Rank) -> str | None:
+    """Return why a rank is stopped; a held one is not."""
+    stop = rank.report.stop
+    return stop.reason if stop is not None and rank.report.state is RankState.STOPPED else None
 
 
 def _occasion(report: RankReport) -> tuple[RankState, int | None]:

@@ -53,6 +53,7 @@ class Viewer:
     columns: int
     colors: int
     engine: str | None
+    fallback_engine: str | None
 
 
 @dataclass(slots=True)
@@ -66,6 +67,7 @@ class _Room:
     columns: int = DEFAULT_COLUMNS
     colors: int = DEFAULT_COLORS
     engine: str | None = None
+    fallback_engine: str | None = None
     was_driven: bool = False
 
     def viewers(self) -> Iterator[Viewer]:
@@ -80,8 +82,11 @@ class _Room:
         self.watchers.pop(viewer.number, None)
         self.driver = viewer
         self.was_driven = True
-        self.engine = viewer.engine
+        self.use_engine_of(viewer)
         self.use_size_of(viewer)
+
+    def use_engine_of(self, viewer: Viewer) -> None:
+        self.engine, self.fallback_engine = viewer.engine, viewer.fallback_engine
 
     def use_size_of(self, viewer: Viewer) -> None:
         self.rows, self.columns, self.colors = viewer.rows, viewer.columns, viewer.colors
@@ -158,6 +163,7 @@ class Sessions:
             columns=room.columns,
             colors=room.colors,
             engine=room.engine,
+            fallback_engine=room.fallback_engine,
         )
 
     # ------------------------------------------------------------------------------------------------------- terminals
@@ -178,6 +184,7 @@ class Sessions:
             _within(asked.columns, limits.MIN_COLUMNS, limits.MAX_COLUMNS),
             _within(asked.colors, 1, 1 << 24),
             asked.engine,
+            asked.fallback_engine,
         )
         self._viewers[number] = viewer
         current = max(room.generation, rank_generation)
@@ -250,7 +257,7 @@ class Sessions:
     def _seat_watcher(self, room: _Room, viewer: Viewer) -> None:
         if not room.was_driven and not room.watchers:
             room.use_size_of(viewer)
-            room.engine = viewer.engine
+            room.use_engine_of(viewer)
         room.watchers[viewer.number] = viewer
 
     def _hand_over(self, key: str, room: _Room, viewer: Viewer, generation: int) -> Decision:

@@ -57,6 +57,14 @@ class Sweeper:
         if self._hub.kernel is not None and rank.said.kernel == self._hub.kernel:
             self._check_death(self._hub.clock(), rank.key, 0)
 
+    def silence(self, rank: Rank) -> None:
+        """Note that a rank, if it is connected, does not answer."""
+        if rank.is_live and rank.state is not RankState.UNRESPONSIVE:
+            self._hub.registry.fell_silent(rank)
+            self._hub.rank_changed(rank)
+            self._hub.listing.changed(rank.key)
+            self._silent.add(rank.key)
+
     def _probe(self, now: float) -> None:
         hub = self._hub
         due = hub.probes.due(now)
@@ -65,10 +73,8 @@ class Sweeper:
                 link.connection.send_message(Probe(), "probe")
         for key in due.silent:
             rank = hub.registry.find(key)
-            if rank is not None and rank.is_live and rank.state is not RankState.UNRESPONSIVE:
-                hub.registry.fell_silent(rank)
-                hub.listing.changed(key)
-                self._silent.add(key)
+            if rank is not None:
+                self.silence(rank)
 
     def _check_silent(self, now: float) -> None:
         """End the connections of silent ranks whose hosts are silent, too: that's no suspended process."""
@@ -93,6 +99,7 @@ class Sweeper:
             return
         if is_dead(rank.said.pid):
             self._hub.registry.found_dead(rank, now)
+            self._hub.rank_changed(rank)
             self._hub.listing.changed(key)
             return
         delay = DEATH_CHECKS[attempt] if attempt < len(DEATH_CHECKS) else DEATH_CHECK_LATER
@@ -106,5 +113,6 @@ class Sweeper:
     def _forget(self, key: str) -> None:
         hub = self._hub
         hub.listing.changed(key)
+        hub.holds.forget(key)
         for number in hub.sessions.rank_gone(key):
             hub.refuse(hub.terminals[number].connection, RefusalCode.GONE, "the rank ended long ago and is forgotten")

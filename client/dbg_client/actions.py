@@ -1,99 +1,140 @@
-"""The actions that don't attach: list ranks, print a screen, let ranks go on, end them."""
+"""The actions that don't attach: list ranks, print a screen, ask many, let ranks go on, end them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-import shutil
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
+from dbg_wire.codec import Output
 from dbg_wire.errors import NeedsAnswer, NoSuchRank, printable
-from dbg_wire.messages import Action, Answers, Kind, Question, RankAnswer, Refusal
+from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.targets import Selection, Target, parse_target, select
+from dbg_wire.targets import Selection, Target, parse_target, select, unique_target
 
-from .attach import user_name
+from .asking import Asker
+from .attach import attach, user_name
 from .choose import choose, is_ready
 from .directory import Directory
-from .errors import Declined, NeedsTarget, NotStopped, TimedOut, why_not_stopped
-from .line import Down, Line
+from .errors import LostRank, NeedsTarget, NotHeld, NotStopped, RankEnded, RankVanished, why_not_stopped
+from .line import Down, Line, Up
+from .many import PARTIAL, Shown, ask_many, break_in, read_saved
+from .marks import read_target
 from .reach import find_reach
+from .repeat import repeat
 from .say import data, talk
 from .settings import Format, Settings, Verb
 from .views.answers import show_answers, show_answers_json, show_screen, show_screen_json
+from .views.compare import Saved
 from .views.list import show_json, show_plain, show_table
 from .waiting import list_ranks, wait_for_stop
 
-GRACE_SECONDS = 5.0
-"""Seconds beyond the deadline of a question after which the broker itself counts as silent."""
-
-PARTIAL = 6
-"""Exit status when some ranks did not answer."""
-
-PAGE = 2000
-"""Ranks in one question: their keys stay below MAX_ITEMS and, at 500 bytes each, MAX_CONTROL_BYTES."""
+_WITHOUT_TARGET = (Verb.LIST, Verb.WHERE)
+"""Actions on all ranks where none are named."""
 
 
 async def run_action(settings: Settings) -> int:
     """Do what the settings ask for and return the exit status. Raises DbgError."""
-    target = parse_target(settings.target) if settings.target is not None else None
-    if target is None and settings.verb is not Verb.LIST:
+    if settings.target is None and settings.verb not in _WITHOUT_TARGET:
         raise NeedsTarget(settings.verb.value)
+    target = await asyncio.to_thread(read_target, settings.target, os.environ) if settings.target is not None else None
+    saved = await asyncio.to_thread(read_saved, settings.against)
     line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
     await line.open()
+    acting = _Acting(settings, line, saved)
     try:
-        return await _Acting(settings, line).run(target)
+        status = await acting.run(target)
     finally:
         await line.close()
+    if acting.attach_to is None:
+        return status
+    return await attach(replace(settings, verb=Verb.ATTACH, target=acting.attach_to))
 
 
 class _Acting:
-    """Do one action over one line."""
+    """Do one action over one line; ``attach_to`` is the target to attach to afterwards, if any."""
 
-    def __init__(self, settings: Settings, line: Line) -> None:
+    def __init__(self, settings: Settings, line: Line, saved: Saved | None) -> None:
+        self.attach_to: str | None = None
         self._settings = settings
         self._line = line
+        self._saved = saved
         self._directory = Directory()
+        self._asker = Asker(line, self._directory, settings.timeout)
+        self._told: str | None = None
 
     async def run(self, target: Target | None) -> int:
         await list_ranks(self._line, self._directory, self._settings.timeout)
         if self._settings.wait is not None:
             await wait_for_stop(self._line, self._directory, target or parse_target("stopped"), self._settings.wait)
-        if target is None or self._settings.verb is Verb.LIST:
-            return self._list(target)
+        if self._settings.every is not None:
+            await repeat(self._settings, self._settings.every, self._line, self._directory, lambda: self._again(target))
+        if target is None or self._settings.verb in (Verb.LIST, Verb.WHERE, Verb.EVAL, Verb.COMMAND):
+            return _print(await self._show(target))
+        if self._settings.verb is Verb.INTERRUPT:
+            return await self._interrupt(target)
         if self._settings.verb is Verb.SCREEN:
             return await self._screen(target)
         if self._settings.verb is Verb.CONTINUE:
             return await self._continue(target)
-        return await self._kill(target)
+        return await (self._release(target) if self._settings.verb is Verb.RELEASE else self._kill(target))
 
-    def _list(self, target: Target | None) -> int:
+    # ------------------------------------------------------------------------------------------------- what is shown
+
+    async def _again(self, target: Target | None) -> str:
+        await list_ranks(self._line, self._directory, self._settings.timeout)
+        return (await self._show(target)).text
+
+    async def _show(self, target: Target | None) -> Shown:
+        if self._settings.verb is Verb.LIST:
+            return self._list(target)
+        if target is None:
+            ranks = self._everybody()
+        else:
+            found = self._select(target).ranks
+            ranks = self._with_exited(target, found) if self._settings.all else list(found)
+        return await ask_many(self._settings, self._asker, ranks, self._saved)
+
+    def _everybody(self) -> list[RankInfo]:
+        there = self._there()
+        if self._settings.all and there:
+            return there + self._exited()
+        # The stacks of a job that has ended stay readable, and with no other the last one is meant.
+        return there or list(select(parse_target("all"), self._directory.ranks).ranks)
+
+    def _list(self, target: Target | None) -> Shown:
         known = self._directory.ranks
         shown = self._listed(target)
         if self._settings.format is Format.JSON:
-            data(show_json(shown))
-        elif self._settings.format is Format.PLAIN:
-            data(show_plain(shown, known))
-        else:
-            data(show_table(shown, time.time(), color=self._settings.color))
-            if not shown:
-                talk(_empty(known, self._line.url))
-        return 0
+            return Shown(show_json(shown))
+        if self._settings.format is Format.PLAIN:
+            return Shown(show_plain(shown, known))
+        table = show_table(shown, time.time(), color=self._settings.color)
+        return Shown(table, hint="" if shown else _empty(known, self._line.url))
 
     def _listed(self, target: Target | None) -> list[RankInfo]:
-        known = self._directory.ranks
-        exited = [rank for rank in known if rank.state is RankState.EXITED]
         if target is None:
-            there = [rank for rank in known if rank.state is not RankState.EXITED]
-            shown = list(select(parse_target("all"), there, any_job=True).ranks) if there else []
-            return shown + exited if self._settings.all else shown
+            return self._there() + (self._exited() if self._settings.all else [])
         found = self._select(target).ranks
-        shown = [rank for rank in found if rank.state is not RankState.EXITED or self._settings.all]
-        if self._settings.all and exited:
-            # Where anything else fits, exited ranks hide; asked for by name they come behind it.
+        if self._settings.all:
+            return self._with_exited(target, found)
+        return [rank for rank in found if rank.state is not RankState.EXITED]
+
+    def _there(self) -> list[RankInfo]:
+        there = [rank for rank in self._directory.ranks if rank.state is not RankState.EXITED]
+        return list(select(parse_target("all"), there, any_job=True).ranks) if there else []
+
+    def _exited(self) -> list[RankInfo]:
+        return [rank for rank in self._directory.ranks if rank.state is RankState.EXITED]
+
+    def _with_exited(self, target: Target, found: Sequence[RankInfo]) -> list[RankInfo]:
+        """Return what was found and, behind it, the exited ranks that hide where anything else fits."""
+        shown, exited = list(found), self._exited()
+        if exited:
             with contextlib.suppress(NoSuchRank):
                 more = select(target, exited, any_job=True).ranks
                 shown += [rank for rank in more if rank not in shown]
@@ -101,16 +142,65 @@ class _Acting:
 
     def _select(self, target: Target) -> Selection:
         found = select(target, self._directory.ranks, any_job=self._settings.verb is Verb.LIST)
-        if found.note:
+        if found.note and found.note != self._told:
             talk(printable(found.note))
+        self._told = found.note
         return found
+
+    # --------------------------------------------------------------------------------------------------- what is done
+
+    async def _interrupt(self, target: Target) -> int:
+        found = self._select(target).ranks
+        rank = found[0]
+        if len(found) > 1 or self._settings.format is not Format.TABLE or not _on_terminal():
+            return _print(await break_in(self._settings, self._asker, found))
+        if is_ready(rank):
+            return self._attach_to(rank)
+        if rank.state in (RankState.HELD, RankState.LOST, RankState.EXITED):
+            raise why_not_stopped(rank, target.text)
+        (answer,) = await self._asker.ask(Action.INTERRUPT, [rank])
+        if answer.kind not in (Kind.VALUE, Kind.RUNNING):
+            return self._report([answer])
+        if answer.kind is Kind.RUNNING:
+            talk(f"{printable(rank.address)} is {printable(answer.text)}; Ctrl-C gives up.")
+        return self._attach_to(await self._until_stopped(rank))
+
+    def _attach_to(self, rank: RankInfo) -> int:
+        self.attach_to = unique_target(rank, self._directory.ranks)
+        return 0
+
+    async def _until_stopped(self, rank: RankInfo) -> RankInfo:
+        """Return the rank as it is listed once it has stopped, however long its C code takes."""
+        while True:
+            now = self._directory.by_key.get(rank.key)
+            if self._directory.complete:
+                if now is None:
+                    raise RankVanished(rank.address)
+                if is_ready(now):
+                    return now
+                if now.state is RankState.EXITED:
+                    raise RankEnded(now)
+                if now.state is RankState.LOST:
+                    raise LostRank(now.address)
+            event = await self._line.next()
+            if isinstance(event, (Up, Down)):
+                self._directory.begin()
+            elif not isinstance(event, Output):
+                self._directory.take(event)
+
+    async def _release(self, target: Target) -> int:
+        found = self._select(target).ranks
+        held = [rank for rank in found if rank.state is RankState.HELD]
+        if not held:
+            raise NotHeld([rank.address for rank in found])
+        return self._report(await self._asker.ask(Action.RELEASE, held))
 
     async def _screen(self, target: Target) -> int:
         chosen = choose(target, self._directory.ranks)
         if chosen.note:
             talk(printable(chosen.note))
         rank = chosen.rank
-        (answer,) = await self._ask(Action.SCREEN, [rank])
+        (answer,) = await self._asker.ask(Action.SCREEN, [rank])
         if answer.kind is Kind.VALUE:
             json = self._settings.format is Format.JSON
             rows = answer.rows or tuple(answer.text.split("\n"))  # a screen has rows, a line debugger's output is text
@@ -126,7 +216,7 @@ class _Acting:
             if len(found) == 1:
                 raise why_not_stopped(found[0], target.text)
             raise NotStopped(f"none of the {len(found)} ranks that fit {target.text} is stopped", target.text)
-        return self._report(await self._ask(Action.CONTINUE, stopped))
+        return self._report(await self._asker.ask(Action.CONTINUE, stopped))
 
     async def _kill(self, target: Target) -> int:
         found = self._select(target).ranks
@@ -136,7 +226,7 @@ class _Acting:
         if not self._settings.yes and not await _agrees(living):
             talk("Nothing was done.")
             return 1
-        return self._report(await self._ask(Action.KILL, living))
+        return self._report(await self._asker.ask(Action.KILL, living))
 
     def _report(self, answers: Sequence[RankAnswer]) -> int:
         ranks = self._directory.by_key
@@ -147,37 +237,16 @@ class _Acting:
         kinds = {answer.kind for answer in answers}
         return 0 if kinds == {Kind.VALUE} else PARTIAL if kinds - {Kind.VALUE, Kind.ERROR} else 1
 
-    async def _ask(self, action: Action, ranks: Sequence[RankInfo]) -> list[RankAnswer]:
-        columns, rows = shutil.get_terminal_size()
-        pages = range(0, len(ranks), PAGE)
-        for start in pages:
-            question = Question(
-                request=start,
-                keys=tuple(rank.key for rank in ranks[start : start + PAGE]),
-                action=action,
-                seconds=self._settings.timeout,
-                rows=rows,
-                columns=columns,
-            )
-            self._line.send(question)
-        try:
-            return await asyncio.wait_for(self._answers(set(pages)), self._settings.timeout + GRACE_SECONDS)
-        except asyncio.TimeoutError:
-            raise TimedOut(f"the broker did not answer within {self._settings.timeout + GRACE_SECONDS:g} s") from None
 
-    async def _answers(self, open_requests: set[int]) -> list[RankAnswer]:
-        answers: list[RankAnswer] = []
-        while open_requests:
-            event = await self._line.next()
-            if isinstance(event, Down):
-                raise TimedOut(f"the broker went away before it answered ({printable(event.reason)})")
-            if isinstance(event, Refusal):
-                raise Declined(event.text)
-            if isinstance(event, Answers) and event.request in open_requests:
-                answers += event.answers
-                if event.last:
-                    open_requests.remove(event.request)
-        return answers
+def _print(shown: Shown) -> int:
+    data(shown.text)
+    if shown.hint:
+        talk(shown.hint)
+    return shown.status
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 async def _agrees(ranks: Sequence[RankInfo]) -> bool:

@@ -21,6 +21,7 @@ from .directory import Directory
 from .errors import NoTerminal
 from .line import Line
 from .manner import Manner
+from .marks import read_target
 from .reach import find_reach
 from .say import talk
 from .session import End, Outcome, Session
@@ -51,7 +52,9 @@ async def attach(settings: Settings) -> int:
     """
     _require_terminal()
     stock = parse_stock(settings.target)
-    target = parse_target(settings.target) if settings.target is not None and stock is None else None
+    target = None
+    if settings.target is not None and stock is None:
+        target = await asyncio.to_thread(read_target, settings.target, os.environ)
     home = os.environ.get("HOME") if settings.rc else None
     startup = await asyncio.to_thread(read_startup, home, settings.commands)
     line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)

@@ -21,7 +21,7 @@ class Choice:
 
 
 def choose(target: Target, ranks: Sequence[RankInfo]) -> Choice:
-    """Return the one stopped rank that a target fits.
+    """Return the one stopped rank that a target fits, or the one held rank, which is a stop of its own from then on.
 
     Raises NoSuchRank, AmbiguousTarget naming the stopped ones if they are several, and NotStopped, LostRank or
     RankEnded if none is.
@@ -32,6 +32,8 @@ def choose(target: Target, ranks: Sequence[RankInfo]) -> Choice:
         raise AmbiguousTarget(target.text, [unique_target(rank, ranks) for rank in ready])
     if ready:
         return Choice(ready[0], found.note)
+    if len(found.ranks) == 1 and found.ranks[0].state is RankState.HELD:
+        return Choice(found.ranks[0], found.note)
     if len(found.ranks) == 1:
         raise why_not_stopped(found.ranks[0], target.text)
     ended = [rank for rank in found.ranks if rank.state is RankState.EXITED]

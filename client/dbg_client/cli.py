@@ -37,11 +37,24 @@ examples:
   dbg-attach --list              the ranks and where they are
   dbg-attach --screen 5          print the debugger's screen as text
   dbg-attach --continue stopped  let all stopped ranks go on
+  dbg-attach -w                  where all ranks are, running ones too, as one tree
+  dbg-attach all -e loss         a value of every stopped rank; equal ones are one group
+  dbg-attach @2 -e 'loss, lr'    the same of a group of the last answer; @err, @? work as well
+  dbg-attach 0-7 -c n            one step on each of eight ranks
+  dbg-attach -i 5                break into rank 5, and attach to it
+  dbg-attach held --release      let ranks go that wait for others
 """
 
 _EPILOG = """\
 TARGET is host:rank, :rank, rank, host:*, all, 0-3,5, 0-1023/8, gpu[01-04]:*, stopped, held, crashed or !5, each
-optionally with job/ or */ before it. Attaching takes one rank, the other actions take any number.
+optionally with job/ or */ before it; @1, @err, @run, @lost and '@?' (which shells want quoted) are groups of the last
+answer in this terminal.
+Attaching takes one rank, the other actions take any number.
+
+Answers to -e and -c are grouped by equality of the whole values, memory addresses apart, biggest group first; ranks
+that run, are silent or are lost are groups, too. An exception that -e raises is an answer. -c takes any command of pdb;
+n, s, r, unt and c move whatever debugger is open there; q, interact, debug, commands and run are not for several ranks
+at once.
 
 Attached, Ctrl-] is the prefix: d detaches, ? helps, r picks another rank, n and p go to the next and previous
 stopped rank, w takes the keyboard, ] sends Ctrl-] itself. Leaving never resumes or ends a rank. At pdb's prompt
@@ -90,9 +103,26 @@ def build_parser() -> argparse.ArgumentParser:
     actions.add_argument("--screen", action="store_true", help="print the debugger's screen as text")
     actions.add_argument("--continue", dest="resume", action="store_true", help="let the stopped ranks go on")
     actions.add_argument("--kill", action="store_true", help="end the ranks; asks first")
+    actions.add_argument("-e", dest="expression", metavar="EXPR", help="evaluate on the stopped and held ranks")
+    actions.add_argument("-c", dest="command", metavar="CMD", help="a pdb command on the stopped and held ranks")
+    actions.add_argument("-w", "--where", action="store_true", help="merge the stacks of all ranks into one tree")
+    actions.add_argument("-i", "--interrupt", action="store_true", help="break in; attach if it is one rank")
+    actions.add_argument("--release", action="store_true", help="let held ranks go on")
+    _add_asking_options(parser.add_argument_group("asking many ranks"))
     _add_attach_options(parser.add_argument_group("attaching"))
     _add_common_options(parser.add_argument_group("other options"))
     return parser
+
+
+def _add_asking_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--live", action="store_true", help="with -e: break into running ranks for it, too")
+    group.add_argument("--stats", action="store_true", help="with -e: figures of tensors, e.g. min, max and NaN count")
+    group.add_argument("--exact", action="store_true", help="with -e, -c: tell memory addresses apart")
+    group.add_argument("--tol", metavar="X", help="with -e: floats that differ by less, relative above 1, are equal")
+    group.add_argument("--save", metavar="FILE", help="with -e: keep the answers")
+    group.add_argument("--against", metavar="FILE", help="with -e: which ranks differ from the answers kept")
+    group.add_argument("--fail-if-differ", action="store_true", help="with -e, -c: status 1 if ranks disagree")
+    group.add_argument("--every", metavar="S", help="with -l, -e, -w: again every S seconds, until Ctrl-C")
 
 
 def _add_attach_options(group: argparse._ArgumentGroup) -> None:
@@ -115,7 +145,7 @@ def _add_attach_options(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_common_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--all", action="store_true", help="with --list: exited ranks, too")
+    group.add_argument("--all", action="store_true", help="with --list, --where: exited ranks, too")
     group.add_argument("--json", action="store_true", help="one JSON document on stdout")
     group.add_argument("--plain", action="store_true", help="with --list: tab separated; column 1 is a unique target")
     group.add_argument(

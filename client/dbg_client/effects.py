@@ -48,6 +48,13 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class Wake:
+    """Call ``tick`` in so many seconds: something is due sooner than at the next one."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """Show what follows in a line debugger's log."""
 
@@ -83,5 +90,5 @@ class Completed:
     matches: tuple[str, ...]
 
 
-Effect = Send | Open | Show | Blank | Bell | Finish | Text | Cut | Note | Look | Completed
+Effect = Send | Open | Show | Blank | Bell | Finish | Wake | Text | Cut | Note | Look | Completed
 Effects = list[Effect]

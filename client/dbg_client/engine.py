@@ -13,14 +13,10 @@ ENGINES = {"pudb": "PuDB", "pdb": "pdb"}
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Hold the debugger that the user asked for, and the one to open where the rank has none and no wish of its own."""
+    """Hold the debugger that the user asked for, and the one to open where neither stop nor rank has a wish."""
 
     asked: str | None = None
     default: str | None = None
-
-    def for_rank(self, open_engine: str | None) -> str | None:
-        """Return what to ask a rank for that has ``open_engine`` open."""
-        return self.asked or (self.default if open_engine is None else None)
 
 
 NO_WISH = Wish()

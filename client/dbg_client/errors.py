@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import shlex
 import signal
+from collections.abc import Sequence
 
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Refusal, RefusalCode
 from dbg_wire.ranks import DIED, RankInfo, RankState
+
+_STOPPED = "`stopped` for all that are stopped"
+_SETS = {"--release": "`held` for all that are held", "--interrupt": "`running` for all that run"}
+"""What a target may be that names no ranks, by action."""
 
 
 class NotStopped(DbgError):
@@ -21,6 +26,19 @@ class NotStopped(DbgError):
     def __str__(self) -> str:
         typed = printable(shlex.quote(self.target))
         return f"{printable(self.what)}; `dbg-attach --wait {typed}` waits for the next stop"
+
+
+class NotHeld(DbgError):
+    """Say that none of the ranks waits for others, so that there is nothing to release."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        super().__init__(tuple(addresses))
+        self.addresses = tuple(addresses)
+
+    def __str__(self) -> str:
+        several = len(self.addresses) > 1
+        who = f"none of the {len(self.addresses)} ranks is" if several else f"{printable(self.addresses[0])} is not"
+        return f"{who} held, waiting for others; `dbg-attach --list held` shows those that are"
 
 
 class LostRank(DbgError):
@@ -100,7 +118,7 @@ class NeedsTarget(BadInput):
     """Say that an action needs a target."""
 
     def __init__(self, action: str) -> None:
-        super().__init__(f"{action} needs a target", "name ranks, or write `stopped` for all that are stopped")
+        super().__init__(f"{action} needs a target", f"name ranks, or write {_SETS.get(action, _STOPPED)}")
 
 
 class TimedOut(DbgError):

@@ -30,7 +30,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.ranks import LIVE_STATES, Place, RankInfo, RankState
 
-from .effects import Bell, Blank, Effects, Finish, Open, Send, Show
+from .effects import Bell, Blank, Effects, Finish, Open, Send, Show, Wake
 from .engine import LINE_ENGINE, NO_WISH, Wish
 from .errors import RankEnded, RankStayedAway, why_refused
 from .ledger import Ledger, Typed
@@ -43,6 +43,10 @@ still away is dead or behind a broken network, and which of them can't be told f
 
 REPAINT_SECONDS = 0.5
 """Seconds between two repaints asked for, so that a stream with many holes doesn't make the rank do nothing else."""
+
+NEXT_STOP_SECONDS = 0.5
+"""Seconds for which a rank that went on, with nothing left to stop it, may stop again before the session ends: in a
+loop the next ``set_trace()`` comes at once."""
 
 NOTICE_SECONDS = 8.0
 """Seconds for which a notice stands in the status line: time to look down and read a sentence."""
@@ -80,6 +84,7 @@ class Attachment:
         self.absent_since: float | None = None
         self.lost_since: float | None = None
         self.moving_since: float | None = None
+        self._went_on_at: float | None = None
         self.pulse: Place | None = None
         self.heard = 0.0
         (self._rows, self._columns), self._colors = size, colors
@@ -148,7 +153,8 @@ class Attachment:
             rows=self._rows,
             columns=self._columns,
             colors=self._colors,
-            engine=self._wish.for_rank(self.engine or self.rank.engine),
+            engine=self._wish.asked,
+            fallback_engine=self._wish.default,
             resume=self._ledger.generation,
         )
         return [Send(attach)]
@@ -173,7 +179,7 @@ class Attachment:
             return []
         self.rank = listed
         if listed.state is RankState.EXITED:
-            return [Finish(RankEnded(listed))]
+            return [self._finish_with(listed)]
         if listed.state is RankState.LOST:
             self.lost_since = now if self.lost_since is None else self.lost_since
             return []
@@ -210,7 +216,8 @@ class Attachment:
         if not self._seated or (self._session is not None and frame.session < self._session):
             return []
         self.heard = now
-        if self.engine == LINE_ENGINE:
+        # A line debugger may have something to say when its stop is over: that a temporary breakpoint is gone.
+        if self.engine == LINE_ENGINE or (self.engine is None and self.conversation.follows(frame.session)):
             return self.conversation.output(frame, now)
         effects: Effects = []
         if frame.session != self._session:
@@ -237,6 +244,8 @@ class Attachment:
 
     def tick(self, now: float) -> Effects:
         """Do what is due by time alone."""
+        if self._went_on_at is not None and now - self._went_on_at >= NEXT_STOP_SECONDS:
+            return [Finish(None)]
         if self.lost_since is not None and now - self.lost_since > LOST_SECONDS:
             return [Finish(RankStayedAway(self.rank.address))]
         if self._may_ask_again():
@@ -330,7 +339,7 @@ class Attachment:
         if first:
             self._tell_engine(now)
         if seat.rank.state is RankState.EXITED:
-            effects.append(Finish(RankEnded(seat.rank)))
+            effects.append(self._finish_with(seat.rank))
         effects += self._send_again(now)
         early, self._early = self._early, b""
         return effects + (self.keys(early, now) if early else [])
@@ -368,10 +377,11 @@ class Attachment:
         if report.stop is None:
             effects = talk + self._tell_discarded(self._ledger.abandon_unsent(), "the stop ended", now)
             if report.state is RankState.RUNNING and not report.breakpoints and not report.queued:
-                return [*effects, Finish(None)]
+                return effects + self._go_on(before, now)
+            self._went_on_at = None
             was_blank = before is not None and before.stop is None and before.state is report.state
             return effects if was_blank else [*effects, Blank(self.blank_text)]
-        effects = talk
+        effects, self._went_on_at = talk, None
         if before is not None and before.stop is None:
             effects.append(Blank())
             if report.session is not None:
@@ -382,6 +392,19 @@ class Attachment:
             opened = self._ledger.open_session(report.stop.number, report.session.number)
             effects += self._send_keys(opened)
         return effects + self._fit(before, report, now)
+
+    def _go_on(self, before: RankReport | None, now: float) -> Effects:
+        """End the session; one whose stop has just ended, unless the next stop comes at once."""
+        if before is None:
+            return [Finish(None)]
+        if self._went_on_at is not None:
+            return []
+        self._went_on_at = now
+        return [Wake(NEXT_STOP_SECONDS)]
+
+    def _finish_with(self, ended: RankInfo) -> Finish:
+        """End the session with its rank; that the stop had ended before is what the user did, and goes first."""
+        return Finish(RankEnded(ended) if self._went_on_at is None else None)
 
     def _fit(self, before: RankReport | None, report: RankReport, now: float) -> Effects:
         """Begin anew on an empty screen where another size would leave some of the old one beside it."""

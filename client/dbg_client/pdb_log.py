@@ -6,11 +6,13 @@ and whatever any terminal asked for comes to all of them, so bytes that are know
 
 from __future__ import annotations
 
+import math
+
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Replay
 
-from .effects import Cut, Effects, Send, Text
+from .effects import Cut, Effects, Send, Text, Wake
 
 TAIL_BYTES = 16 * 1024
 """Bytes before the prompt that a newcomer asks for: some 100 lines of code, and no more than a person reads."""
@@ -21,19 +23,22 @@ TAIL_LINES = 100
 REPLAY_SECONDS = 1.0
 """Seconds after which a replay counts as unanswered, and between two of them: several round trips to any cluster."""
 
+ON_ITS_WAY_SECONDS = 0.25
+"""Seconds for which output counts as being on its way that a prompt tells of: a rank's report may overtake it."""
+
 MAX_ASKS = 3
 """Replays asked for in vain before one goes on without: the log's beginning moves while a rank writes fast."""
 
 
 class Log:
-    """Put the output of one session in order."""
+    """Put the output of one session in order; ``from_its_start`` for one who was there when it began."""
 
-    def __init__(self, session: int) -> None:
+    def __init__(self, session: int, *, from_its_start: bool = False) -> None:
         self.session = session
-        self._expected: int | None = None
+        self._expected: int | None = 0 if from_its_start else None
         self._known = 0
         self._gap = False
-        self._asked_at: float | None = None
+        self._ask_after = -math.inf
         self._asks = 0
         self._ahead_at = 0
         self._ahead = b""
@@ -58,14 +63,15 @@ class Log:
         if self._expected is None:
             self._expected = max(0, length - TAIL_BYTES)
             self._tail, self._tail_end, self._tail_is_cut = b"", length, self._expected > 0
-        return self._miss(now) if self._expected < length else self._end_tail()
+            return self._miss(now) if self._expected < length else self._end_tail()
+        return [Wake(ON_ITS_WAY_SECONDS)] if not self._gap and self._falls_short(now) else []
 
     def resume(self, now: float) -> Effects:
         """Ask for what this terminal missed while its line was down."""
         if self._expected is None:
             return []
         self._end_gap()
-        self._asked_at = None
+        self._ask_after = now
         return self._ask(now)
 
     def output(self, frame: Output, now: float) -> Effects:
@@ -76,17 +82,27 @@ class Log:
             self._expected = frame.offset
         if frame.offset > self._expected:
             self._keep_ahead(frame)
-            return self._miss(now) if len(self._ahead) <= MAX_LOG else self._jump()
+            return self._miss(now) if len(self._ahead) <= MAX_LOG else self._jump(now)
         if end <= self._expected:
             return []
         self._end_gap()
-        return self._follow(frame.data[self._expected - frame.offset :])
+        effects = self._follow(frame.data[self._expected - frame.offset :])
+        self._falls_short(now)
+        return effects
 
     def tick(self, now: float) -> Effects:
         """Ask again for what did not come, or go on without it."""
-        if not self._gap or (self._asked_at is not None and now - self._asked_at < REPLAY_SECONDS):
+        if not self._gap or now < self._ask_after:
             return []
-        return self._ask(now) if self._asks < MAX_ASKS and not self._answered else self._jump()
+        return self._ask(now) if self._asks < MAX_ASKS and not self._answered else self._jump(now)
+
+    def _falls_short(self, now: float) -> bool:
+        """Tell whether the log is known to go on; if nothing comes by itself soon, it is asked for."""
+        if self._expected is None or self._expected >= self._known:
+            return False
+        self._gap = True
+        self._ask_after = max(self._ask_after, now + ON_ITS_WAY_SECONDS)
+        return True
 
     def _miss(self, now: float) -> Effects:
         if self._gap:
@@ -95,9 +111,11 @@ class Log:
         return self._ask(now)
 
     def _ask(self, now: float) -> Effects:
-        if self._expected is None or (self._asked_at is not None and now - self._asked_at < REPLAY_SECONDS):
-            return []  # the next tick does
-        self._asked_at = now
+        if self._expected is None:
+            return []
+        if now < self._ask_after:
+            return [Wake(self._ask_after - now)]
+        self._ask_after = now + REPLAY_SECONDS
         self._asks += 1
         return [Send(Replay(session=self.session, offset=self._expected))]
 
@@ -110,7 +128,12 @@ class Log:
         elif frame.offset <= self._ahead_at + len(self._ahead):
             self._ahead = self._ahead[: frame.offset - self._ahead_at] + frame.data
 
-    def _jump(self) -> Effects:
+    def _jump(self, now: float) -> Effects:
+        effects = self._skip_gap()
+        self._falls_short(now)
+        return effects
+
+    def _skip_gap(self) -> Effects:
         expected, ahead = self._expected or 0, self._ahead
         self._expected = self._ahead_at if ahead else self._known
         missing = self._expected - expected

@@ -26,6 +26,7 @@ from dbg_wire.messages import (
 )
 
 from .effects import Bell, Completed, Effects, Look, Note, Send
+from .engine import LINE_ENGINE
 from .pdb_log import Log
 from .sentences import discarded
 
@@ -54,6 +55,7 @@ class Conversation:
         self.generation: int | None = None
         self._startup = deque() if startup is None else startup
         self._log: Log | None = None
+        self._log_before: Log | None = None
         self._stop: int | None = None
         self._prompt: PromptInfo | None = None
         self._given: _Given | None = None
@@ -64,8 +66,10 @@ class Conversation:
 
     @property
     def prompt(self) -> PromptInfo | None:
-        """Return the prompt that still waits for a reply."""
+        """Return the prompt that still waits for a reply; none before all is shown that led to it."""
         given = self._given
+        if self._log is not None and self._log.is_behind:
+            return None
         if self._prompt is None or (given is not None and given.prompt.number == self._prompt.number):
             return None
         return self._prompt
@@ -87,7 +91,7 @@ class Conversation:
         self.generation = generation
         effects += self._settle(report.prompt, anew=anew)
         self._prompt = report.prompt
-        if report.session is not None:
+        if report.session is not None and report.session.engine == LINE_ENGINE:
             effects += self._follow_log(report.session.number, anew=anew, now=now)
         return effects + self._answer_prompt()
 
@@ -104,15 +108,18 @@ class Conversation:
             return self._look()
         return []
 
+    def follows(self, session: int) -> bool:
+        """Tell whether this session's log is shown, or was last."""
+        return self._log_of(session) is not None
+
     def output(self, frame: Output, now: float) -> Effects:
         """Take bytes of the log."""
-        if self._log is None or frame.session != self._log.session:
-            return []
-        return self._log.output(frame, now) + self._look()
+        log = self._log_of(frame.session)
+        return log.output(frame, now) + self._look() + self._answer_prompt() if log is not None else []
 
     def tick(self, now: float) -> Effects:
         """Do what is due by time alone."""
-        return self._log.tick(now) + self._look() if self._log is not None else []
+        return self._log.tick(now) + self._look() + self._answer_prompt() if self._log is not None else []
 
     # ---------------------------------------------------------------------------------------------------- the user
 
@@ -166,10 +173,16 @@ class Conversation:
     def _follow_log(self, session: int, *, anew: bool, now: float) -> Effects:
         length = self._prompt.offset if self._prompt else None
         if self._log is None or self._log.session != session:
-            self._log, anew = Log(session), False
+            was_there = self._log is not None and not anew
+            # A report may overtake output, and then the end of the session before is still to come.
+            self._log_before, self._log = self._log, Log(session, from_its_start=was_there)
+            anew = False
         if length is not None:
             return self._log.reach(length, now)
         return self._log.resume(now) if anew else []
+
+    def _log_of(self, session: int) -> Log | None:
+        return next((log for log in (self._log, self._log_before) if log is not None and log.session == session), None)
 
     def _look(self) -> Effects:
         """Show the source once what led there is shown."""

@@ -26,6 +26,8 @@ def why_blank(address: str, report: RankReport | None) -> str:
         left.append(f"{report.breakpoints} breakpoint{'s' if report.breakpoints > 1 else ''} left")
     if report.queued:
         left.append(f"{report.queued} more thread{'s' if report.queued > 1 else ''} stopped")
+    if not left:
+        return f"{address} is running."
     return f"{address} is running, {' and '.join(left)}.\nIts debugger comes back here at the next stop."
 
 

@@ -16,7 +16,7 @@ from dbg_wire.ranks import RankInfo
 
 from .choose import neighbour
 from .directory import Directory
-from .effects import Bell, Effects, Finish, Open, Send
+from .effects import Bell, Effects, Finish, Open, Send, Wake
 from .engine import ENGINES, LINE_ENGINE
 from .escape import key_name
 from .face import Face
@@ -279,8 +279,13 @@ class Session:
             elif isinstance(effect, Finish):
                 self._finish(effect.error)
                 return
+            elif isinstance(effect, Wake):
+                self._loop.call_later(effect.seconds, self._wake)
             elif self._face is not None:
                 self._face.show(effect)
+
+    def _wake(self) -> None:
+        self.perform(self._attachment.tick(self.now()))
 
     def _paint(self) -> None:
         if self._face is not None:

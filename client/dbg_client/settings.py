@@ -24,6 +24,10 @@ LONGEST_WAIT = 30 * 24 * 3600.0
 """Seconds that ``--wait`` takes; longer than any job in a queue, and what event loops still count exactly."""
 
 
+SHORTEST_EVERY = 0.1
+"""Seconds between two answers at least: nobody reads faster, and each one asks all ranks."""
+
+
 class Verb(enum.Enum):
     """Name what the command does with the target."""
 
@@ -32,6 +36,16 @@ class Verb(enum.Enum):
     SCREEN = "--screen"
     CONTINUE = "--continue"
     KILL = "--kill"
+    EVAL = "-e"
+    COMMAND = "-c"
+    WHERE = "--where"
+    INTERRUPT = "--interrupt"
+    RELEASE = "--release"
+
+    @property
+    def attaches(self) -> bool:
+        """Return whether it may come to a session."""
+        return self in (Verb.ATTACH, Verb.INTERRUPT)
 
 
 class Format(enum.Enum):
@@ -51,6 +65,19 @@ class Arguments:
     screen: bool = False
     resume: bool = False
     kill: bool = False
+    expression: str | None = None
+    command: str | None = None
+    where: bool = False
+    interrupt: bool = False
+    release: bool = False
+    exact: bool = False
+    tol: str | None = None
+    stats: bool = False
+    live: bool = False
+    save: str | None = None
+    against: str | None = None
+    fail_if_differ: bool = False
+    every: str | None = None
     watch: bool = False
     take: bool = False
     wait: str | None = None
@@ -80,11 +107,21 @@ class Settings:
 
     ``wait`` is None without ``--wait``, infinity for one without a limit. ``status`` tells whether the last row is a
     status line. ``prefix`` is the byte of the escape key, None for no such key. ``commands`` is the file whose lines a
-    line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before.
+    line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before. ``question`` is the
+    expression or command that ranks are asked; ``tolerance`` and ``every`` are None where not asked for.
     """
 
     target: str | None
     verb: Verb
+    question: str = ""
+    exact: bool = False
+    tolerance: float | None = None
+    stats: bool = False
+    live: bool = False
+    save: str | None = None
+    against: str | None = None
+    fail_if_differ: bool = False
+    every: float | None = None
     mode: Mode = Mode.DRIVE
     wait: float | None = None
     follow: bool = False
@@ -114,6 +151,15 @@ def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: b
     return Settings(
         target=target,
         verb=verb,
+        question=_question(arguments, verb),
+        exact=arguments.exact,
+        tolerance=_tolerance(arguments.tol),
+        stats=arguments.stats,
+        live=arguments.live,
+        save=arguments.save,
+        against=arguments.against,
+        fail_if_differ=arguments.fail_if_differ,
+        every=None if arguments.every is None else _seconds(arguments.every, "--every", LONGEST_WAIT, SHORTEST_EVERY),
         mode=Mode.WATCH if arguments.watch else Mode.TAKE if arguments.take else Mode.DRIVE,
         wait=wait,
         follow=arguments.follow,
@@ -141,6 +187,11 @@ def _verb(arguments: Arguments) -> Verb:
             (Verb.SCREEN, arguments.screen),
             (Verb.CONTINUE, arguments.resume),
             (Verb.KILL, arguments.kill),
+            (Verb.EVAL, arguments.expression is not None),
+            (Verb.COMMAND, arguments.command is not None),
+            (Verb.WHERE, arguments.where),
+            (Verb.INTERRUPT, arguments.interrupt),
+            (Verb.RELEASE, arguments.release),
         )
         if given
     ]
@@ -154,7 +205,8 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
         raise BadInput("--watch looks only and --take takes the keyboard", "give one of them")
     if arguments.json and arguments.plain:
         raise BadInput("--json and --plain are two formats", "give one of them")
-    if verb is not Verb.ATTACH:
+    _refuse_misplaced(arguments, verb)
+    if not verb.attaches:
         for name, given in (
             ("--watch", arguments.watch),
             ("--take", arguments.take),
@@ -169,16 +221,43 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
         raise BadInput(f"{name} is a format of --list and other actions, not of a terminal session", "add --list")
     if arguments.plain and verb is not Verb.LIST:
         raise BadInput(f"--plain is a format of --list, not of {verb.value}", "write --json, or leave it out")
-    if arguments.all and verb is not Verb.LIST:
-        raise BadInput("--all adds exited ranks to --list", "add --list, or write `all` for all ranks")
+    if arguments.all and verb not in (Verb.LIST, Verb.WHERE):
+        raise BadInput("--all adds exited ranks to --list and --where", "add one of them, or write `all` for all ranks")
+    if verb is Verb.INTERRUPT and arguments.wait is not None:
+        raise BadInput("--wait waits for a stop and --interrupt makes one", "give one of them")
+
+
+def _refuse_misplaced(arguments: Arguments, verb: Verb) -> None:
+    values, answers = (Verb.EVAL,), (Verb.EVAL, Verb.COMMAND)
+    for name, given, verbs in (
+        ("--tol", arguments.tol is not None, values),
+        ("--stats", arguments.stats, values),
+        ("--live", arguments.live, values),
+        ("--save", arguments.save is not None, values),
+        ("--against", arguments.against is not None, values),
+        ("--exact", arguments.exact, answers),
+        ("--fail-if-differ", arguments.fail_if_differ, answers),
+        ("--every", arguments.every is not None, (Verb.LIST, Verb.EVAL, Verb.WHERE)),
+    ):
+        if given and verb not in verbs:
+            *others, last = (one.value for one in verbs)
+            actions = f"{', '.join(others)} and {last}" if others else last
+            raise BadInput(f"{name} is for {actions}", f"add {verbs[0].value}, or leave {name} out")
+    if arguments.tol is not None and arguments.stats:
+        raise BadInput("--tol compares values and --stats adds figures to them", "give one of them")
+    if arguments.tol is not None and arguments.exact:
+        raise BadInput("--exact tells all differences apart and --tol does not", "give one of them")
+    for name, given in (("--save", arguments.save is not None), ("--fail-if-differ", arguments.fail_if_differ)):
+        if given and arguments.every is not None:
+            raise BadInput(f"{name} is for one answer and --every never ends", "give one of them")
 
 
 def _target_and_wait(arguments: Arguments) -> tuple[str | None, float | None]:
     if arguments.wait is None:
         return arguments.target, None
     if arguments.wait == WAIT_FOR_EVER:
-        # A list is of all ranks; everything else waits for, and then takes, whatever stops.
-        return arguments.target or (None if arguments.list else "stopped"), math.inf
+        # A list and a tree are of all ranks; everything else waits for, and then takes, whatever stops.
+        return arguments.target or (None if arguments.list or arguments.where else "stopped"), math.inf
     if arguments.target is None:
         # `--wait 5` and `--wait gpu1:5`: the option swallowed the only target, so the target it is.
         return arguments.wait, math.inf
@@ -187,12 +266,12 @@ def _target_and_wait(arguments: Arguments) -> tuple[str | None, float | None]:
 
 def _prefix(argument: str | None, environ: Mapping[str, str], verb: Verb) -> bytes | None:
     # A variable that only matters to a session must not stand in the way of a list.
-    text = argument if argument is not None else environ.get("DBG_ESCAPE") if verb is Verb.ATTACH else None
+    text = argument if argument is not None else environ.get("DBG_ESCAPE") if verb.attaches else None
     return parse_escape_key(text) if text else DEFAULT_PREFIX
 
 
 def _wish(argument: str | None, environ: Mapping[str, str], verb: Verb) -> Wish:
-    if verb is not Verb.ATTACH:
+    if not verb.attaches:
         return NO_WISH
     default = environ.get("DBG_ENGINE") or None
     for name, value in (("--engine", argument), ("DBG_ENGINE", default)):
@@ -209,11 +288,38 @@ def _timeout(argument: str | None, environ: Mapping[str, str]) -> float:
     return DEFAULT_TIMEOUT
 
 
-def _seconds(text: str, name: str, most: float) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds <= most:
+def _seconds(text: str, name: str, most: float, least: float = 0.0) -> float:
+    seconds = _number(text)
+    if not (seconds > 0 and least <= seconds <= most):
         raise BadInput(f"{name} {printable(text)!r} is not a number of seconds", f"give one from 0.1 to {most:.0f}")
     return seconds
+
+
+def _tolerance(text: str | None) -> float | None:
+    if text is None:
+        return None
+    tolerance = _number(text)
+    if not 0 <= tolerance < math.inf:
+        raise BadInput(f"--tol {printable(text)!r} is not a tolerance", "give a number such as 1e-6")
+    return tolerance
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _question(arguments: Arguments, verb: Verb) -> str:
+    text = (arguments.expression if verb is Verb.EVAL else arguments.command) or ""
+    if verb not in (Verb.EVAL, Verb.COMMAND):
+        return ""
+    what = "an expression, e.g. `-e loss`" if verb is Verb.EVAL else "a command, e.g. `-c n`"
+    if not text.strip():
+        raise BadInput(f"{verb.value} needs {what}, and has an empty one", "write one")
+    if len(text) > limits.MAX_TEXT:
+        raise BadInput(
+            f"{verb.value} has {len(text):,} characters, and {limits.MAX_TEXT:,} are the most", "put it into a module"
+        )
+    return text

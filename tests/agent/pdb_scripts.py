@@ -11,7 +11,7 @@ import ast
 import doctest
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -161,8 +161,11 @@ def _after_prompt(text: str, asked: Event, echo: bool) -> str:
     return kept + text[len(whole) :]
 
 
-def differences(conversation: Conversation, events: Iterable[Event]) -> list[str]:
-    """Return what was seen in place of what must be, one text for each example that was otherwise."""
+def differences(conversation: Conversation, events: Iterable[Event], shown_as: Callable[[str], str] = str) -> list[str]:
+    """Return what was seen in place of what must be, one text for each example that was otherwise.
+
+    ``shown_as`` makes of a text what the place it was read from makes of it.
+    """
     by_example: dict[int, list[Event]] = {}
     number = -1
     for event in events:
@@ -172,9 +175,10 @@ def differences(conversation: Conversation, events: Iterable[Event]) -> list[str
     checker = doctest.OutputChecker()
     found = []
     for index, example in enumerate(conversation.examples):
-        seen = transcript(by_example.get(index, []), echo=True)
-        flags = sum(flag for flag, wanted in example.options.items() if wanted)
-        if not checker.check_output(example.want, seen, flags):
-            shown = checker.output_difference(example, seen, flags | doctest.REPORT_NDIFF)
+        seen = shown_as(transcript(by_example.get(index, []), echo=True))
+        wanted = doctest.Example(example.source, shown_as(example.want), options=example.options)
+        flags = sum(flag for flag, is_on in example.options.items() if is_on)
+        if not checker.check_output(wanted.want, seen, flags):
+            shown = checker.output_difference(wanted, seen, flags | doctest.REPORT_NDIFF)
             found.append(f"{conversation.file_of(index)}\n{shown}")
     return found

@@ -6,17 +6,20 @@ import bdb
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from dbg_agent.interruptible import Interruptible
 from dbg_agent.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.codec import Input, Output, decode_data
+from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Action, Ask, Audience, Complete, Interrupt, PromptInfo, PromptState, Replay, Reply, Sender
 from dbg_wire.states import StopPhase
 
-SECONDS = 4.0
+SECONDS = 20.0
 
 
 class Driver:
@@ -34,6 +37,7 @@ class Driver:
         self.rank.publish = self._tell  # type: ignore[method-assign]
         self.rank.link.outgoing.put_message = self._hear  # type: ignore[method-assign]
         self.rank.link.call_later = self._later  # type: ignore[method-assign]
+        self.rank.interruptible = Interruptible(self._later)
 
     def _read(self, frame: bytes) -> None:
         output = decode_data(frame, Sender.AGENT)
@@ -383,3 +387,241 @@ def test_pudb_and_pdb_follow_each_other_on_one_stop(driver: Driver) -> None:
     assert train(driver.rank) == 7
     finish()
     assert driver.rank.stops.number == 1
+
+
+def interrupt(driver: Driver) -> None:
+    driver.rank.on_message(Interrupt(generation=1))
+
+
+def test_ctrl_c_at_an_input_ends_the_command_that_asks(driver: Driver) -> None:
+    def script() -> None:
+        driver.say("name = input('name? ')")
+        assert driver.prompt().state is PromptState.INPUT
+        driver._answered = driver.prompt().number
+        interrupt(driver)
+        assert driver.prompt().text == "(Pdb) "
+        assert "name? ^C\n*** KeyboardInterrupt\n" in driver.text
+        assert "NameError" in driver.output_of("name")
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert train(driver.rank) == 7
+    finish()
+
+
+def test_ctrl_c_in_interact_drops_what_was_begun_and_goes_on(driver: Driver) -> None:
+    def script() -> None:
+        driver.say("interact")
+        driver.say("for i in range(3):")
+        driver._answered = driver.prompt().number
+        interrupt(driver)
+        again = driver.prompt()
+        assert (again.text, again.state) == (">>> ", PromptState.INTERACT)
+        assert "\nKeyboardInterrupt\n" in driver.text
+        assert driver.output_of("6 * 7") == "42\n"
+        driver.say("EOF")
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert train(driver.rank) == 7
+    finish()
+
+
+def test_ctrl_c_abandons_a_statement_that_is_not_complete(driver: Driver) -> None:
+    def script() -> None:
+        driver.say("for i in range(3):")
+        driver.say("    total += 100")
+        driver._answered = driver.prompt().number
+        interrupt(driver)
+        assert driver.prompt().text == "(Pdb) "
+        assert "--KeyboardInterrupt--\n" in driver.text
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert train(driver.rank) == 7
+    finish()
+
+
+def test_ctrl_c_keeps_the_commands_that_a_breakpoint_had(driver: Driver) -> None:
+    def script() -> None:
+        driver.say(f"b {train.__code__.co_firstlineno + 4}")
+        for line in ("commands", "p 'old'", "end", "commands", "p 'new'"):
+            driver.say(line)
+        driver._answered = driver.prompt().number
+        interrupt(driver)
+        assert driver.prompt().text == "(Pdb) "
+        assert "command definition aborted, old commands restored" in driver.text
+        driver.say("c")
+        driver.prompt()
+        assert driver.text.startswith("'old'\n")
+        driver.say("clear")
+        driver.say("y")
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert train(driver.rank) == 7
+    finish()
+
+
+def test_ctrl_c_at_the_question_how_to_leave_stays(driver: Driver) -> None:
+    def script() -> None:
+        driver.say("q")
+        assert driver.prompt().state is PromptState.CONFIRM
+        driver._answered = driver.prompt().number
+        interrupt(driver)
+        assert driver.prompt().text == "(Pdb) "
+        assert "\nstaying; " in driver.text
+        assert driver.output_of("p total") == "1\n"
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert train(driver.rank) == 7
+    finish()
+
+
+def test_ctrl_c_at_pdbs_own_prompt_does_nothing_then_or_later(driver: Driver) -> None:
+    def script() -> None:
+        prompt = driver.prompt()
+        interrupt(driver)
+        driver.rank.on_message(Interrupt(generation=1))
+        assert driver.prompt().number == prompt.number
+        assert driver.output_of("p sum(range(100000))") == "4999950000\n"
+        assert "KeyboardInterrupt" not in driver.text
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert train(driver.rank) == 7
+    finish()
+
+
+class Slow:
+    """Have attributes whose look-up takes a minute, or fails."""
+
+    @property
+    def minute(self) -> Slow:
+        time.sleep(60)
+        return self
+
+    @property
+    def endless(self) -> Slow:
+        while True:
+            pass
+
+    @property
+    def broken(self) -> Slow:
+        raise SystemExit("not me")
+
+    plain = "text"
+
+
+def completions(driver: Driver, request: int, line: str) -> object:
+    """Ask for completions of the last word of a line; return them."""
+    number = driver.prompt().number
+    begin = line.rfind(" ") + 1
+    asked = Complete(request=request, prompt=number, generation=1, line=line, begin=begin, end=len(line))
+    driver.rank.on_message(asked)
+
+    def answered() -> list[dict[str, object]]:
+        return [message for message in driver.heard("completions") if message["request"] == request]
+
+    driver.wait_for(answered, f"completions of {line}")
+    return answered()[0]["matches"]
+
+
+@pytest.mark.parametrize("attribute", ["minute", "endless", "broken"])
+def test_completion_that_fails_or_does_not_end_gives_nothing_and_the_prompt_goes_on(
+    driver: Driver, attribute: str
+) -> None:
+    def script() -> None:
+        assert completions(driver, 1, f"p slow.{attribute}.pl") == []
+        assert completions(driver, 2, "p slow.pl") == ["slow.plain"]
+        assert driver.output_of("p 6 * 7") == "42\n"
+        driver.say("c")
+
+    def work() -> None:
+        slow = Slow()
+        driver.rank.stop(sys._getframe(), "breakpoint")
+        del slow
+
+    finish = drive(driver, script)
+    work()
+    finish()
+
+
+def test_completion_outside_the_main_thread_runs_nothing_that_could_not_be_interrupted(driver: Driver) -> None:
+    def script() -> None:
+        assert completions(driver, 1, "p slow.minute.pl") == []
+        assert completions(driver, 2, "p slow.pl") == ["slow.plain"]
+        driver.say("c")
+
+    def work() -> None:
+        slow = Slow()
+        driver.rank.stop(sys._getframe(), "breakpoint")
+        del slow
+
+    finish = drive(driver, script)
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(SECONDS)
+    finish()
+
+
+def test_the_source_is_told_again_when_somebody_comes(driver: Driver) -> None:
+    def script() -> None:
+        driver.say("up")
+        driver.prompt()
+        told = len(driver.heard("source"))
+        driver.look()
+        driver.wait_for(lambda: len(driver.heard("source")) > told, "the source")
+        where = driver.heard("source")[-1]["where"]
+        assert isinstance(where, dict)
+        assert where["function"] == "test_the_source_is_told_again_when_somebody_comes"
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert train(driver.rank) == 7
+    finish()
+
+
+@pytest.mark.parametrize(
+    ("terminal", "stop", "rank", "fallback", "opened"),
+    [
+        ("pdb", "pudb", "pudb", "pudb", "pdb"),
+        (None, "pdb", "pudb", "pudb", "pdb"),
+        (None, None, "pdb", "pudb", "pdb"),
+        (None, None, None, "pdb", "pdb"),
+        (None, None, None, None, "pudb"),
+    ],
+)
+def test_which_engine_is_wanted_most(
+    terminal: str | None, stop: str | None, rank: str | None, fallback: str | None, opened: str
+) -> None:
+    this = Rank(Settings(engine=rank))
+    this._stop_engine = stop
+    this.terminal.seat(
+        Audience(viewers=1, generation=1, rows=30, columns=99, colors=8, engine=terminal, fallback_engine=fallback)
+    )
+    assert this.engine_wanted() == opened
+
+
+def test_a_full_log_is_sent_again_in_parts_that_the_queue_on_its_way_takes() -> None:
+    rank = Rank(Settings(engine="pdb"))
+    outgoing = rank.link.outgoing
+    rank.terminal.seat(Audience(viewers=1, generation=1, rows=30, columns=100, colors=8))
+    rank.terminal.begin(1)
+    rank.console.begin()
+    rank.console.write("x" * 99 + "\n")
+    for _ in range(20):
+        rank.console.write(("y" * 99 + "\n") * 1000)
+    outgoing.open()
+    got, offset = bytearray(), 2_000_100 - MAX_LOG
+    while offset < 2_000_100:
+        rank.console.replay(1, offset)
+        assert not outgoing.starved
+        while isinstance(frame := outgoing.pop(), bytes):
+            output = decode_data(frame, Sender.AGENT)
+            assert isinstance(output, Output)
+            assert output.offset == offset
+            got += output.data
+            offset += len(output.data)
+    assert got == ((b"y" * 99 + b"\n") * 20_000)[-MAX_LOG:]

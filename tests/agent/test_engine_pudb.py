@@ -439,7 +439,7 @@ def test_a_long_step_is_told_as_running_and_where(viewer: Viewer) -> None:
         viewer.rank.stops.step_is_slow(1)
         report = viewer.rank._rank_report()
         assert (report.state, report.stepping) == (RankState.RUNNING, True)
-        assert viewer.rank._whereabouts() is not None
+        assert viewer.rank.whereabouts() is not None
         released.set()
         viewer.sees_current_line("rank.warn(")
         viewer.type(b"c")

@@ -92,3 +92,5 @@ def test_attach_is_checked() -> None:
         check_attach(attach("k", resume=-1))
     with pytest.raises(PeerError, match=r"attach\.engine"):
         check_attach(attach("k", engine="\x1b"))
+    with pytest.raises(PeerError, match=r"attach\.fallback_engine"):
+        check_attach(attach("k", fallback_engine="\x1b"))

@@ -57,7 +57,9 @@ def test_deadlines_are_bounded(seconds: float, used: float) -> None:
 
 def test_known_ranks_are_not_asked() -> None:
     gather = Gather()
-    number, asked = gather.ask(CLIENT, question("a", "b"), {"a": (Kind.RUNNING, "running")}, 0.0)
+    number, asked = gather.ask(
+        CLIENT, question("a", "b"), {"a": RankAnswer(key="a", kind=Kind.RUNNING, text="running")}, 0.0
+    )
     assert asked == ["b"]
     assert gather.answer("a", said(number, "late")) is None
     finished = gather.answer("b", said(number))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from dbg_wire import limits
 from dbg_wire.codec import Output
 from dbg_wire.messages import (
     Complete,
@@ -125,6 +126,21 @@ async def test_what_the_rank_says_reaches_all_its_terminals(broker: Broker, mess
     await rank.say(message)
     assert await driver.expect(type(message)) == message
     assert await watcher.expect(type(message)) == message
+
+
+async def test_who_missed_a_part_of_the_log_is_told_where_it_sits_though_nothing_follows(broker: Broker) -> None:
+    rank = await broker.rank(report=AT_PROMPT)
+    slow = await broker.seated(KEY)
+    piece = b"x" * limits.MAX_DATA_BYTES
+    sent = 0
+    while not broker.hub.meters.dropped_frames:
+        await rank.send(Output(1, sent, piece))
+        sent += len(piece)
+
+    shown = 0
+    while not isinstance(said := await slow.next(), Seat):
+        shown += len(said) if isinstance(said, bytes) else 0
+    assert shown < sent
 
 
 async def test_a_log_is_never_repainted(broker: Broker) -> None:

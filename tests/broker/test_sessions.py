@@ -170,9 +170,18 @@ def test_sizes_are_brought_to_what_can_be_drawn(offered: tuple[int, int], drawn:
 
 def test_engine_is_the_drivers_wish() -> None:
     sessions = Sessions()
-    sit(sessions, 1, engine="pdb")
+    sit(sessions, 1, engine="pdb", fallback_engine="pudb")
+    sit(sessions, 2, Mode.WATCH, engine="pudb", fallback_engine="pdb")
+    audience = sessions.audience(K, 0)
+    assert (audience.engine, audience.fallback_engine) == ("pdb", "pudb")
+
+
+def test_engine_is_the_first_watchers_wish_where_nobody_types() -> None:
+    sessions = Sessions()
+    sit(sessions, 1, Mode.WATCH, fallback_engine="pdb")
     sit(sessions, 2, Mode.WATCH, engine="pudb")
-    assert sessions.audience(K, 0).engine == "pdb"
+    audience = sessions.audience(K, 0)
+    assert (audience.engine, audience.fallback_engine) == (None, "pdb")
 
 
 def test_input_is_judged_by_seat_and_generation() -> None:

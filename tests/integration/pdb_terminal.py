@@ -1,160 +1,132 @@
-"""A terminal that speaks the protocol itself, to reply to the prompts of a rank and follow its log."""
+"""The real terminal at the pdb of one rank: its prompts answered, and what is seen there read off its screen."""
 
 from __future__ import annotations
 
-import asyncio
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
-from websockets.asyncio.client import connect
-from websockets.typing import Subprotocol
-
-from dbg_broker.auth import load_tokens
-from dbg_wire.codec import Output, decode_data
-from dbg_wire.messages import (
-    Attach,
-    Change,
-    Greet,
-    Message,
-    Mode,
-    PromptState,
-    RankReport,
-    Reply,
-    Report,
-    Seat,
-    Sender,
-    Snapshot,
-    Subscribe,
-    Welcome,
-)
-from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
 from tests.agent.pdb_scripts import Event
-from tests.broker.peers import Peer, trusting_context
-from tests.support.broker import RunningBroker
+from tests.conftest import OpenTerminal
+from tests.support.processes import Child
+from tests.support.ranks import attach_command
+from tests.support.sessions import DETACH
+from tests.support.terminal import Terminal
+from tests.support.time_unit import seconds
 
 Answer = Callable[[list[Event]], str | None]
 """Tells what to reply, given what the program has noted since the last prompt; None to leave for good."""
 
+ROWS, COLUMNS = 28, 150
+"""Too few rows for the source to be shown after each stop, and columns for every line that a script makes pdb print."""
 
-class PdbTerminal:
-    """Sit at one rank and put together what is seen there."""
+SCROLLED = 80
+"""Rows that are read off the screen: what has left the window's few is still there when one scrolls back."""
 
-    def __init__(self, peer: Peer, noted: Path) -> None:
-        self._peer = peer
+CLEAR = b"\x0c"
+"""Ctrl-L: the prompt goes to the top of an empty screen."""
+
+NEXT_STOP = 5.0
+"""Seconds for a rank that went on to end or to stop once more, when the terminal has waited in vain."""
+
+WENT_ON, ENDED = 7, 8
+
+BUSY = re.compile(r"Ctrl-C|the debugger opens")
+"""What the toolbar says while no prompt stands."""
+
+OWN_WORDS = re.compile(r"\S+ is running, [0-9]+ breakpoints? left\.$|Its debugger comes back here at the next stop\.$")
+
+
+class PdbWindow:
+    """Sit at one rank, which is the whole of a job, and put together what is seen there."""
+
+    def __init__(self, open_terminal: OpenTerminal, child: Child, job: str, noted: Path) -> None:
+        self._open_terminal = open_terminal
+        self._child = child
+        self._target = f"{job}/0"
         self._noted = noted
         self._read = 0
-        self._generation = 0
-        self._session = 0
-        self._log = bytearray()
-        self._shown = 0
-        self._answered = 0
-        self._echo = b""
         self._told = 0
-        self._report = RankReport(state=RankState.RUNNING)
+        self._terminal: Terminal | None = None
         self.events: list[Event] = []
 
-    async def drive(self, pid: int, answer: Answer) -> bool:
-        """Reply to all prompts of a process until it has exited; return False if ``answer`` leaves before."""
-        await self._peer.say(Subscribe())
+    def drive(self, answer: Answer) -> bool:
+        """Reply to all prompts of the process until it has ended; return False if ``answer`` leaves before."""
         while True:
-            said = await self._peer.next()
-            if isinstance(said, bytes):
-                self._take(said)
-            elif await self._hear(said, pid):
-                self._show()
+            terminal = self._open()
+            while self._stands_at_prompt(terminal):
+                if not self._reply(terminal, answer):
+                    return False
+            status = terminal.exit_status()
+            assert status in (WENT_ON, ENDED), terminal.dump()
+            if self._child.ends_within(seconds(NEXT_STOP)):
+                self._note_program()
                 return True
-            if not await self._reply(answer):
-                return False
 
-    async def _hear(self, said: Message, pid: int) -> bool:
-        """Take note of a message; return whether the rank has exited."""
-        if isinstance(said, Snapshot):
-            for rank in said.ranks:
-                await self._sit_down(rank, pid)
-        elif isinstance(said, Change):
-            await self._sit_down(said.rank, pid)
-            return said.rank.pid == pid and said.rank.state in (RankState.EXITED, RankState.LOST)
-        elif isinstance(said, Seat):
-            self._generation = said.generation or 0
-            self._report = said.report
-        elif isinstance(said, Report):
-            self._report = said.report
-        return False
-
-    async def _sit_down(self, rank: RankInfo, pid: int) -> None:
-        if rank.pid == pid and rank.state is RankState.STOPPED and not self._generation:
-            self._generation = -1
-            wish = Attach(key=rank.key, mode=Mode.DRIVE, rows=40, columns=120, colors=256, engine="pdb")
-            await self._peer.say(wish)
-
-    def _take(self, frame: bytes) -> None:
-        output = decode_data(frame, Sender.AGENT)
-        if not isinstance(output, Output):
-            raise AssertionError(f"a terminal got {output}")
-        if output.session != self._session:
-            self._show()
-            self._session, self._log, self._shown = output.session, bytearray(), 0
-        if output.offset != len(self._log):
-            raise AssertionError(f"output at {output.offset} of a log of which {len(self._log)} bytes are known")
-        self._log += output.data
-
-    def _show(self) -> None:
-        """Note what the log has by now; what the program printed came after the reply that let it go on."""
-        fresh = bytes(self._log[self._shown :])
-        self._shown = len(self._log)
-        if self._echo and fresh:
-            first, fresh = fresh[: len(self._echo)], fresh[len(self._echo) :]
-            self._echo = b""
-            self.events.append(["log", first.decode()])
+    def _open(self) -> Terminal:
+        """Wait in a window of its own for the rank to stop, as somebody does who has started it elsewhere."""
+        command = attach_command(self._target, "--engine", "pdb", "--wait", "60")
+        terminal = self._open_terminal(command, rows=ROWS, cols=COLUMNS)
+        terminal.virtual.resize(SCROLLED, COLUMNS)
+        terminal.wait_for(lambda it: it.ended or _prompt_row(it.screen) is not None)
         self._note_program()
-        if fresh:
-            self.events.append(["log", fresh.decode()])
+        rows = terminal.screen
+        attached = next((number for number, row in enumerate(rows) if row.startswith("Attached to ")), len(rows))
+        self._show(rows[attached + 1 : _prompt_row(rows)])
+        return terminal
+
+    def _stands_at_prompt(self, terminal: Terminal) -> bool:
+        return _prompt_row(terminal.screen) is not None and not terminal.ended
+
+    def _reply(self, terminal: Terminal, answer: Answer) -> bool:
+        """Reply to the prompt that stands, and take in what comes up to the next one."""
+        terminal.send(CLEAR)
+        terminal.wait_for(lambda it: _prompt_row(it.screen) == 0)
+        prompt = terminal.row(0)
+        confirms = prompt.endswith("[c/k/s]")
+        told, self._told = self._told, len(self.events)
+        reply = "k" if confirms else answer(self.events[told:])
+        if reply is None:
+            self.events.append(["prompt", f"{prompt} ", None])
+            terminal.send(DETACH)
+            assert terminal.exit_status() == 0, terminal.dump()
+            return False
+        terminal.send(f"{reply}\r")
+        terminal.wait_for(lambda it: it.ended or (_prompt_row(it.screen) or 0) > 0)
+        typed, *rows = terminal.screen
+        assert typed.startswith(prompt), terminal.dump()
+        # Blanks at its end can't be seen.
+        seen = reply.rstrip()
+        assert typed.endswith(seen), terminal.dump()
+        asked = typed.removesuffix(seen)
+        self.events += [["confirm" if confirms else "prompt", asked, seen], ["log", f"{typed}\n"]]
+        self._note_program()
+        end = _prompt_row(terminal.screen)
+        self._show(rows[: end - 1] if end is not None else _without_farewell(rows))
+        return True
+
+    def _show(self, rows: list[str]) -> None:
+        """Note what stands on the screen, but for what the terminal itself says of a rank that runs."""
+        kept = [row for row in rows if not OWN_WORDS.match(row)]
+        if kept:
+            self.events.append(["log", "".join(f"{row}\n" for row in kept)])
 
     def _note_program(self) -> None:
+        """Note what the program printed; that came after the reply that let it go on."""
         text = self._noted.read_text(encoding="utf-8") if self._noted.exists() else ""
         self.events += [json.loads(line) for line in text[self._read :].splitlines()]
         self._read = len(text)
 
-    async def _reply(self, answer: Answer) -> bool:
-        """Reply to the prompt if it is new and all that was written before it is here."""
-        prompt, session = self._report.prompt, self._report.session
-        if prompt is None or session is None or prompt.number <= self._answered:
-            return True
-        if session.number != self._session or len(self._log) < prompt.offset:
-            return True
-        self._show()
-        self._answered = prompt.number
-        confirms = prompt.state is PromptState.CONFIRM
-        told, self._told = self._told, len(self.events)
-        reply = "k" if confirms else answer(self.events[told:])
-        self.events.append(["confirm" if confirms else "prompt", prompt.text, reply])
-        if reply is None:
-            return False
-        self._echo = f"{prompt.text}{reply}\n".encode()
-        await self._peer.say(Reply(prompt=prompt.number, generation=self._generation, text=reply))
-        return True
+
+def _prompt_row(rows: list[str]) -> int | None:
+    """Return the row of the prompt that waits for a reply, the one above the toolbar; None if none does."""
+    last = max((number for number, row in enumerate(rows) if row), default=0)
+    waits = "  stopped  " in rows[last] and not BUSY.search(rows[last])
+    return last - 1 if waits and last > 0 else None
 
 
-def drive(broker: RunningBroker, pid: int, noted: Path, answer: Answer) -> tuple[list[Event], bool]:
-    """Drive a rank through the broker until it has exited, or ``answer`` leaves; return what was seen, and which."""
-
-    async def run() -> tuple[list[Event], bool]:
-        token = load_tokens(broker.home).driver
-        async with connect(
-            f"{broker.url.partition('#')[0]}/client",
-            additional_headers={"Authorization": f"Bearer {token}"},
-            subprotocols=[Subprotocol(subprotocol())],
-            compression=None,
-            ping_interval=None,
-            max_size=None,
-            ssl=trusting_context(),
-        ) as websocket:
-            peer = Peer(websocket, Sender.CLIENT)
-            await peer.say(Greet(minor=PROTOCOL_MINOR, release=RELEASE, name="tester"))
-            await peer.expect(Welcome)
-            terminal = PdbTerminal(peer, noted)
-            return terminal.events, await terminal.drive(pid, answer)
-
-    return asyncio.run(run())
+def _without_farewell(rows: list[str]) -> list[str]:
+    """Return the rows above what the terminal itself says at its end."""
+    said = [number for number, row in enumerate(rows) if row]
+    return rows[: said[-1]] if said else []

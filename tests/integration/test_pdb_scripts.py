@@ -1,4 +1,4 @@
-"""CPython's own tests of pdb over the real path: a broker, ranks that are processes, and a terminal's connection."""
+"""CPython's own tests of pdb over the real path: a broker, ranks that are processes, and ``dbg-attach`` in a window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from tests.agent import pdb_scripts
 from tests.agent.pdb_programs import Ran, drive_program
 from tests.agent.pdb_scripts import Event, conversations, differences, driven, programs
-from tests.integration.pdb_terminal import drive
+from tests.conftest import OpenTerminal
+from tests.integration.pdb_terminal import PdbWindow
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
 
@@ -31,29 +32,38 @@ SHARES = 2
 
 
 class Ranks:
-    """Start the rank's side of scripts, each with a file for what its program prints."""
+    """Start the rank's side of scripts, each with a window on it and a file for what its program prints."""
 
-    def __init__(self, processes: Processes, broker: RunningBroker, folder: Path) -> None:
-        self.broker = broker
+    def __init__(self, processes: Processes, broker: RunningBroker, open_terminal: OpenTerminal, folder: Path) -> None:
+        self._broker = broker
         self._processes = processes
+        self._open_terminal = open_terminal
         self._folder = folder
         self._count = 0
 
-    def start(self, arguments: list[str], env: Mapping[str, str]) -> tuple[Child, Path]:
-        """Return the process, and its file."""
+    def start(self, arguments: list[str], env: Mapping[str, str]) -> tuple[Child, PdbWindow]:
+        """Return the process, and its window."""
         self._count += 1
+        job = f"script{self._count}"
         noted = self._folder / f"printed-{self._count}"
-        variables = {**env, "DBG_HOME": str(self.broker.home), "PYTHONPATH": str(ROOT), "PDB_SCRIPT_EVENTS": str(noted)}
+        variables = {
+            **env,
+            "DBG_HOME": str(self._broker.home),
+            "DBG_JOB": job,
+            "PYTHONPATH": str(ROOT),
+            "PDB_SCRIPT_EVENTS": str(noted),
+        }
         if "--stop-first" in arguments:
             # As `python -m pdb` does.
             variables["DBG_PDBRC"] = "1"
         command = [sys.executable, "-m", "tests.agent.pdb_script_rank", *arguments]
-        return self._processes.start("rank", command, env=variables, cwd=Path.cwd()), noted
+        child = self._processes.start("rank", command, env=variables, cwd=Path.cwd())
+        return child, PdbWindow(self._open_terminal, child, job, noted)
 
 
 @pytest.fixture
-def ranks(processes: Processes, home: Path, tmp_path: Path) -> Ranks:
-    return Ranks(processes, running_broker(processes, home), tmp_path)
+def ranks(processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_path: Path) -> Ranks:
+    return Ranks(processes, running_broker(processes, home), open_terminal, tmp_path)
 
 
 class Prompter:
@@ -84,15 +94,19 @@ def by_conversation(events: list[Event]) -> dict[str, list[Event]]:
     return seen
 
 
+def on_screen(text: str) -> str:
+    """Return what of a text can be read off a screen: tabs and blanks at the end of a line can't."""
+    return "".join(f"{line.expandtabs().rstrip()}\n" for line in text.splitlines())
+
+
 def test_conversations(ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = driven(conversations())
-    child, noted = ranks.start(["conversations", *names], os.environ)
-    events, exited = drive(ranks.broker, child.pid, noted, Prompter())
-    assert exited
+    child, window = ranks.start(["conversations", *names], os.environ)
+    assert window.drive(Prompter())
     assert child.wait() == 0
-    seen = by_conversation(events)
-    wrong = [text for name in names for text in differences(conversations()[name], seen.get(name, []))]
+    seen = by_conversation(window.events)
+    wrong = [text for name in names for text in differences(conversations()[name], seen.get(name, []), on_screen)]
     assert not wrong, "\n".join(wrong)
     assert len(names) + len(driven(programs())) >= ENOUGH
 
@@ -100,15 +114,14 @@ def test_conversations(ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("share", range(SHARES))
 def test_programs(ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: int) -> None:
     def run(arguments: list[str], lines: list[str], env: Mapping[str, str]) -> Ran:
-        child, noted = ranks.start(["program", *arguments], env)
+        child, window = ranks.start(["program", *arguments], env)
         fed = iter(lines)
-        events, exited = drive(ranks.broker, child.pid, noted, lambda _: next(fed, None))
-        if not exited:
+        if not window.drive(lambda _: next(fed, None)):
             child.kill()
         status = child.wait()
         # What the rank itself says on stderr, no debugger of one's own terminal would.
         said = [line for line in child.text("stderr").splitlines() if not line.startswith("dbg-agent: ")]
-        return Ran(events, status if status >= 0 else None, "\n".join(said))
+        return Ran(window.events, status if status >= 0 else None, "\n".join(said))
 
     for name in driven(programs())[share::SHARES]:
         folder = tmp_path / name

@@ -85,16 +85,23 @@ class TestKeys:
         assert line_shown(terminal) == WORKING_STOP + 3
         let_end(terminal, rank)
 
-    @pytest.mark.parametrize(("key", "what"), [("o", "The output screen"), ("\x05", "An editor")])
-    def test_keys_that_need_the_ranks_own_terminal_say_so(
-        self, key: str, what: str, processes: Processes, home: Path, open_terminal: OpenTerminal
+    @pytest.mark.parametrize(
+        ("key", "says"),
+        [
+            ("o", "The output screen would use the rank's own terminal"),
+            ("\x05", "An editor would use the rank's own terminal"),
+            ("\x10", "PuDB's preferences are not available here"),
+        ],
+    )
+    def test_keys_that_need_what_is_the_ranks_own_say_so(
+        self, key: str, says: str, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
         rank = start_stopped(processes, home, WORKING)
         terminal = sit_in_pudb(open_terminal, "0")
         terminal.send(key)
         terminal.wait_for(shows_dialog("Message"))
         text = " ".join("".join(terminal.screen).replace("│", " ").split())
-        assert f"{what} would use the rank's own terminal" in text
+        assert says in text
         terminal.send("\r")
         wait_until_gone(terminal, "Message")
         terminal.send("n")
@@ -118,7 +125,7 @@ class TestKeys:
 
 
 class TestLeavingByQ:
-    @pytest.mark.parametrize("key", ["s", "\x1b", "q"])
+    @pytest.mark.parametrize("key", ["s", "\x1b", "q", "\r"])
     def test_stay_changes_nothing(
         self, key: str, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:

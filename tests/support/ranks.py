@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,17 +106,58 @@ def attach_list(home: Path, *arguments: str, wrap: Wrap = list) -> list[dict[str
     return ranks
 
 
-def wait_until_stopped(home: Path, n: int, timeout: float | None = None, *, wrap: Wrap = list) -> list[dict[str, Any]]:
-    """Return the stopped ranks as soon as there are ``n`` of them; fail with the whole list after ``timeout`` seconds.
+def wait_until(
+    home: Path,
+    holds: Callable[[list[dict[str, Any]]], bool],
+    what: str,
+    *,
+    listing: Sequence[str] = (),
+    timeout: float | None = None,
+    wrap: Wrap = list,
+) -> list[dict[str, Any]]:
+    """Return the listed ranks as soon as this holds of them; fail with the whole list after ``timeout`` seconds.
 
     Each look is a process of its own, which paces this enough to need no pause.
     """
     deadline = time.monotonic() + (seconds(20) if timeout is None else timeout)
     while True:
-        listed = attach_list(home, wrap=wrap)
-        stopped = [rank for rank in listed if rank["state"] == "stopped"]
-        if len(stopped) >= n:
-            return stopped
+        listed = attach_list(home, *listing, wrap=wrap)
+        if holds(listed):
+            return listed
         if time.monotonic() > deadline:
             seen = ", ".join(f"{rank['address']} {rank['state']}" for rank in listed) or "no rank at all"
-            raise AssertionError(f"only {len(stopped)} of {n} ranks have stopped: {seen}")
+            raise AssertionError(f"never saw {what}: {seen}")
+
+
+def states(listed: list[dict[str, Any]]) -> dict[int, str]:
+    """Return the state of each rank by its number."""
+    return {rank["rank"]: rank["state"] for rank in listed}
+
+
+def wait_until_states(home: Path, wanted: Mapping[int, str], timeout: float | None = None) -> list[dict[str, Any]]:
+    """Return the listed ranks once these of them, and no others, are in these states."""
+    return wait_until(home, lambda listed: states(listed) == wanted, str(wanted), timeout=timeout)
+
+
+def ask(home: Path, *arguments: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the JSON document with which ``dbg-attach`` answers a question to many ranks."""
+    result = attach(home, *arguments, "--json", env=env)
+    if not result.stdout:
+        raise AssertionError(f"dbg-attach {arguments} ended with status {result.returncode}: {result.stderr}")
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def texts(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return the text of each group of such a document by its ranks."""
+    return {group["ranks"]: group["text"] for group in document["groups"]}
+
+
+def wait_until_stopped(home: Path, n: int, timeout: float | None = None, *, wrap: Wrap = list) -> list[dict[str, Any]]:
+    """Return the stopped ranks as soon as there are ``n`` of them; fail as :func:`wait_until` does."""
+
+    def stopped(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [rank for rank in listed if rank["state"] == "stopped"]
+
+    what = f"{n} stopped ranks"
+    return stopped(wait_until(home, lambda listed: len(stopped(listed)) >= n, what, timeout=timeout, wrap=wrap))

@@ -86,6 +86,11 @@ class Terminal:
         return int(lines[number]) if len(lines) > number else None
 
     @property
+    def ended(self) -> bool:
+        """Whether the program has ended, and all it wrote is read."""
+        return self._finished()
+
+    @property
     def screen(self) -> list[str]:
         """The text of each row, without blanks at its end."""
         return self._virtual.rows

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dbg_wire.errors import BadTarget
 from dbg_wire.host_pattern import parse_host
 from dbg_wire.rank_set import RankSet, parse_ranks
-from dbg_wire.target_grammar import MAX_TERMS, Classic, Numbers, Target, Term, Word, parse_target
+from dbg_wire.target_grammar import MAX_TERMS, Classic, Group, Numbers, Target, Term, What, Word, parse_target
 
 unhurried = settings(deadline=None)
 
@@ -16,9 +16,7 @@ def numbers(text: str, *children: tuple[int, int]) -> Numbers:
     return Numbers(parse_ranks(text) if text else RankSet(frozenset()), frozenset(children))
 
 
-def term(
-    what: Word | Numbers | Classic, job: str | None = None, host: str | None = None, pid: int | None = None
-) -> Term:
+def term(what: What, job: str | None = None, host: str | None = None, pid: int | None = None) -> Term:
     return Term(what=what, job=job, host=parse_host(host) if host else None, pid=pid)
 
 
@@ -72,6 +70,11 @@ def term(
         ("job/gpu013:5@4711", term(numbers("5"), job="job", host="gpu013", pid=4711)),
         ("5@4711", term(numbers("5"), pid=4711)),
         ("gpu013:5.1@4711", term(numbers("", (5, 1)), host="gpu013", pid=4711)),
+        ("@2", term(Group("@2"))),
+        ("@err", term(Group("@err"))),
+        ("@err2", term(Group("@err2"))),
+        ("@?", term(Group("@?"))),
+        ("job/@2", term(Group("@2"), job="job")),
         ("host:?1@4711", term(Classic("?1"), host="host", pid=4711)),
     ],
 )
@@ -101,6 +104,10 @@ def test_reads_one_term(text: str, expected: Term) -> None:
         ("a:5,123456789012:5", [term(numbers("5"), host="a"), term(numbers("5"), host="123456789012")], []),
         ("gpu013:*,5", [term(Word.ALL, host="gpu013"), term(numbers("5"))], []),
         ("a:5@1,6", [term(numbers("5"), host="a", pid=1), term(numbers("6"))], []),
+        ("@2,@err", [term(Group("@2")), term(Group("@err"))], []),
+        ("@2,5", [term(Group("@2")), term(numbers("5"))], []),
+        ("5,@2", [term(numbers("5")), term(Group("@2"))], []),
+        ("!@2", [term(Word.ALL)], [term(Group("@2"))]),
         ("gpu[1,2]:0,b:1", [term(numbers("0"), host="gpu[1,2]"), term(numbers("1"), host="b")], []),
     ],
 )  # fmt: skip
@@ -149,7 +156,10 @@ def test_tells_by_the_form_whether_one_rank_is_named(text: str, single: bool) ->
         ("job/", "'job/' names no rank", ""),
         ("!", "'!' names no rank", ""),
         ("!!5", "host '!5' has '!'", ""),
-        ("@5", "'@5' names no rank", ""),
+        ("@", "'@' names no rank", ""),
+        ("@Err", "'@Err' names no rank", ""),
+        ("gpu013:@2", "'gpu013:' names no rank", ""),
+        ("@2@4711", "'@2@4711' names no rank", ""),
         ("my job/5", "'my job' is no job", "job/gpu013:5"),
         ("gpu*/5", "'gpu*' is no job", ""),
         ("a/b/c:5", "host 'b/c' has '/'", ""),

@@ -7,7 +7,8 @@ import pytest
 
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.targets import MAX_CANDIDATES, parse_target, select, unique_target, unique_targets
+from dbg_wire.target_grammar import Group
+from dbg_wire.targets import MAX_CANDIDATES, Target, parse_target, select, unique_target, unique_targets
 from tests.support.rank_infos import block, rank
 
 
@@ -298,3 +299,25 @@ def test_a_host_that_is_a_number_is_not_taken_for_a_slice() -> None:
 def test_thousands_of_ranks_on_one_host_have_unique_targets() -> None:
     ranks = block("A", ["h"], 3000)
     assert list(unique_targets(ranks).values()) == [f"h:{number}" for number in range(3000)]
+
+
+def remembered(text: str, **keys: RankInfo) -> Target:
+    target = parse_target(text)
+    bound = tuple(
+        replace(term, what=replace(term.what, keys=frozenset({keys[term.what.name[1:]].key})))
+        if isinstance(term.what, Group)
+        else term
+        for term in target.include
+    )
+    return replace(target, include=bound)
+
+
+def test_a_remembered_group_selects_its_processes_of_any_job_and_state() -> None:
+    live, again = rank("g:5", job="A"), rank("g:5", job="A", pid=2, state=RankState.EXITED)
+    other = rank("g:1", job="B")
+
+    assert select(remembered("@err", err=again), [live, again, other]).ranks == (again,)
+    assert select(remembered("@err,@x", err=live, x=other), [live, again, other]).ranks == (live, other)
+    assert select(remembered("A/@err,@x", err=other, x=live), [live, other]).ranks == (live,)
+    with pytest.raises(NoSuchRank):
+        select(parse_target("@err"), [live])

@@ -34,6 +34,9 @@ class Engine(Protocol):
     def interact(self, frame: FrameType, traced: bool) -> Outcome:
         """Show the debugger at this frame until it is left; ``traced`` if called by another engine's trace function."""
 
+    def post_mortem(self, error: BaseException) -> Outcome:
+        """Show the debugger where this exception was raised, until it is left; nothing can move there."""
+
     def redraw(self) -> None:
         """Draw all of the screen at the next interaction: in a new session whoever looks has an empty one."""
 

@@ -8,24 +8,25 @@ any ``input()`` does.
 from __future__ import annotations
 
 import ast
-import code
 import codeop
-import ctypes
 import pdb
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from types import CodeType, FrameType
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dbg_wire.limits import MAX_COMPLETIONS
+from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 from dbg_wire.messages import PromptState
 
-from ..console import UNWINDING, Console, talking_to
+from ..capture import talking_to
+from ..console import UNWINDING, Console
+from ..inbox import Break
 from . import Outcome
+from .attributes import runs_nothing
+from .interpreter import Interpreter
 from .tracing import OWN_MODULES, Tracing
 
 if TYPE_CHECKING:
@@ -34,18 +35,12 @@ if TYPE_CHECKING:
 SCREEN_LINES = 24
 """Lines of the log that stand for the screen of a line debugger."""
 
-INTERRUPT_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
-"""Interrupts a command of ours in the main thread. Its handler is there only while one runs; no launcher uses it."""
-
 INTERACT_BANNERS = (
     ("*interactive*", "*back at the debugger*")
     if sys.version_info < (3, 13)
     else ("*pdb interact start*", "*exit from pdb interact command*")
 )
 """Lines at begin and end of ``interact``, as the interpreter's own pdb has them; earlier ones had none at the end."""
-
-INTERRUPT_AGAIN_SECONDS = 0.1
-"""Seconds after which a signal is sent again that nobody has handled."""
 
 
 class PdbEngine:
@@ -54,6 +49,7 @@ class PdbEngine:
     name = "pdb"
 
     def __init__(self, rank: Rank) -> None:
+        self._rank = rank
         self._console = rank.console
         self._debugger = RankPdb(rank, rank.console, readrc=rank.reads_rc)
 
@@ -69,6 +65,10 @@ class PdbEngine:
         self._debugger.begin(frame)
         return Outcome.STEP
 
+    def post_mortem(self, error: BaseException) -> Outcome:
+        """Show pdb where this exception was raised."""
+        return self._debugger.show_crash(error)
+
     def redraw(self) -> None:
         """Begin a new log."""
         self._console.begin()
@@ -82,8 +82,12 @@ class PdbEngine:
         return self._console.last_lines(SCREEN_LINES)
 
     def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in the command that runs, if one does."""
-        self._debugger.interrupt()
+        """Raise KeyboardInterrupt in the command that runs or asks for something; at pdb's own prompt nothing does."""
+        prompt, ticket = self._console.prompt, self._debugger.ticket
+        if prompt is None and ticket is not None:
+            self._rank.interruptible.interrupt(ticket)
+        elif prompt is not None and prompt.state is not PromptState.COMMAND:
+            self._rank.inbox.put(self._rank.stops.number, Break(prompt.number))
 
     def complete(self, line: str, begin: int, end: int) -> tuple[str, ...]:
         """Return what ``line[begin:end]`` may become; whatever goes wrong in it, and whatever raises, is nothing."""
@@ -104,9 +108,8 @@ class RankPdb(Tracing, pdb.Pdb):
         super().__init__(rank, stdin=console, stdout=console, skip=list(OWN_MODULES), nosigint=True, readrc=readrc)
         self._console = console
         self._outer = outer
-        self._running = threading.Lock()
-        self._command_thread: int | None = None
-        self._interrupt_wanted = False
+        self.ticket: int | None = None
+        """What the command that runs can be interrupted with; None if none does."""
 
     # ---------------------------------------------------------------------------------------- where bdb stops a thread
 
@@ -123,6 +126,13 @@ class RankPdb(Tracing, pdb.Pdb):
         self.reset()
         self.find_bottom(frame)
         return self.leave_by(partial(self.interaction, frame, None))
+
+    def show_crash(self, error: BaseException) -> Outcome:
+        """Show where an exception was raised."""
+        self.reset()
+        # From 3.13 on pdb takes the exception, and then walks its causes, too.
+        shown: Any = error if sys.version_info >= (3, 13) else error.__traceback__
+        return self.leave_by(partial(self.interaction, None, shown))
 
     def user_call(self, frame: FrameType, argument_list: Any) -> None:
         """Stop at a call, if a step leads there; bdb asks at many more calls than that."""
@@ -193,7 +203,11 @@ class RankPdb(Tracing, pdb.Pdb):
         try:
             # Several lines at once are a block as it stands; one line may be the begin of one.
             if "\n" not in source and codeop.compile_command(source + "\n", "<stdin>", "single") is None:
-                source = self._rest_of(source)
+                try:
+                    source = self._rest_of(source)
+                except KeyboardInterrupt:
+                    self.message("--KeyboardInterrupt--")
+                    return
             self._execute(source, whole="\n" not in line)
         except UNWINDING:
             raise
@@ -245,7 +259,7 @@ class RankPdb(Tracing, pdb.Pdb):
         contains all the (global and local) names found in the current scope.
         """
         namespace, frame_locals = self._namespaces()
-        interpreter = _Interpreter(self._console, {**namespace, **frame_locals})
+        interpreter = Interpreter(self._console, {**namespace, **frame_locals})
         begin, end = INTERACT_BANNERS
         interpreter.interact(banner=begin, exitmsg=end)
 
@@ -300,7 +314,10 @@ class RankPdb(Tracing, pdb.Pdb):
         address = self._rank.address
         self._console.write(f"Leave pdb in {address}: continue, kill this rank{whole_job}, or stay? [c/k/s] ")
         with self._waiting_for(PromptState.CONFIRM):
-            answer = self._console.readline().strip().lower()
+            try:
+                answer = self._console.readline().strip().lower()
+            except KeyboardInterrupt:
+                answer = "stay"
         if answer in ("c", "continue"):
             self.let_go()
             return True
@@ -336,13 +353,34 @@ class RankPdb(Tracing, pdb.Pdb):
         finally:
             self._console.state = before
 
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Know in this context what its command can be interrupted with."""
+        before = self.ticket
+        with self._rank.interruptible.running() as ticket:
+            self.ticket = ticket
+            try:
+                yield
+            finally:
+                self.ticket = before
+
     def complete_line(self, line: str, begin: int, end: int) -> tuple[str, ...]:
-        """Return completions as pdb's own terminal would offer them."""
-        text = line[begin:end]
+        """Return completions as pdb's own terminal would offer them, or none if that takes too long.
+
+        Completing looks at attributes, and so runs code of the program, which may do anything. What takes too long in
+        the main thread is interrupted. Elsewhere a thread that sleeps can't be, so no such code is run there. Nor is
+        there any completion at a prompt inside a command, which the interrupt might hit.
+        """
+        in_main = threading.current_thread() is threading.main_thread()
+        namespace, frame_locals = self._namespaces()
+        if self.ticket is not None or not (in_main or runs_nothing({**namespace, **frame_locals}, line[begin:end])):
+            return ()
+        interruptible = self._rank.interruptible
         try:
-            matches = self._completer(line, begin)(text, line, begin, end)
-        except Exception:
-            # Completing looks at attributes, and so runs code of the program, which may do anything.
+            with interruptible.running() as ticket:
+                self._rank.link.call_later(COMPLETION_SECONDS, partial(interruptible.interrupt, ticket))
+                matches = self._completer(line, begin)(line[begin:end], line, begin, end)
+        except BaseException:
             return ()
         return tuple(sorted({match for match in matches or () if isinstance(match, str)}))[:MAX_COMPLETIONS]
 
@@ -352,78 +390,3 @@ class RankPdb(Tracing, pdb.Pdb):
         command = self.parseline(line)[0]
         default: Callable[..., Any] = self.completedefault
         return getattr(self, f"complete_{command}", default) if command else default
-
-    # ------------------------------------------------------------------------------------------------------- interrupts
-
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Let :meth:`interrupt` raise KeyboardInterrupt in this context, also out of a wait in the main thread."""
-        if self._command_thread is not None:
-            yield
-            return
-        in_main = threading.current_thread() is threading.main_thread()
-        before = signal.signal(INTERRUPT_SIGNAL, self._raise_interrupt) if in_main else None
-        self._command_thread = threading.get_ident()
-        try:
-            yield
-        finally:
-            with self._running:
-                self._command_thread, self._interrupt_wanted = None, False
-            if in_main:
-                signal.signal(INTERRUPT_SIGNAL, before if before is not None else signal.SIG_DFL)
-
-    def _raise_interrupt(self, _number: int, _frame: FrameType | None) -> None:
-        self._interrupt_wanted = False
-        raise KeyboardInterrupt
-
-    def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in the command that runs, if one does and is not just asking; from any thread."""
-        self._interrupt_wanted = True
-        self._interrupt()
-
-    def _interrupt(self) -> None:
-        # Under the lock, so that the handler is still there when the signal arrives: its default ends the process.
-        with self._running:
-            thread = self._command_thread
-            if thread is None or self._console.prompt is not None or not self._interrupt_wanted:
-                return
-            if thread == threading.main_thread().ident:
-                signal.pthread_kill(thread, INTERRUPT_SIGNAL)
-                # A signal that arrives just before a wait begins does not end that wait; the next one does.
-                self._rank.link.call_later(INTERRUPT_AGAIN_SECONDS, self._interrupt)
-            else:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
-
-
-class _Interpreter(code.InteractiveConsole):
-    """Read and write at the terminal, where the standard one uses the process's own stdin and stderr."""
-
-    def __init__(self, console: Console, namespace: dict[str, Any]) -> None:
-        super().__init__(namespace, filename="<stdin>")
-        self._console = console
-        self._left = False
-
-    def write(self, data: str) -> None:
-        """Show what went wrong."""
-        self._console.write(data)
-
-    def runcode(self, code: CodeType) -> None:
-        """Run a statement; ``exit()`` ends the interpreter, and not the rank."""
-        try:
-            super().runcode(code)
-        except SystemExit:
-            self._left = True
-
-    def raw_input(self, prompt: str = "") -> str:
-        """Ask for a line; ``EOF``, which Ctrl-D sends, ends the interpreter."""
-        if self._left:
-            raise EOFError
-        self._console.write(prompt)
-        before, self._console.state = self._console.state, PromptState.INTERACT
-        try:
-            line = self._console.readline().rstrip("\n")
-        finally:
-            self._console.state = before
-        if line == "EOF":
-            raise EOFError
-        return line

@@ -15,6 +15,15 @@ from .tracing import OWN_MODULES, Tracing
 if TYPE_CHECKING:
     from ..rank import Rank
 
+NEEDS_TERMINAL = "would use the rank's own terminal, which belongs to the job; it is not available here."
+"""Why some of PuDB's keys are refused."""
+
+NO_PREFERENCES = (
+    "PuDB's preferences are not available here: they would be written to the rank's home, and a rank writes nothing "
+    "there. Change them in a PuDB of your own."
+)
+"""Why ``Ctrl-P`` is refused, whose OK would besides fail within PuDB 2026.1."""
+
 
 def build(rank: Rank) -> PudbEngine:
     """Import PuDB and build its debugger; in the stopped thread, at the first attach."""
@@ -51,6 +60,11 @@ class PudbEngine:
     def interact(self, frame: FrameType, traced: bool) -> Outcome:
         """Show PuDB at this frame until it is left."""
         outcome: Outcome = self._debugger.show(frame)
+        return outcome
+
+    def post_mortem(self, error: BaseException) -> Outcome:
+        """Show PuDB where this exception was raised, with PuDB's own note of it first."""
+        outcome: Outcome = self._debugger.show_crash(error)
         return outcome
 
     def redraw(self) -> None:
@@ -111,6 +125,17 @@ def _debugger_class() -> type[Any]:
             self._show_breakpoints()
             return self.leave_by(partial(super().interaction, frame))
 
+        def show_crash(self, error: BaseException) -> Outcome:
+            """Show where an exception was raised; return how PuDB was left."""
+            self.reset()
+            # PuDB then tells the keys that move from those that can't, and `pudb.post_mortem` itself forgets to say so.
+            self.post_mortem = True
+            try:
+                exc_tuple = (type(error), error, error.__traceback__)
+                return self.leave_by(partial(super().interaction, None, exc_tuple))
+            finally:
+                self.post_mortem = False
+
         def interaction(self, frame: FrameType | None, exc_tuple: Any = None, show_exc_dialog: bool = True) -> None:
             """Be called by bdb in the traced thread, at the end of a step or at a breakpoint."""
             if frame is not None:
@@ -168,17 +193,19 @@ def _bind_keys(ui: Any, debugger: Any, rank: Rank) -> None:
         elif answer == "kill":
             rank.kill()
 
-    def refuse(what: str) -> Callable[[Any, Any, str], None]:
+    def refuse(sentence: str) -> Callable[[Any, Any, str], None]:
         def say(_widget: Any, _size: Any, _key: str) -> None:
-            ui.message(f"{what} would use the rank's own terminal, which belongs to the job; it is not available here.")
+            ui.message(sentence)
 
         return say
 
+    no_editor = refuse(f"An editor {NEEDS_TERMINAL}")
     listeners = (
         (ui.top, "q", ask),
-        (ui.top, "o", refuse("The output screen")),
-        (ui.top, "ctrl e", refuse("An editor")),
-        (ui.stack_list, "ctrl e", refuse("An editor")),
+        (ui.top, "o", refuse(f"The output screen {NEEDS_TERMINAL}")),
+        (ui.top, "ctrl p", refuse(NO_PREFERENCES)),
+        (ui.top, "ctrl e", no_editor),
+        (ui.stack_list, "ctrl e", no_editor),
     )
     for widget, key, listener in listeners:
         # At the front: the first listener that fits wins, and PuDB's own came first.
@@ -198,7 +225,8 @@ def _ask_how_to_leave(ui: Any, rank: Rank) -> object:
     )
     return ui.dialog(
         urwid.ListBox(urwid.SimpleListWalker([urwid.Text(text)])),
-        [("Continue", "continue"), ("Kill", "kill"), ("Stay", "stay")],
+        # The first one has the focus, and Enter is pressed before one has read it all.
+        [("Stay", "stay"), ("Continue", "continue"), ("Kill", "kill")],
         title="Leave the debugger?",
         bind_enter_esc=False,
         focus_buttons=True,

@@ -12,7 +12,7 @@ import urwid
 from pudb.debugger import ThreadsafeRawScreen
 from urwid.display.escape import MoreInputRequired, process_keyqueue
 
-from ..inbox import GoOn, LeaveDebugger, Redraw, Run, Switch, SwitchDebugger
+from ..inbox import GoOn, LeaveDebugger, Move, MoveOn, Redraw, Run, Switch, SwitchDebugger
 
 if TYPE_CHECKING:
     from ..rank import Rank
@@ -102,6 +102,9 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
             work = inbox.next_work_or_keys(stop, beyond=seen, patience=patience)
             if isinstance(work, GoOn):
                 raise LeaveDebugger(work.done)
+            if isinstance(work, Move):
+                work.begun()
+                raise MoveOn(work.command, self._rank.looked_at())
             if isinstance(work, Switch):
                 raise SwitchDebugger
             if isinstance(work, Redraw):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..inbox import LeaveDebugger, ProgramRaised, SwitchDebugger
+from ..inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger
 from . import Outcome
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class Tracing(bdb.Bdb):
         except LeaveDebugger as leave:
             self.set_continue()
             leave.done()
+        except MoveOn as move:
+            self.move(move.command, move.frame)
         except SwitchDebugger:
             return Outcome.LEFT
         except Exception as error:
@@ -109,6 +111,24 @@ class Tracing(bdb.Bdb):
         if self._stepper is not None and threading.get_ident() != self._stepper:
             return False
         return bool(super().stop_here(frame))
+
+    def move(self, command: str, frame: FrameType | None) -> None:
+        """Let the thread run to where this command leads from this frame."""
+        if command == "continue" or frame is None:
+            self.set_continue()
+        elif command == "step":
+            self.set_step()
+        elif command == "return":
+            self.set_return(frame)
+        elif command == "until":
+            self.set_until(frame)
+        else:
+            self.set_next(frame)
+
+    def go_on(self, frame: FrameType) -> None:
+        """Go on from a stop at this frame that was not shown here last."""
+        self.find_bottom(frame)
+        self.set_continue()
 
     def break_in(self) -> None:
         """Stop the traced thread at its next traced line, as by a step; from any thread."""

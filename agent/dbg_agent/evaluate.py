@@ -1,0 +1,160 @@
+"""Evaluate an expression, or run one command of a debugger, at a frame of the program; in the thread of that frame.
+
+What is typed may do anything: raise, print, read stdin, never end. Whatever it raises is the answer; the caller ends it
+in time by KeyboardInterrupt.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dbg_wire.limits import MAX_TEXT
+from dbg_wire.messages import Ask, Kind
+
+from .capture import Capture, talking_to
+
+if TYPE_CHECKING:
+    from .rank import Rank
+
+MAX_ANSWER = MAX_TEXT // 4
+"""Characters of one answer's text: a screenful or two; a rank of hundreds that says more is not read."""
+
+ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
+"""Memory addresses as reprs show them, which differ in every process."""
+
+FOR_TERMINALS = frozenset(
+    {"q", "quit", "exit", "EOF", "interact", "debug", "commands", "run", "restart", "display", "undisplay"}
+)
+"""Commands that ask back, or whose effect would end with the passing debugger that runs them."""
+
+
+class Words(Protocol):
+    """Take the answer."""
+
+    def say(self, kind: Kind, text: str, *, digest: str = "", exact: str = "") -> None:
+        """Answer."""
+
+
+def evaluate(ask: Ask, frame: FrameType, words: Words) -> None:
+    """Answer with the value of ``ask.text`` at this frame, and with what it printed."""
+    from .values import describe
+
+    printed = Capture()
+    try:
+        with talking_to(printed):
+            value = _value(ask.text, frame)
+            described = describe(value, stats=ask.stats, seconds=ask.seconds / 2)
+    except KeyboardInterrupt:
+        words.say(Kind.ERROR, f"interrupted after {ask.seconds:g} s", digest="interrupted", exact="interrupted")
+    except BaseException as error:
+        _say_error(words, error)
+    else:
+        if not printed.text:
+            words.say(Kind.VALUE, described.text, digest=described.digest, exact=described.exact)
+        elif value is None:
+            _say_text(words, printed)
+        else:
+            words.say(Kind.VALUE, abridged(printed.text + described.text), digest="", exact="")
+
+
+def _value(text: str, frame: FrameType) -> Any:
+    code = compile(text.strip(), "<dbg-attach -e>", "eval")
+    # One namespace, or what is nested in the expression would not see the frame's locals.
+    return eval(code, {**frame.f_globals, **frame.f_locals})  # noqa: S307 - what was asked for
+
+
+def run_command(ask: Ask, frame: FrameType, rank: Rank, words: Words) -> None:
+    """Run a command in a pdb that passes by, beside whatever debugger is open; answer with what it printed."""
+    word = ask.text.split(None, 1)[0] if ask.text.strip() else ""
+    if word in FOR_TERMINALS:
+        words.say(Kind.ERROR, f"`{word}` is for a terminal; attach to the rank")
+        return
+    printed = Capture()
+    try:
+        _run_passing(ask.text, frame, rank, printed)
+    except KeyboardInterrupt:
+        words.say(Kind.ERROR, f"interrupted after {ask.seconds:g} s", digest="interrupted", exact="interrupted")
+    except BaseException as error:
+        _say_error(words, error)
+    else:
+        _say_text(words, printed)
+
+
+def _run_passing(command: str, frame: FrameType, rank: Rank, printed: Capture) -> None:
+    from .engines.pdb import RankPdb
+
+    passing = RankPdb(rank, printed)  # type: ignore[arg-type] # all of a console that a command needs
+    passing.reset()
+    passing.find_bottom(frame)
+    passing.setup(frame, None)
+    passing.cmdqueue = [with_rank(command, rank.identity.rank)]
+    while passing.cmdqueue:
+        passing.onecmd(passing.precmd(passing.cmdqueue.pop(0)))
+    passing.forget()
+    if rank.breaks:
+        # So that somebody traces for it when the rank goes on.
+        rank.have_engine()
+
+
+def with_rank(command: str, rank: int) -> str:
+    """Return a command that sets a breakpoint with ``rank`` in its condition replaced by the number it stands for."""
+    word, _, rest = command.strip().partition(" ")
+    place, comma, condition = rest.partition(",")
+    if word not in ("b", "break", "tbreak") or not comma:
+        return command
+    try:
+        tree = _WithRank(rank).visit(ast.parse(condition.strip(), mode="eval"))
+    except SyntaxError:
+        return command
+    return f"{word} {place}, {ast.unparse(tree)}"
+
+
+class _WithRank(ast.NodeTransformer):
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(self._rank) if node.id == "rank" else node
+
+
+def _say_error(words: Words, error: BaseException) -> None:
+    try:
+        text = str(error)
+    except Exception as worse:
+        text = f"its str raises {type(worse).__name__}"
+    whole = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    digest, exact = digests_of(whole)
+    words.say(Kind.ERROR, abridged(whole), digest=digest, exact=exact)
+
+
+def _say_text(words: Words, printed: Capture) -> None:
+    text = printed.text.rstrip("\n")
+    if printed.lost:
+        words.say(Kind.VALUE, f"{abridged(text)}\n[{printed.lost} characters more are lost]")
+        return
+    digest, exact = digests_of(text)
+    # pdb's own mark of what went wrong.
+    kind = Kind.ERROR if text.startswith("*** ") else Kind.VALUE
+    words.say(kind, abridged(text), digest=digest, exact=exact)
+
+
+def abridged(text: str) -> str:
+    """Return a text that fits into an answer, its middle left out if need be."""
+    clean = text.encode("utf-8", "backslashreplace").decode()
+    if len(clean) <= MAX_ANSWER:
+        return clean
+    half = MAX_ANSWER // 2 - 20
+    return f"{clean[:half]} … [{len(clean)} characters] … {clean[-half:]}"
+
+
+def digests_of(text: str) -> tuple[str, str]:
+    """Return the digests of a whole text, without and with memory addresses."""
+    return _digest(ADDRESS.sub("0x", text)), _digest(text)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -1,0 +1,134 @@
+"""Who waits for whom when chosen ranks stop: the state of a hold lives in the ranks, and survives any broker.
+
+A chosen rank counts how often it has arrived at a site and how often its stop there is over; a held one waits, on its
+n-th visit, until every chosen rank has completed n, or is gone. No collective is used, so none can hang in it. Pure but
+for the clock that is given.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dbg_wire.messages import Arrival, ChosenRank, Waiting
+from dbg_wire.rank_set import format_ranks
+from dbg_wire.ranks import RankState
+
+MAX_SITES = 256
+"""Sites whose counts are restated; a program with more places to stop at is generated, and the oldest are forgotten."""
+
+HOLD_GRACE_SECONDS = 60.0
+"""Seconds that a held rank waits for a chosen one to arrive: stragglers after an evaluation come within a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Say whether a held rank goes on, why in a sentence if that is worth one, and when to look again at the latest."""
+
+    goes_on: bool
+    why: str = ""
+    again: float | None = None
+
+
+class Holds:
+    """Count this rank's arrivals and visits, and judge what is heard of the ranks that it waits for."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._arrived: Counter[str] = Counter()
+        self._completed: Counter[str] = Counter()
+        self._visits: Counter[str] = Counter()
+        self._grace = HOLD_GRACE_SECONDS
+        self._missing_since: dict[int, float] = {}
+        self._heard: dict[int, ChosenRank] = {}
+        self.waiting: Waiting | None = None
+
+    # ------------------------------------------------------------------------------------------------- a chosen rank
+
+    def arrive(self, site: str) -> None:
+        """Count that this rank stops at a site for which others are held."""
+        if site not in self._arrived and len(self._arrived) >= MAX_SITES:
+            oldest = next(iter(self._arrived))
+            del self._arrived[oldest], self._completed[oldest]
+        self._arrived[site] += 1
+
+    def complete(self, site: str) -> None:
+        """Count that the stop there is over."""
+        self._completed[site] = max(self._completed[site] + 1, 1)
+
+    def arrivals(self) -> tuple[Arrival, ...]:
+        """Return what is to be restated whenever this rank registers or reports."""
+        return tuple(
+            Arrival(site=site, arrived=count, completed=self._completed[site]) for site, count in self._arrived.items()
+        )
+
+    # --------------------------------------------------------------------------------------------------- a held rank
+
+    def wait(self, site: str, ranks: tuple[int, ...], grace: float) -> Waiting:
+        """Begin to wait at a site for these ranks."""
+        self._visits[site] += 1
+        self._grace = grace
+        now = self._clock()
+        self._missing_since = dict.fromkeys(ranks, now)
+        self._heard = {}
+        self.waiting = Waiting(site=site, count=self._visits[site], ranks=ranks)
+        return self.waiting
+
+    def end(self) -> None:
+        """Wait no more."""
+        self.waiting = None
+
+    def hear(self, site: str, ranks: tuple[ChosenRank, ...]) -> None:
+        """Take in how far the chosen ranks are."""
+        if self.waiting is None or site != self.waiting.site:
+            return
+        now = self._clock()
+        for chosen in ranks:
+            self._heard[chosen.rank] = chosen
+            if self._is_there(chosen):
+                self._missing_since.pop(chosen.rank, None)
+            else:
+                self._missing_since.setdefault(chosen.rank, now)
+
+    def judge(self) -> Verdict:
+        """Return whether this rank goes on now."""
+        if self.waiting is None:
+            return Verdict(False)
+        now = self._clock()
+        gone: list[int] = []
+        absent: list[int] = []
+        again: float | None = None
+        for rank in self.waiting.ranks:
+            chosen = self._heard.get(rank)
+            if chosen is not None and chosen.completed >= self.waiting.count:
+                continue
+            if chosen is not None and chosen.state is RankState.EXITED:
+                gone.append(rank)
+            elif (since := self._missing_since.get(rank)) is None:
+                return Verdict(False)
+            elif now >= since + self._grace:
+                absent.append(rank)
+            else:
+                again = min(again or since + self._grace, since + self._grace)
+        if again is not None:
+            return Verdict(False, again=again)
+        return Verdict(True, self._why(gone, absent))
+
+    def _is_there(self, chosen: ChosenRank) -> bool:
+        """Tell whether a chosen rank has come to the site, and is still heard of."""
+        waiting = self.waiting
+        return (
+            waiting is not None
+            and chosen.arrived >= waiting.count
+            and chosen.state not in (None, RankState.LOST, RankState.EXITED)
+        )
+
+    def _why(self, gone: list[int], absent: list[int]) -> str:
+        site = self.waiting.site if self.waiting is not None else ""
+        said = []
+        if gone:
+            said.append(f"rank {format_ranks(gone)} has exited")
+        if absent:
+            said.append(f"rank {format_ranks(absent)} is not at {site} within {self._grace:g} s")
+        return " and ".join(said)

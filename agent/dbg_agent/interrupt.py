@@ -1,0 +1,186 @@
+"""Break into the running main thread: by a real-time signal whose handler is the stop, or evaluates and goes on.
+
+The debugger runs inside the handler. One that only armed the tracing would, in a ``sleep`` or a lock, stop when that
+has ended: Python resumes such waits after a handler.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from dbg_wire.errors import printable
+from dbg_wire.messages import Ask, Kind
+
+from .inbox import ProgramRaised
+from .stacks import is_own, thread_frame
+
+if TYPE_CHECKING:
+    from .rank import Rank
+
+BREAK_IN_SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
+"""Asks the main thread to stop. Programs and launchers have their meanings for SIGUSR1 and 2, and none for this."""
+
+AT_ONCE_SECONDS = 0.25
+"""Seconds after which a thread that has not stopped counts as being in C code: Python code stops within 50 ms."""
+
+AGAIN_SECONDS = 0.05
+"""Seconds after which to try again when the signal met our own code, which may hold its own locks."""
+
+RUNNERS = ("dbg_agent.script", "dbg_agent.__main__")
+"""Modules of ours that are below the whole program and hold nothing."""
+
+NOT_INSTALLED = "it can't be broken into: it runs without install() or `python -m dbg_agent`"
+
+
+class BreakIn:
+    """Hold what is wanted of the running main thread. Methods run in the link's thread unless they say otherwise."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._lock = threading.Lock()
+        self._asks: list[Ask] = []
+        self._stop_wanted = False
+        self._live: deque[tuple[Ask, Callable[[FrameType], None]]] = deque()
+        self._former: Any = None
+        self._problem = NOT_INSTALLED
+        self._seen: tuple[int, int] | None = None
+        self._seen_since = 0.0
+        self.installed = False
+
+    # ---------------------------------------------------------------------------------------------- in the main thread
+
+    def install(self) -> None:
+        """Take the signal, if nobody else has it; in the main thread, since Python allows it nowhere else."""
+        if self.installed:
+            return
+        if threading.current_thread() is not threading.main_thread():
+            self._problem = "it can't be broken into: install() was called outside of its main thread"
+            return
+        if signal.getsignal(BREAK_IN_SIGNAL) not in (signal.SIG_DFL, None):
+            self._problem = f"it can't be broken into: the program has signal {int(BREAK_IN_SIGNAL)} for itself"
+            return
+        self._former = signal.signal(BREAK_IN_SIGNAL, self._handle)
+        self.installed = True
+
+    def uninstall(self) -> None:
+        """Give the signal back; from the main thread."""
+        if self.installed and threading.current_thread() is threading.main_thread():
+            signal.signal(BREAK_IN_SIGNAL, self._former if self._former is not None else signal.SIG_DFL)
+            self.installed = False
+            self._problem = NOT_INSTALLED
+
+    def _handle(self, _number: int, frame: FrameType | None) -> None:
+        """Stop, or do what is asked and go on; what the program's own handlers raise meanwhile comes out."""
+        if frame is None:
+            return
+        if _in_our_code(frame):
+            self._rank.link.call_later(AGAIN_SECONDS, self._again)
+            return
+        try:
+            self._answer_live(frame)
+            if self._stop_wanted:
+                self._rank.stop(frame, "interrupt")
+            return
+        except ProgramRaised as raised:
+            to_raise = raised.error
+        except Exception as error:
+            # The first promise: nothing of ours ends a training job.
+            self._rank.warn(f"the break-in failed ({type(error).__name__}: {printable(str(error))}); going on")
+            return
+        raise to_raise
+
+    def _answer_live(self, frame: FrameType) -> None:
+        # A step over what is evaluated here would show the inside of it.
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        try:
+            while self._live:
+                _, job = self._live.popleft()
+                job(frame)
+        finally:
+            sys.settrace(tracer)
+
+    def arrived(self) -> None:
+        """Answer those who asked for a stop, since there is one now; in the stopped thread."""
+        with self._lock:
+            asks, self._asks = self._asks, []
+            self._stop_wanted = False
+        for ask in asks:
+            self._rank.questions.answer(ask, Kind.VALUE, self._rank.stops.state_word)
+
+    # ------------------------------------------------------------------------------------------- in the link's thread
+
+    def stop(self, ask: Ask | None) -> None:
+        """Have the main thread stop; ``ask`` is answered when it has, or soon with where it is in C code."""
+        if not self.installed:
+            if ask is not None:
+                self._rank.questions.answer(ask, Kind.ERROR, self._problem)
+            return
+        with self._lock:
+            self._stop_wanted = True
+            if ask is not None:
+                self._asks.append(ask)
+        self._signal()
+        if ask is not None:
+            self._rank.link.call_later(AT_ONCE_SECONDS, lambda: self._not_yet(ask))
+
+    def ask(self, ask: Ask, job: Callable[[FrameType], None]) -> None:
+        """Have the main thread do something at the frame where it is, and go on."""
+        if not self.installed:
+            self._rank.questions.answer(ask, Kind.ERROR, self._problem)
+            return
+        self._live.append((ask, job))
+        self._signal()
+        self._rank.link.call_later(ask.seconds / 2, lambda: self._live_not_yet(ask))
+
+    def note(self) -> None:
+        """Note where the main thread is, so that one which stays there can be told from one that passes by."""
+        frame = thread_frame(threading.main_thread().ident)
+        seen = (id(frame), frame.f_lasti) if frame is not None else None
+        if seen != self._seen:
+            self._seen, self._seen_since = seen, time.monotonic()
+
+    def _signal(self) -> None:
+        main = threading.main_thread().ident
+        if main is not None:
+            signal.pthread_kill(main, BREAK_IN_SIGNAL)
+
+    def _again(self) -> None:
+        if self._stop_wanted or self._live:
+            self._signal()
+
+    def _not_yet(self, ask: Ask) -> None:
+        with self._lock:
+            if ask not in self._asks:
+                return
+            self._asks.remove(ask)
+        self._rank.questions.answer(ask, Kind.RUNNING, f"{self._in_c_code()}; stops on return")
+
+    def _live_not_yet(self, ask: Ask) -> None:
+        for waiting in tuple(self._live):
+            if waiting[0] is ask:
+                self._live.remove(waiting)
+                self._rank.questions.answer(ask, Kind.RUNNING, self._in_c_code())
+
+    def _in_c_code(self) -> str:
+        self.note()
+        where = self._rank.whereabouts()
+        place = f"{where.file}:{where.line} {where.function}" if where is not None else "nowhere"
+        return f"in C code at {place} for {time.monotonic() - self._seen_since:.0f} s"
+
+
+def _in_our_code(frame: FrameType) -> bool:
+    """Tell whether a frame was called by code of ours, which a stop in it would wait for for ever."""
+    walk: FrameType | None = frame
+    while walk is not None:
+        if is_own(walk) and walk.f_globals.get("__name__") not in RUNNERS:
+            return True
+        walk = walk.f_back
+    return False

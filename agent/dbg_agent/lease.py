@@ -1,0 +1,45 @@
+"""Let a stop go on by itself if nobody sits down at it in time; on the rank's own clock, with or without a broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dbg_wire.messages import Audience
+
+from .inbox import GoOn
+from .say import say
+
+if TYPE_CHECKING:
+    from .rank import Rank
+
+
+class Lease:
+    """Know whether the current stop is to end by itself; a driver ends that for good."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._stop: int | None = None
+        self._generation = 0
+
+    def begin(self, seconds: float | None) -> None:
+        """Give the current stop so many seconds, or no end; in the stopped thread."""
+        if seconds is None or self._rank.terminal.viewers:
+            self._stop = None
+            return
+        number = self._rank.stops.number
+        self._stop = number
+        self._rank.link.call_later(seconds, lambda: self._ends(number, seconds))
+
+    def note(self, audience: Audience) -> None:
+        """Note who looks: each driver has a new generation; in the link's thread."""
+        if audience.viewers and audience.generation != self._generation:
+            self._stop = None
+        self._generation = audience.generation
+
+    def _ends(self, number: int, seconds: float) -> None:
+        rank = self._rank
+        stop, _ = rank.stops.current
+        if self._stop != number or stop != number:
+            return
+        say(f"{rank.address} goes on: nobody attached within its lease of {seconds:g} s")
+        rank.inbox.put(number, GoOn(lambda: None))

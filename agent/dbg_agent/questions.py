@@ -1,0 +1,234 @@
+"""What a rank answers when a terminal asks many at once: values, commands, stacks, and where a move has led.
+
+Whatever looks at the program's objects runs in the stopped thread, since current device, grad mode and streams of a
+training framework belong to the thread. Methods run in the link's thread unless they say otherwise.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dbg_wire.messages import Action, Answer, Ask, Kind
+from dbg_wire.ranks import Place
+from dbg_wire.states import StopPhase
+
+from .inbox import GoOn, Move, OpenDebugger, Run
+
+if TYPE_CHECKING:
+    from .rank import Rank
+
+MOVES = {
+    "n": "next",
+    "next": "next",
+    "s": "step",
+    "step": "step",
+    "r": "return",
+    "return": "return",
+    "unt": "until",
+    "until": "until",
+    "c": "continue",
+    "cont": "continue",
+    "continue": "continue",
+}
+"""Commands that let the stopped thread run, by every name that pdb has for them; with an argument they are no move."""
+
+ANSWER_MARGIN = 0.2
+"""Part of a question's time that is kept for the way back: a move that takes longer is answered as running."""
+
+SHORTEST_SECONDS = 0.05
+"""Seconds that a question always has."""
+
+
+class Questions:
+    """Answer the broker's questions for one rank."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._lock = threading.Lock()
+        self._moving: list[Ask] = []
+        """Questions whose move has begun and not ended."""
+
+    def on_ask(self, ask: Ask) -> None:
+        """Answer, now or when the stopped thread has done what was asked."""
+        _METHODS[ask.action](self, ask)
+
+    def answer(self, ask: Ask, kind: Kind, text: str, **more: tuple[Place, ...] | tuple[str, ...] | str) -> None:
+        """Send an answer; from any thread."""
+        self._rank.send(Answer(request=ask.request, kind=kind, text=text, **more))  # type: ignore[arg-type]
+
+    # ------------------------------------------------------------------------------------------------ the single ones
+
+    def _kill(self, ask: Ask) -> None:
+        self.answer(ask, Kind.VALUE, "killed")
+        # The link's thread must go on to send this, so another one does the killing.
+        threading.Thread(target=self._rank.kill, name="dbg-agent-kill", daemon=True).start()
+
+    def _continue(self, ask: Ask) -> None:
+        stop = self._halted(ask)
+        if stop is not None:
+            self._put(ask, stop, GoOn(lambda: self.answer(ask, Kind.VALUE, "continued")))
+
+    def _release(self, ask: Ask) -> None:
+        stop, _ = self._rank.stops.current
+        if stop is None or not self._rank.stops.is_hold:
+            self.answer(ask, Kind.ERROR, "not held")
+        else:
+            self._put(ask, stop, GoOn(lambda: self.answer(ask, Kind.VALUE, "released")))
+
+    def _screen(self, ask: Ask) -> None:
+        stop = self._halted(ask)
+        if stop is None:
+            return
+        rank = self._rank
+        if rank.stops.current[1] is None and not rank.terminal.viewers:
+            rank.terminal.resize(ask.rows, ask.columns)
+        rank.inbox.put(stop, OpenDebugger(rank.engine_wanted()))
+        self._put(ask, stop, Run(lambda: self._answer_screen(ask)))
+
+    def _answer_screen(self, ask: Ask) -> None:
+        engine = self._rank.engine
+        if engine is None:
+            self.answer(ask, Kind.ERROR, "no debugger can be opened in this rank")
+        else:
+            self.answer(ask, Kind.VALUE, engine.name, rows=engine.screen())
+
+    def _where(self, ask: Ask) -> None:
+        rank = self._rank
+        if rank.stops.phase in (StopPhase.WAITING, StopPhase.OPEN):
+            self.answer(ask, Kind.VALUE, rank.stops.state_word, frames=rank.stack())
+        else:
+            self.answer(ask, Kind.VALUE, "running", frames=rank.stack())
+
+    # ------------------------------------------------------------------------------------------ in the stopped thread
+
+    def _eval(self, ask: Ask) -> None:
+        from .evaluate import evaluate
+
+        stop = self._rank.stops.current[0]
+        if stop is None and ask.live:
+            self._rank.break_in.ask(
+                ask, lambda frame: self._in_time(ask, lambda: evaluate(ask, frame, _Words(self, ask)))
+            )
+            return
+        stop = self._halted(ask)
+        if stop is not None:
+            self._put(ask, stop, Run(lambda: self._evaluate(ask)))
+
+    def _evaluate(self, ask: Ask) -> None:
+        from .evaluate import evaluate
+
+        frame = self._rank.looked_at()
+        if frame is None:
+            self.answer(ask, Kind.RUNNING, "running")
+        else:
+            self._in_time(ask, lambda: evaluate(ask, frame, _Words(self, ask)))
+
+    def _command(self, ask: Ask) -> None:
+        stop = self._halted(ask)
+        if stop is None:
+            return
+        word, _, rest = ask.text.strip().partition(" ")
+        move = MOVES.get(word) if not rest.strip() else None
+        if move is None:
+            self._put(ask, stop, Run(lambda: self._run_command(ask)))
+            return
+        # Most ranks of a set have no debugger open yet; the move needs one, and leaves it open for the next.
+        self._rank.inbox.put(stop, OpenDebugger(self._rank.engine_wanted()))
+        self._put(ask, stop, Move(move, lambda: self._moves(ask)))
+
+    def _moves(self, ask: Ask) -> None:
+        with self._lock:
+            self._moving.append(ask)
+        patience = max(SHORTEST_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))
+        self._rank.link.call_later(patience, lambda: self._still_moving(ask))
+
+    def _run_command(self, ask: Ask) -> None:
+        from .evaluate import run_command
+
+        frame = self._rank.looked_at()
+        if frame is None:
+            self.answer(ask, Kind.RUNNING, "running")
+        else:
+            self._in_time(ask, lambda: run_command(ask, frame, self._rank, _Words(self, ask)))
+
+    def _in_time(self, ask: Ask, job: Callable[[], None]) -> None:
+        """Run ``job`` in this thread, interrupted at the question's deadline."""
+        interruptible = self._rank.interruptible
+        with interruptible.running() as ticket:
+            patience = max(SHORTEST_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))
+            self._rank.link.call_later(patience, lambda: interruptible.interrupt(ticket))
+            job()
+
+    # ----------------------------------------------------------------------------------------------------------- moves
+
+    def moved(self, text: str) -> None:
+        """Answer the questions whose moves have ended here; in the thread that moved."""
+        with self._lock:
+            ended, self._moving = self._moving, []
+        for ask in ended:
+            self.answer(ask, Kind.VALUE, text)
+
+    def cant_move(self) -> None:
+        """Answer that no debugger is there to move the thread."""
+        with self._lock:
+            asks, self._moving = self._moving, []
+        for ask in asks:
+            self.answer(ask, Kind.ERROR, "no debugger can be opened in this rank")
+
+    def _still_moving(self, ask: Ask) -> None:
+        with self._lock:
+            if ask not in self._moving:
+                return
+            self._moving.remove(ask)
+        self.answer(ask, Kind.RUNNING, self._running_text())
+
+    # ---------------------------------------------------------------------------------------------------------- inner
+
+    def _interrupt(self, ask: Ask) -> None:
+        rank = self._rank
+        if rank.stops.phase in (StopPhase.WAITING, StopPhase.OPEN):
+            self.answer(ask, Kind.VALUE, f"{rank.stops.state_word} already")
+        else:
+            rank.break_in.stop(ask)
+
+    def _halted(self, ask: Ask) -> int | None:
+        """Return the stop's number; None, having answered, while the rank runs."""
+        stop, _ = self._rank.stops.current
+        if stop is None or self._rank.stops.phase is StopPhase.STEPPING:
+            self.answer(ask, Kind.RUNNING, self._running_text())
+            return None
+        return stop
+
+    def _running_text(self) -> str:
+        where = self._rank.whereabouts()
+        return f"running, {where.file}:{where.line}" if where else "running"
+
+    def _put(self, ask: Ask, stop: int, work: GoOn | Run | Move) -> None:
+        if not self._rank.inbox.put(stop, work):
+            self.answer(ask, Kind.ERROR, "too much waits already for this rank's stopped thread")
+
+
+class _Words:
+    """Send what an evaluation says, as the answer to one question; in the stopped thread."""
+
+    def __init__(self, questions: Questions, ask: Ask) -> None:
+        self._questions = questions
+        self._ask = ask
+
+    def say(self, kind: Kind, text: str, *, digest: str = "", exact: str = "") -> None:
+        """Answer."""
+        self._questions.answer(self._ask, kind, text, digest=digest, exact=exact)
+
+
+_METHODS: dict[Action, Callable[[Questions, Ask], None]] = {
+    Action.CONTINUE: Questions._continue,
+    Action.KILL: Questions._kill,
+    Action.SCREEN: Questions._screen,
+    Action.EVAL: Questions._eval,
+    Action.COMMAND: Questions._command,
+    Action.WHERE: Questions._where,
+    Action.INTERRUPT: Questions._interrupt,
+    Action.RELEASE: Questions._release,
+}

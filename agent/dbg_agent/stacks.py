@@ -1,0 +1,63 @@
+"""Where threads of the program are: stacks without our own frames."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType, TracebackType
+
+from dbg_wire.limits import MAX_STACK_FRAMES
+from dbg_wire.ranks import Place
+
+OWN_PACKAGES = ("dbg_agent", "dbg_wire")
+"""Packages whose frames are never part of the program's stack."""
+
+OUTERMOST_KEPT = 64
+"""Frames kept at the outer end of a stack that is too deep; the rest is kept at the inner end, where things happen."""
+
+
+def is_own(frame: FrameType) -> bool:
+    """Tell whether a frame is ours."""
+    module = frame.f_globals.get("__name__")
+    return isinstance(module, str) and module.partition(".")[0] in OWN_PACKAGES
+
+
+def place_of(frame: FrameType) -> Place:
+    """Return where a frame is."""
+    return Place(file=frame.f_code.co_filename, line=frame.f_lineno or 0, function=frame.f_code.co_name)
+
+
+def stack_of(frame: FrameType | None) -> tuple[Place, ...]:
+    """Return the places from the outermost frame to this one, with ours left out and the middle of very deep ones."""
+    places = []
+    while frame is not None:
+        if not is_own(frame):
+            places.append(place_of(frame))
+        frame = frame.f_back
+    return _bounded(tuple(reversed(places)))
+
+
+def traceback_of(traceback: TracebackType | None) -> tuple[Place, ...]:
+    """Return the places of a traceback, outermost first."""
+    places = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not is_own(traceback.tb_frame):
+            places.append(Place(file=code.co_filename, line=traceback.tb_lineno or 0, function=code.co_name))
+        traceback = traceback.tb_next
+    return _bounded(tuple(places))
+
+
+def thread_frame(thread: int | None) -> FrameType | None:
+    """Return the innermost frame of a thread, ours left out; None if it has none any more."""
+    frame = sys._current_frames().get(thread or 0)
+    while frame is not None and is_own(frame):
+        frame = frame.f_back
+    return frame
+
+
+def _bounded(places: tuple[Place, ...]) -> tuple[Place, ...]:
+    left_out = len(places) - MAX_STACK_FRAMES
+    if left_out <= 0:
+        return places
+    note = Place(file="", line=0, function=f"[{left_out + 1} frames left out]")
+    return (*places[:OUTERMOST_KEPT], note, *places[OUTERMOST_KEPT + left_out + 1 :])

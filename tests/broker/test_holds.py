@@ -1,0 +1,152 @@
+"""Who is told how far chosen ranks are, and which crashed ones are kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dbg_broker.crashes import Crashes
+from dbg_broker.holds import Holds
+from dbg_broker.registry import Rank, Registry
+from dbg_wire.messages import Arrival, Chosen, ChosenRank, Kept, RankReport, Waiting
+from dbg_wire.ranks import RankState
+from tests.broker.peers import RUNNING, STOP, STOPPED, registration
+
+SITE = "/home/me/train.py:41"
+
+HELD = RankReport(
+    state=RankState.HELD,
+    stop=replace(STOP, reason="hold"),
+    waits=Waiting(site=SITE, count=1, ranks=(0,)),
+)
+
+CRASHED = replace(STOPPED, stop=replace(STOP, reason="crash"))
+
+
+def at_site(arrived: int, completed: int, report: RankReport = STOPPED) -> RankReport:
+    return replace(report, arrivals=(Arrival(site=SITE, arrived=arrived, completed=completed),))
+
+
+class Job:
+    """Have ranks register and report, and keep who was told what."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.holds = Holds(self.registry)
+        self.crashes = Crashes()
+        self.now = 0.0
+
+    def enter(self, number: int, report: RankReport, **changes: Any) -> Rank:
+        self.now += 1
+        return self.registry.register(registration(number, report=report, **changes), self.now).rank
+
+    def report(self, rank: Rank, report: RankReport) -> dict[str, Chosen]:
+        self.now += 1
+        self.registry.report(rank, report, self.now)
+        return dict(self.holds.changed(rank))
+
+    def told(self, rank: Rank) -> dict[str, Chosen]:
+        return dict(self.holds.changed(rank))
+
+    def kept(self, rank: Rank) -> dict[str, Kept]:
+        return dict(self.crashes.changed(rank))
+
+
+def chosen(arrived: int, completed: int, state: RankState | None) -> Chosen:
+    return Chosen(site=SITE, ranks=(ChosenRank(rank=0, arrived=arrived, completed=completed, state=state),))
+
+
+def test_a_held_rank_hears_at_once_and_after_every_change_of_whom_it_waits_for() -> None:
+    job = Job()
+    first = job.enter(0, RUNNING)
+    assert job.told(first) == {}
+    held = job.enter(1, HELD)
+    assert job.told(held) == {held.key: chosen(0, 0, RankState.RUNNING)}
+    assert job.report(first, at_site(1, 0)) == {held.key: chosen(1, 0, RankState.STOPPED)}
+    assert job.report(first, at_site(1, 0)) == {}
+    assert job.report(first, at_site(1, 1, RUNNING)) == {held.key: chosen(1, 1, RankState.RUNNING)}
+
+
+def test_a_rank_that_goes_on_hears_no_more() -> None:
+    job = Job()
+    first, held = job.enter(0, RUNNING), job.enter(1, HELD)
+    job.told(first), job.told(held)
+    job.report(held, RUNNING)
+    assert job.report(first, at_site(1, 1)) == {}
+
+
+def test_a_rank_of_another_run_is_another_rank() -> None:
+    job = Job()
+    other = job.enter(0, RUNNING, run="1.0", key="another")
+    held = job.enter(1, HELD)
+    assert job.told(held) == {held.key: chosen(0, 0, None)}
+    assert job.report(other, at_site(1, 1)) == {}
+    assert job.told(other) == {}
+
+
+def test_one_that_ended_before_the_waiting_rank_came_was_of_an_earlier_launch() -> None:
+    job = Job()
+    former = job.enter(0, at_site(1, 1))
+    job.told(former)
+    job.now += 1
+    job.registry.goodbye(former, 1, job.now)
+    job.told(former)
+    held = job.enter(1, HELD)
+    assert job.told(held) == {held.key: chosen(0, 0, None)}
+    relaunched = job.enter(0, at_site(1, 0), key="relaunched", pid=9999)
+    assert job.told(relaunched) == {held.key: chosen(1, 0, RankState.STOPPED)}
+    assert job.told(former) == {}
+
+
+def test_one_that_ends_meanwhile_is_told_as_exited() -> None:
+    job = Job()
+    first, held = job.enter(0, at_site(1, 0)), job.enter(1, HELD)
+    job.told(first), job.told(held)
+    job.now += 1
+    job.registry.goodbye(first, 1, job.now)
+    assert job.told(first) == {held.key: chosen(1, 0, RankState.EXITED)}
+
+
+def test_whoever_comes_back_is_told_again() -> None:
+    job = Job()
+    first, held = job.enter(0, at_site(1, 0)), job.enter(1, HELD)
+    job.told(first), job.told(held)
+    assert job.told(held) == {}
+    job.holds.came_back(held.key)
+    assert job.told(held) == {held.key: chosen(1, 0, RankState.STOPPED)}
+
+
+def test_a_forgotten_rank_leaves_nothing_behind() -> None:
+    job = Job()
+    ranks = [job.enter(0, RUNNING), job.enter(1, HELD)]
+    for rank in ranks:
+        job.told(rank)
+    for rank in ranks:
+        job.holds.forget(rank.key)
+    assert not job.holds._ranks
+    assert not any(job.holds._waiting.values())
+    assert not job.holds._told
+
+
+def test_all_ranks_of_a_run_hear_which_are_kept_and_newcomers_too() -> None:
+    job = Job()
+    ranks = [job.enter(number, RUNNING) for number in range(2)]
+    assert [job.kept(rank) for rank in ranks] == [{}, {}]
+    job.registry.report(ranks[1], CRASHED, 50.0)
+    everyone = {rank.key: Kept(ranks=(1,)) for rank in ranks}
+    assert job.kept(ranks[1]) == everyone
+    late = job.enter(2, RUNNING)
+    assert job.kept(late) == {late.key: Kept(ranks=(1,))}
+    other = job.enter(0, RUNNING, run="1.0", key="another")
+    assert job.kept(other) == {}
+
+
+def test_a_crash_is_kept_until_its_rank_has_exited() -> None:
+    job = Job()
+    ranks = [job.enter(0, RUNNING), job.enter(1, CRASHED)]
+    for rank in ranks:
+        job.kept(rank)
+    job.registry.disconnected(ranks[1], 60.0)
+    assert job.kept(ranks[1]) == {}
+    job.registry.found_dead(ranks[1], 61.0)
+    assert job.kept(ranks[1]) == {ranks[0].key: Kept(ranks=())}

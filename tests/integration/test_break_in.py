@@ -1,0 +1,155 @@
+"""Running ranks are broken into, wherever they are, and go on afterwards as if nothing had been."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import running_broker
+from tests.support.processes import Child, Processes
+from tests.support.ranks import ask, attach, attach_command, start_ranks, texts, wait_until, wait_until_states
+from tests.support.time_unit import seconds
+
+pytestmark = pytest.mark.integration
+
+HEAD = """\
+import asyncio
+import hashlib
+import os
+import select
+import threading
+import time
+import dbg_agent
+dbg_agent.install()
+count = 0
+
+def loop():
+    global count
+    while not os.path.exists("end"):
+        count += 1
+
+def sleep():
+    while not os.path.exists("end"):
+        time.sleep(1)
+
+def lock():
+    event = threading.Event()
+    threading.Timer(3, event.set).start()
+    event.wait()
+    sleep()
+
+def poll():
+    reader, writer = os.pipe()
+    while not os.path.exists("end"):
+        select.select([reader], [], [], 1)
+
+def run_asyncio():
+    async def main():
+        while not os.path.exists("end"):
+            await asyncio.sleep(1)
+    asyncio.run(main())
+
+def c_code():
+    for _ in range(2):
+        hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 6_000_000)
+
+"""
+
+
+def start(processes: Processes, home: Path, call: str, n: int = 1) -> list[Child]:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, f"{HEAD}{call}()\nprint('ended well')\n", n)
+    wait_until_states(home, dict.fromkeys(range(n), "running"))
+    return ranks
+
+
+def end(home: Path, rank: Child) -> None:
+    (home / "homes" / "rank0" / "end").touch()
+    assert attach(home, "all", "--continue").returncode == 0
+    assert rank.wait(seconds(20)) == 0
+    assert "ended well" in rank.text()
+
+
+def wait_until_inside(home: Path, function: str) -> None:
+    """Wait until the rank's main thread is in this function."""
+
+    def inside(_: object) -> bool:
+        (group,) = ask(home, "0", "-w")["groups"]
+        return function in [frame["function"] for frame in group["frames"]]
+
+    wait_until(home, inside, f"the rank in {function}")
+
+
+@pytest.mark.parametrize("call", ["loop", "sleep", "lock", "poll", "run_asyncio"])
+def test_a_running_rank_stops_at_once(processes: Processes, home: Path, call: str) -> None:
+    (rank,) = start(processes, home, call)
+    wait_until_inside(home, call)
+    assert texts(ask(home, "0", "-i")) == {"0": "stopped"}
+    (listed,) = wait_until_states(home, {0: "stopped"})
+    assert listed["reason"] == "interrupt"
+    assert listed["where"]["file"] != ""
+    assert texts(ask(home, "0", "-e", "2 + 2")) == {"0": "4"}
+    assert texts(ask(home, "0", "-i")) == {"0": "stopped already"}
+    end(home, rank)
+
+
+def test_one_in_c_code_says_where_it_is_and_stops_on_return(processes: Processes, home: Path) -> None:
+    (rank,) = start(processes, home, "c_code")
+    wait_until_inside(home, "c_code")
+    document = ask(home, "0", "-i", "--timeout", "1")
+    (group,) = document["groups"]
+    if group["kind"] == "running":
+        assert "in C code" in group["text"]
+        assert "c_code" in group["text"]
+        assert "stops on return" in group["text"]
+    else:
+        # The call had returned just then.
+        assert group["text"] == "stopped"
+    wait_until_states(home, {0: "stopped"}, seconds(60))
+    end(home, rank)
+
+
+def test_every_rank_of_a_set_is_broken_into(processes: Processes, home: Path) -> None:
+    ranks = start(processes, home, "loop", 3)
+    assert texts(ask(home, "all", "-i")) == {"0-2": "stopped"}
+    wait_until_states(home, dict.fromkeys(range(3), "stopped"))
+    for number in range(3):
+        (home / "homes" / f"rank{number}" / "end").touch()
+    assert attach(home, "all", "--continue").returncode == 0
+    assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0, 0]
+
+
+def test_it_attaches_to_a_single_rank_and_steps_go_on_from_there(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    (rank,) = start(processes, home, "loop")
+    terminal = open_terminal(attach_command("0", "-i"), rows=30, cols=120)
+    terminal.wait_for("count")
+    terminal.wait_for("stopped")
+    terminal.send(b"nn")
+    terminal.send(b"\x1dd")
+    assert terminal.exit_status() == 0
+    end(home, rank)
+
+
+def test_a_rank_without_install_says_so(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    script = "import dbg_agent, time\ndbg_agent.set_trace(lease=0.1)\nwhile True: time.sleep(1)\n"
+    start_ranks(processes, home, script, 1)
+    wait_until_states(home, {0: "running"})
+    (group,) = ask(home, "0", "-i")["groups"]
+    assert group["kind"] == "error"
+    assert "install()" in group["text"]
+
+
+def test_ctrl_c_keeps_its_meaning_for_the_job(processes: Processes, home: Path) -> None:
+    (rank,) = start(processes, home, "sleep")
+    assert texts(ask(home, "0", "-i")) == {"0": "stopped"}
+    assert attach(home, "0", "--continue").returncode == 0
+    wait_until_inside(home, "sleep")
+    rank.signal(signal.SIGINT)
+    assert rank.wait(seconds(20)) == -signal.SIGINT
+    rank.wait_for_output("KeyboardInterrupt", stream="stderr")

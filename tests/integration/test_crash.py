@@ -1,0 +1,262 @@
+"""A crashed rank is kept as a stop, its job with it, and everything ends afterwards as it would have."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import running_broker
+from tests.support.launchers import mpirun, torchrun
+from tests.support.processes import Processes
+from tests.support.ranks import (
+    ask,
+    attach,
+    attach_command,
+    attach_list,
+    start_ranks,
+    states,
+    texts,
+    wait_until,
+    wait_until_states,
+)
+from tests.support.requirements import needs_mpirun, needs_torch
+from tests.support.slurm import Slurm
+from tests.support.time_unit import seconds
+
+pytestmark = pytest.mark.integration
+
+KEPT = {"CI": "", "DBG_LEASE": "600"}
+"""Where tests run crashed ranks are not kept, unless they are asked for."""
+
+JOB = """\
+import os
+import sys
+import time
+import dbg_agent
+dbg_agent.install(post_mortem=True, lease=600)
+who = next(os.environ[name] for name in ("OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "RANK") if name in os.environ)
+def step(batch):
+    if who == "1":
+        raise ValueError(f"bad batch {batch}")
+    while not os.path.exists(os.environ["DBG_HOME"] + "/crashed"):
+        time.sleep(0.05)
+step(batch=7)
+"""
+"""The others end as soon as the test has seen the crash: one that ends before it is announced is just gone."""
+
+FORKS = """\
+from multiprocessing import get_context
+child = get_context("fork").Process(target=fails)
+child.start()
+child.join()
+sys.exit(child.exitcode)
+"""
+
+CRASHED = {0: "held", 1: "stopped", 2: "held"}
+
+
+def wait_until_kept(home: Path, wanted: Mapping[int, str], timeout: float | None = None) -> list[dict[str, Any]]:
+    """Return the ranks once the crash is listed and all others have come to their ends."""
+    wait_until(home, lambda listed: "crash" in [rank["reason"] for rank in listed], "a crash", timeout=timeout)
+    (home / "crashed").touch()
+    return wait_until_states(home, wanted, timeout)
+
+
+def test_a_crashed_rank_is_kept_with_its_exception_and_the_others_hold_their_exits(
+    processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, JOB, 3)
+    listed = wait_until_kept(home, CRASHED)
+    assert {rank["rank"]: rank["reason"] for rank in listed} == {0: None, 1: "crash", 2: None}
+    assert listed[1]["where"] == {"file": str(home / "rank_script.py"), "line": 9, "function": "step"}
+    # As always, and before anything of ours.
+    assert "ValueError: bad batch 7" in ranks[1].text("stderr")
+    assert "ValueError: bad batch 7" in attach(home, "--list").stdout
+    assert texts(ask(home, "crashed", "-e", "batch")) == {"1": "7"}
+    (group,) = ask(home, "crashed", "-w")["groups"]
+    assert [frame["function"] for frame in group["frames"]] == ["<module>", "step"]
+    assert attach(home, "crashed", "--continue").returncode == 0
+    assert [rank.wait() for rank in ranks] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("engine", ["pudb", "pdb"])
+def test_whoever_attaches_is_where_it_was_raised(
+    processes: Processes, home: Path, open_terminal: OpenTerminal, engine: str
+) -> None:
+    running_broker(processes, home)
+    (rank,) = start_ranks(
+        processes, home, JOB.replace('who == "1"', "True"), 1, env={"RANK": "0", "DBG_ENGINE": engine}
+    )
+    wait_until_states(home, {0: "stopped"})
+    terminal = open_terminal(attach_command("0"), rows=30, cols=120)
+    if engine == "pudb":
+        terminal.wait_for("bad batch 7")
+        terminal.send(b"\r")
+        terminal.wait_for("batch: 7")
+        terminal.send(b"\x1dd")
+        assert terminal.exit_status() == 0
+        assert attach(home, "0", "--continue").returncode == 0
+    else:
+        terminal.wait_for("(Pdb)")
+        terminal.send(b"p batch * 3\r")
+        terminal.wait_for("21")
+        terminal.send(b"c\r")
+    assert rank.wait(seconds(20)) == 1
+
+
+def test_what_it_died_of_stays_readable_after_the_job_has_ended(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, JOB, 3)
+    wait_until_kept(home, CRASHED)
+    assert attach(home, "crashed", "--continue").returncode == 0
+    assert [rank.wait() for rank in ranks] == [0, 1, 0]
+    ended = wait_until(
+        home, lambda listed: states(listed) == dict.fromkeys(range(3), "exited"), "all exited", listing=["--all"]
+    )
+    assert [rank["exit"] for rank in ended if rank["rank"] == 1] == [1]
+    assert "ValueError: bad batch 7" in attach(home, "--list", "--all").stdout
+    document = json.loads(attach(home, "1", "-w", "--all", "--json").stdout)
+    assert [frame["function"] for frame in document["groups"][0]["frames"]] == ["<module>", "step"]
+
+
+def test_where_ci_is_set_it_ends_as_it_would_have(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    (home / "crashed").touch()
+    script = JOB.replace(", lease=600", "")
+    ranks = start_ranks(processes, home, script, 2, env={"CI": "1"})
+    assert [rank.wait() for rank in ranks] == [0, 1]
+
+
+def test_a_lease_ends_the_keeping(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, JOB.replace("lease=600", "lease=1"), 3)
+    (home / "crashed").touch()
+    ranks[1].wait_for_output("nobody attached within its lease", stream="stderr")
+    assert [rank.wait() for rank in ranks] == [0, 1, 0]
+
+
+def test_without_a_broker_it_ends_as_it_would_have(processes: Processes, home: Path) -> None:
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (home / "crashed").touch()
+    ranks = start_ranks(processes, home, JOB, 2, env={"DBG_CONNECT_TIMEOUT": "0.1"})
+    assert [rank.wait() for rank in ranks] == [0, 1]
+    assert "ValueError: bad batch 7" in ranks[1].text("stderr")
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "function"),
+    [
+        ("import threading\nthread = threading.Thread(target=fails)\nthread.start()\nthread.join()\n", 0, "fails"),
+        (FORKS, 1, "fails"),
+        ("try:\n    fails()\nexcept ValueError:\n    dbg_agent.post_mortem()\n", 0, "fails"),
+        ("import asyncio\nasync def main():\n    fails()\nasyncio.run(main())\n", 1, "fails"),
+    ],
+    ids=["thread", "multiprocessing", "post_mortem", "asyncio"],
+)
+def test_it_is_kept_wherever_it_was_raised(
+    processes: Processes, home: Path, script: str, status: int, function: str
+) -> None:
+    running_broker(processes, home)
+    head = (
+        "import sys\nimport dbg_agent\ndbg_agent.install(post_mortem=True, lease=600)\n"
+        "def fails():\n    local = 5\n    raise ValueError('here')\n"
+    )
+    (rank,) = start_ranks(processes, home, head + script, 1, env=KEPT)
+
+    def crashed(listed: list[dict[str, object]]) -> bool:
+        return [entry["reason"] for entry in listed if entry["state"] == "stopped"] == ["crash"]
+
+    listed = wait_until(home, crashed, "a crash")
+    (kept,) = [entry for entry in listed if entry["state"] == "stopped"]
+    assert kept["where"]["function"] == function
+    assert [*texts(ask(home, "crashed", "-e", "local")).values()] == ["5"]
+    assert attach(home, "crashed", "--continue").returncode == 0
+    assert rank.wait(seconds(20)) == status
+
+
+def test_ctrl_c_and_exit_are_no_crashes(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    head = "import dbg_agent, sys, time\ndbg_agent.install(post_mortem=True, lease=600)\n"
+    (rank,) = start_ranks(processes, home, f"{head}sys.exit(3)\n", 1, name="exits")
+    assert rank.wait() == 3
+    (rank,) = start_ranks(processes, home, f"{head}print('up', flush=True)\ntime.sleep(600)\n", 1, name="interrupted")
+    rank.wait_for_output("up")
+    # While modules are still imported, Python forgets that it was a Ctrl-C which ended it.
+    wait_until_states(home, {0: "running"})
+    rank.signal(signal.SIGINT)
+    assert rank.wait() == -signal.SIGINT
+
+
+def test_sigterm_of_a_launcher_is_reported_and_leaves_what_is_kept(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    _, rank, _ = start_ranks(processes, home, JOB, 3)
+    wait_until_kept(home, CRASHED)
+    rank.signal(signal.SIGTERM)
+    rank.wait_for_output("SIGTERM", stream="stderr")
+    assert "SIGTERM" in attach(home, "--list").stdout
+    assert texts(ask(home, "crashed", "-e", "batch")) == {"1": "7"}
+    assert attach(home, "crashed", "--continue").returncode == 0
+    assert rank.wait() == 1
+
+
+def test_a_script_under_our_runner_is_kept_without_a_change(processes: Processes, home: Path, tmp_path: Path) -> None:
+    running_broker(processes, home)
+    script = tmp_path / "plain.py"
+    script.write_text("def step(batch):\n    raise ValueError(batch)\nstep(7)\n")
+    command = [sys.executable, "-m", "dbg_agent", "--post-mortem", "--lease", "600", str(script)]
+    job = processes.start("plain", command, env={**os.environ, "DBG_HOME": str(home)})
+    wait_until_states(home, {0: "stopped"})
+    assert texts(ask(home, "crashed", "-e", "batch")) == {"0": "7"}
+    (group,) = ask(home, "crashed", "-w")["groups"]
+    assert [frame["function"] for frame in group["frames"]] == ["<module>", "step"]
+    assert attach(home, "crashed", "--continue").returncode == 0
+    assert job.wait() == 1
+
+
+@needs_mpirun
+def test_a_crash_does_not_end_an_mpirun_while_it_is_kept(processes: Processes, home: Path, tmp_path: Path) -> None:
+    running_broker(processes, home)
+    script = tmp_path / "train.py"
+    script.write_text(JOB)
+    job = processes.start("mpirun", mpirun(3, sys.executable, str(script)))
+    wait_until_kept(home, CRASHED)
+    assert texts(ask(home, "crashed", "-e", "batch")) == {"1": "7"}
+    assert attach(home, "crashed", "--continue").returncode == 0
+    assert job.wait(seconds(30)) == 1
+
+
+def test_a_crash_does_not_end_an_srun_while_it_is_kept(
+    slurm: Slurm, processes: Processes, home: Path, tmp_path: Path
+) -> None:
+    running_broker(processes, home)
+    script = tmp_path / "train.py"
+    script.write_text(JOB)
+    command = ["srun", "-K", "-N2", "-n4", "--ntasks-per-node=2", sys.executable, str(script)]
+    job = processes.start("srun", command, env=slurm.environment())
+    wait_until_kept(home, {**CRASHED, 3: "held"})
+    assert texts(ask(home, "crashed", "-e", "batch")) == {"1": "7"}
+    assert attach(home, "crashed", "--continue").returncode == 0
+    assert job.wait(seconds(30)) == 1
+
+
+@needs_torch
+@pytest.mark.timeout(seconds(120))
+def test_a_crash_does_not_end_a_torchrun_while_it_is_kept(processes: Processes, home: Path, tmp_path: Path) -> None:
+    running_broker(processes, home)
+    script = tmp_path / "train.py"
+    script.write_text(JOB)
+    job = processes.start("torchrun", torchrun(3, str(script)), env={**os.environ, "OMP_NUM_THREADS": "1"})
+    wait_until_kept(home, CRASHED, seconds(60))
+    assert texts(ask(home, "crashed", "-e", "batch")) == {"1": "7"}
+    assert attach(home, "crashed", "--continue").returncode == 0
+    assert job.wait(seconds(60)) == 1
+    assert not [rank for rank in attach_list(home) if rank["state"] != "exited"]

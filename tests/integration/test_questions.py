@@ -1,0 +1,239 @@
+"""One question to all ranks of a job: real ranks, a real broker, and `dbg-attach` as a script would call it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import running_broker
+from tests.support.processes import Child, Processes
+from tests.support.pudb_terminal import sit_in_pudb
+from tests.support.ranks import ask, attach, start_ranks, states, texts, wait_until, wait_until_states
+from tests.support.time_unit import seconds
+
+pytestmark = pytest.mark.integration
+
+SCRIPT = """\
+import os
+import sys
+import threading
+import dbg_agent
+dbg_agent.install(mesh={"dp": 2, "tp": 2})
+rank = int(os.environ["RANK"])
+
+def work(batch):
+    loss = 0.25 if rank != 2 else float("nan")
+    thing = object()
+    dbg_agent.set_trace()
+    first = 1
+    second = 2
+    print("went on", first, second)
+
+def prints():
+    print("printed by the question")
+    return rank
+
+def waits():
+    threading.Event().wait()
+
+def fails():
+    raise ValueError("on one rank") if rank == 1 else KeyError("elsewhere")
+
+work(batch=[1, 2])
+"""
+
+LINE = SCRIPT.splitlines().index("    dbg_agent.set_trace()") + 1
+
+
+@pytest.fixture
+def job(processes: Processes, home: Path) -> list[Child]:
+    """Have four ranks stopped in ``work``."""
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, SCRIPT, 4)
+    wait_until_states(home, dict.fromkeys(range(4), "stopped"))
+    return ranks
+
+
+def end(home: Path, job: list[Child]) -> None:
+    assert attach(home, "all", "--continue").returncode == 0
+    assert [rank.wait() for rank in job] == [0] * len(job)
+
+
+def test_equal_answers_are_one_group_and_the_odd_one_stands_out(home: Path, job: list[Child]) -> None:
+    assert ask(home, "all", "-e", "loss") == {
+        "schema": 1,
+        "command": "loss",
+        "asked": 4,
+        "answered": 4,
+        "groups": [
+            {"id": "@1", "kind": "value", "ranks": "0-1,3", "count": 3, "text": "0.25"},
+            {"id": "@2", "kind": "value", "ranks": "2", "count": 1, "text": "nan"},
+        ],
+    }
+    end(home, job)
+
+
+def test_addresses_do_not_tell_objects_apart_unless_asked_to(home: Path, job: list[Child]) -> None:
+    assert len(ask(home, "all", "-e", "thing")["groups"]) == 1
+    assert len(ask(home, "all", "-e", "thing", "--exact")["groups"]) > 1
+    end(home, job)
+
+
+def test_an_expression_sees_locals_also_from_within_and_changes_nothing(home: Path, job: list[Child]) -> None:
+    assert texts(ask(home, "all", "-e", "[x * len(batch) for x in batch]")) == {"0-3": "[2, 4]"}
+    end(home, job)
+    assert [rank.text().count("went on 1 2") for rank in job] == [1] * 4
+
+
+def test_what_raises_is_an_answer_and_none_is_dropped(home: Path, job: list[Child]) -> None:
+    document = ask(home, "all", "-e", "fails()")
+    assert document["answered"] == 4
+    assert texts(document) == {"0,2-3": "KeyError: 'elsewhere'", "1": "ValueError: on one rank"}
+    assert {group["kind"] for group in document["groups"]} == {"error"}
+    assert attach(home, "all", "-e", "fails()").returncode == 0
+    end(home, job)
+
+
+def test_what_an_expression_prints_meets_the_terminal_and_not_the_jobs_log(home: Path, job: list[Child]) -> None:
+    answers = texts(ask(home, "0", "-e", "prints()"))
+    assert "printed by the question" in answers["0"]
+    end(home, job)
+    assert "printed by the question" not in job[0].text()
+
+
+def test_one_that_never_ends_is_interrupted_at_its_deadline_and_the_rank_is_unharmed(
+    home: Path, job: list[Child]
+) -> None:
+    document = ask(home, "0-1", "-e", "waits() if rank == 1 else rank", "--timeout", "3")
+    by_rank = texts(document)
+    assert by_rank["0"] == "0"
+    assert "interrupted" in by_rank["1"]
+    assert texts(ask(home, "0-1", "-e", "loss")) == {"0-1": "0.25"}
+    end(home, job)
+
+
+def test_a_rank_that_cant_answer_is_named_at_the_deadline(home: Path, job: list[Child]) -> None:
+    job[3].signal(signal.SIGSTOP)
+    document = ask(home, "all", "-e", "loss", "--timeout", "2")
+    assert document["answered"] == 3
+    (silent,) = [group for group in document["groups"] if group["kind"] == "silent"]
+    assert silent["id"] == "@?"
+    assert silent["ranks"] == "3"
+    assert attach(home, "all", "-e", "loss", "--timeout", "2").returncode == 6
+    job[3].signal(signal.SIGCONT)
+    end(home, job)
+
+
+def test_a_rank_that_dies_in_the_middle_is_lost_at_once(home: Path, job: list[Child]) -> None:
+    document = ask(home, "all", "-e", "__import__('os').kill(__import__('os').getpid(), 9) if rank == 2 else rank // 4")
+    by_kind = {group["kind"]: group["ranks"] for group in document["groups"]}
+    assert by_kind == {"value": "0-1,3", "lost": "2"}
+    job[2].wait()
+    assert attach(home, "all", "--continue").returncode == 0
+    assert [job[rank].wait() for rank in (0, 1, 3)] == [0, 0, 0]
+
+
+def test_a_question_leaves_an_open_debugger_and_its_driver_alone(
+    home: Path, job: list[Child], open_terminal: OpenTerminal
+) -> None:
+    terminal = sit_in_pudb(open_terminal, "0")
+    before = terminal.dump()
+    assert texts(ask(home, "0", "-e", "batch")) == {"0": "[1, 2]"}
+    assert texts(ask(home, "0", "-c", "p loss * 2")) == {"0": "0.5"}
+    assert terminal.dump() == before
+    assert [rank["driver"] is not None for rank in wait_until(home, bool, "a rank") if rank["rank"] == 0] == [True]
+    terminal.send(b"\x1dd")
+    assert terminal.exit_status() == 0
+    end(home, job)
+
+
+@pytest.mark.parametrize("engine", ["pudb", "pdb"])
+def test_a_step_is_one_step_everywhere(processes: Processes, home: Path, engine: str) -> None:
+    running_broker(processes, home)
+    # They live on, for one that ends may do so before its last answer is out.
+    start_ranks(processes, home, f"{SCRIPT}waits()\n", 3, env={"DBG_ENGINE": engine})
+    wait_until_states(home, dict.fromkeys(range(3), "stopped"))
+    first = texts(ask(home, "all", "-c", "n"))
+    second = texts(ask(home, "all", "-c", "n"))
+    (there,), (then,) = first.values(), second.values()
+    assert list(first) == ["0-2"]
+    # pdb's stop begins at the next line, and its first step leads one further.
+    begin = LINE + (1 if engine == "pudb" else 2)
+    assert there.endswith(f":{begin} work")
+    assert then.endswith(f":{begin + 1} work")
+    assert texts(ask(home, "all", "-c", "c")) == {"0-2": "running"}
+    wait_until_states(home, dict.fromkeys(range(3), "running"))
+
+
+def test_a_breakpoint_for_all_stops_those_of_its_condition(home: Path, job: list[Child]) -> None:
+    script = str(home / "rank_script.py")
+    set_everywhere = ask(home, "all", "-c", f"b {script}:{LINE + 3}, rank == 3")
+    assert [group["ranks"] for group in set_everywhere["groups"]] == ["0-3"]
+    assert attach(home, "all", "--continue").returncode == 0
+    (stopped,) = wait_until_states(home, {3: "stopped"})
+    assert stopped["where"]["line"] == LINE + 3
+    assert [job[rank].wait() for rank in range(3)] == [0, 0, 0]
+    assert attach(home, "3", "--continue").returncode == 0
+    assert job[3].wait() == 0
+
+
+def test_where_merges_running_and_stopped_ranks(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    script = """\
+import os, time, dbg_agent
+dbg_agent.install()
+def train():
+    if os.environ["RANK"] == "1":
+        load()
+    dbg_agent.set_trace()
+def load():
+    time.sleep(600)
+train()
+"""
+    start_ranks(processes, home, script, 3)
+    wait_until_states(home, {0: "stopped", 1: "running", 2: "stopped"})
+    document = ask(home, "all", "-w")
+    stacks = {group["ranks"]: [frame["function"] for frame in group["frames"]] for group in document["groups"]}
+    assert stacks == {"0,2": ["<module>", "train"], "1": ["<module>", "train", "load"]}
+    assert document["answered"] == 3
+    assert document["groups"][0]["frames"][1] == {"file": str(home / "rank_script.py"), "line": 6, "function": "train"}
+    shown = attach(home, "all", "-w").stdout
+    assert "load" in shown
+    assert attach(home, "all", "--kill", "-y").returncode == 0
+
+
+def test_what_is_asked_is_compared_with_another_moment(home: Path, job: list[Child], tmp_path: Path) -> None:
+    saved = tmp_path / "before.json"
+    assert attach(home, "all", "-e", "len(batch)", "--save", str(saved)).returncode == 0
+    assert json.loads(saved.read_text())["schema"] == 1
+    assert attach(home, "all", "-e", "len(batch)", "--against", str(saved), "--fail-if-differ").returncode == 0
+    assert (
+        attach(home, "all", "-e", "len(batch) + (rank == 2)", "--against", str(saved), "--fail-if-differ").returncode
+        == 1
+    )
+    assert attach(home, "all", "-e", "rank", "--fail-if-differ").returncode == 1
+    end(home, job)
+
+
+def test_running_ranks_are_asked_only_live(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    script = """\
+import dbg_agent, os
+dbg_agent.install()
+count = 0
+while not os.path.exists("stop"):
+    count += 1
+"""
+    job = start_ranks(processes, home, script, 2)
+    wait_until_states(home, {0: "running", 1: "running"})
+    document = ask(home, "all", "-e", "count > 0")
+    assert {group["kind"] for group in document["groups"]} == {"running"}
+    assert texts(ask(home, "all", "-e", "count > 0", "--live")) == {"0-1": "True"}
+    assert states(wait_until(home, bool, "ranks")) == {0: "running", 1: "running"}
+    for number, rank in enumerate(job):
+        (home / "homes" / f"rank{number}" / "stop").touch()
+        assert rank.wait(seconds(20)) == 0
