@@ -41,9 +41,12 @@ _Connect = Callable[[], "Rank | None"]
 class Crashes:
     """Stand behind the hooks of the interpreter that see what nobody has caught."""
 
-    def __init__(self, connect: _Connect, note: Callable[[BaseException], None], lease: float) -> None:
+    def __init__(
+        self, connect: _Connect, note: Callable[[BaseException], None], end: Callable[[], None], lease: float
+    ) -> None:
         self._connect = connect
         self._note = note
+        self._end = end
         self._lease = lease
         self._former: tuple[Any, Any, Any] | None = None
 
@@ -91,6 +94,8 @@ class Crashes:
         _, error, traceback = sys.exc_info()
         if error is not None and _is_bootstrap(sys._getframe(1)):
             self._keep(error, traceback)
+            # Such a child ends by os._exit, and nothing else would say goodbye.
+            self._end()
 
     def _keep(self, error: BaseException, traceback: TracebackType | None) -> None:
         self._note(error)

@@ -170,7 +170,7 @@ def _keep_crashes(settings: Settings) -> None:
     from .crash import Crashes
 
     if _crashes is None:
-        _crashes = Crashes(lambda: _connected_rank(settings), _note_crash, _crash_lease(settings))
+        _crashes = Crashes(lambda: _connected_rank(settings), _note_crash, _end_child, _crash_lease(settings))
     _crashes.install()
 
 
@@ -184,6 +184,13 @@ def _crash_lease(settings: Settings) -> float:
 def _note_crash(error: BaseException) -> None:
     if _rank is not None:
         _rank.last_words = error
+
+
+def _end_child() -> None:
+    """Say goodbye for a process that ends after an exception, past everything that runs at an exit."""
+    if _rank is not None:
+        _rank.exit_status = 1
+        _rank.close()
 
 
 def keep_here(error: BaseException | None, arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> None:

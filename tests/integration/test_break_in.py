@@ -53,7 +53,7 @@ def run_asyncio():
     asyncio.run(main())
 
 def c_code():
-    for _ in range(2):
+    while not os.path.exists("end"):
         hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 6_000_000)
 
 """

@@ -59,7 +59,7 @@ STUCK_SCRIPT = (
     PRELUDE
     + f"""\
 def train():
-    return ctypes.PyDLL(None).sleep({round(seconds(STUCK_SECONDS))})
+    return ctypes.PyDLL(None).sleep({STUCK_SECONDS})
 
 wait()
 print("LEFT TO SLEEP", train(), flush=True)
