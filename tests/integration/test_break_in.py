@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from dbg_wire.messages import Action, Answers, Question
+from tests.broker.peers import Peer
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
 from tests.support.ranks import ask, attach, attach_command, start_ranks, texts, wait_until, wait_until_states
+from tests.support.raw_terminal import listed, raw_terminal
 from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.integration
@@ -153,3 +159,45 @@ def test_ctrl_c_keeps_its_meaning_for_the_job(processes: Processes, home: Path) 
     rank.signal(signal.SIGINT)
     assert rank.wait(seconds(20)) == -signal.SIGINT
     rank.wait_for_output("KeyboardInterrupt", stream="stderr")
+
+
+async def test_python_code_and_waits_stop_within_50_ms(processes: Processes, home: Path) -> None:
+    broker = running_broker(processes, home)
+    start_ranks(processes, home, f"{HEAD}loop() if os.environ['RANK'] == '0' else sleep()\n", 2)
+    async with raw_terminal(broker) as peer:
+        keys: dict[int, str] = {}
+        while len(keys) < 2:
+            rank = await listed(peer, lambda info: info.rank not in keys)
+            keys[rank.rank] = rank.key
+        for key in keys.values():
+            times = [await break_in(peer, key) for _ in range(9)]
+            # The median, there and back through the broker: a busy machine stalls now and then.
+            assert sorted(times)[4] < seconds(0.05)
+
+
+async def break_in(peer: Peer, key: str) -> float:
+    """Break into a rank and let it go on; return how long the first took."""
+    began = time.monotonic()
+    assert await answer(peer, key, Action.INTERRUPT) == "stopped"
+    took = time.monotonic() - began
+    assert await answer(peer, key, Action.CONTINUE) == "continued"
+    return took
+
+
+async def answer(peer: Peer, key: str, action: Action) -> str:
+    await peer.say(Question(request=1, keys=(key,), action=action, seconds=seconds(10)))
+    return (await peer.expect(Answers)).answers[0].text
+
+
+def test_a_script_under_our_runner_is_broken_into_without_a_change(
+    processes: Processes, home: Path, tmp_path: Path
+) -> None:
+    running_broker(processes, home)
+    script = tmp_path / "plain.py"
+    script.write_text("import time\ncount = 7\nwhile True:\n    time.sleep(1)\n")
+    command = [sys.executable, "-m", "dbg_agent", str(script)]
+    processes.start("plain", command, env={**os.environ, "DBG_HOME": str(home)})
+    wait_until_states(home, {0: "running"})
+    assert texts(ask(home, "0", "-i")) == {"0": "stopped"}
+    assert texts(ask(home, "0", "-e", "count")) == {"0": "7"}
+    assert attach(home, "0", "--kill", "-y").returncode == 0

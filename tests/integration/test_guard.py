@@ -11,29 +11,21 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
-from websockets.asyncio.client import connect
-from websockets.typing import Subprotocol
 
 from dbg_agent.guard_process import PIPE
 from dbg_wire.messages import (
     Action,
     Answers,
-    Change,
-    Greet,
     Kind,
     Question,
     RankAnswer,
-    Sender,
-    Snapshot,
-    Subscribe,
-    Welcome,
 )
 from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.version import subprotocol
-from tests.broker.peers import Peer, cut, trusting_context
+from tests.broker.peers import Peer
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
 from tests.support.ranks import start_ranks
+from tests.support.raw_terminal import listed, raw_terminal
 from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.integration
@@ -87,13 +79,7 @@ class Job:
 
     async def listed(self, so_that: Callable[[RankInfo], bool]) -> RankInfo:
         """Wait until the rank is listed like this."""
-        while True:
-            message = await self._peer.next()
-            ranks = message.ranks if isinstance(message, Snapshot) else ()
-            ranks = (message.rank,) if isinstance(message, Change) else ranks
-            for rank in ranks:
-                if so_that(rank):
-                    return rank
+        return await listed(self._peer, so_that)
 
     async def where(self, rank: RankInfo) -> RankAnswer:
         """Return the rank's answer to ``where``."""
@@ -108,25 +94,11 @@ async def running(processes: Processes, home: Path, script: str, **env: str) -> 
     go = home / "go"
     os.mkfifo(go)
     (rank,) = start_ranks(processes, home, script, 1, env={"GO": str(go), **env})
-    token = broker.rendezvous["tokens"]["driver"]
-    websocket = await connect(
-        f"{broker.url}/client",
-        additional_headers={"Authorization": f"Bearer {token}"},
-        subprotocols=[Subprotocol(subprotocol())],
-        ssl=trusting_context(),
-        ping_interval=None,
-    )
-    try:
-        peer = Peer(websocket, Sender.CLIENT)
-        await peer.say(Greet(minor=0, release="0.1.0", name="me@here"))
-        await peer.expect(Welcome)
-        await peer.say(Subscribe())
+    async with raw_terminal(broker) as peer:
         job = Job(broker, rank, peer, go)
         await job.listed(lambda listed: listed.state is RankState.RUNNING)
         rank.wait_for_output("WAITS")
         yield job
-    finally:
-        await cut(websocket)
 
 
 def guards(processes: Processes) -> list[int]:

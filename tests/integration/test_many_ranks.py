@@ -10,7 +10,7 @@ from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import sit_in_pudb
-from tests.support.ranks import attach, start_ranks, wait_until_stopped
+from tests.support.ranks import ask, attach, start_ranks, texts, wait_until_stopped
 from tests.support.sessions import detach
 from tests.support.time_unit import seconds
 
@@ -39,6 +39,13 @@ def test_256_ranks_at_the_same_stop_at_once(processes: Processes, home: Path, op
     # Each waits for the broker as long as it takes this machine to start them all, two cores for 256 processes.
     ranks = start_ranks(processes, home, SCRIPT, RANKS, env={"DBG_CONNECT_TIMEOUT": str(seconds(60))})
     wait_until_stopped(home, RANKS, seconds(LISTED_WITHIN))
+
+    # One table, and nobody left out, however different the answers are.
+    asked = ask(home, "all", "-e", "doubled // 400")
+    assert (asked["asked"], asked["answered"]) == (RANKS, RANKS)
+    assert texts(asked) == {"0-199": "0", "200-255": "1"}
+    (stack,) = ask(home, "all", "-w")["groups"]
+    assert (stack["ranks"], [frame["function"] for frame in stack["frames"]]) == ("0-255", ["<module>", "step"])
 
     for rank in (0, 101, RANKS - 1):
         terminal = sit_in_pudb(open_terminal, str(rank))
