@@ -19,6 +19,7 @@ from .capture import Capture, talking_to
 
 if TYPE_CHECKING:
     from .rank import Rank
+    from .values import Described
 
 MAX_ANSWER = MAX_TEXT // 4
 """Characters of one answer's text: a screenful or two; a rank of hundreds that says more is not read."""
@@ -58,7 +59,14 @@ def evaluate(ask: Ask, frame: FrameType, words: Words) -> None:
         elif value is None:
             _say_text(words, printed)
         else:
-            words.say(Kind.VALUE, abridged(printed.text + described.text), digest="", exact="")
+            _say_both(words, printed.text, described)
+
+
+def _say_both(words: Words, printed: str, value: Described) -> None:
+    """Answer with what was printed and the value; both count when answers are compared."""
+    digest = digests_of(printed + value.digest)[0] if value.digest else ""
+    exact = digests_of(printed + value.exact)[1] if value.exact else ""
+    words.say(Kind.VALUE, abridged(printed + value.text), digest=digest, exact=exact)
 
 
 def _value(text: str, frame: FrameType) -> Any:
@@ -124,7 +132,8 @@ class _WithRank(ast.NodeTransformer):
 def _say_error(words: Words, error: BaseException) -> None:
     try:
         text = str(error)
-    except Exception as worse:
+    except BaseException as worse:
+        # `sys.exit()` in there, or the interrupt of one that never ends, is an answer as well.
         text = f"its str raises {type(worse).__name__}"
     whole = f"{type(error).__name__}: {text}" if text else type(error).__name__
     digest, exact = digests_of(whole)

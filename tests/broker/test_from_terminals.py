@@ -153,6 +153,19 @@ async def test_answer_in_the_brokers_own_words_is_a_breach(broker: Broker) -> No
     assert (await rank.closed())[0] == 1002
 
 
+async def test_rank_that_answers_garbage_is_lost_at_once_and_the_others_are_heard(broker: Broker) -> None:
+    ranks = [await broker.rank(number) for number in range(3)]
+    terminal = await broker.terminal()
+    await terminal.say(question(*(key(number) for number in range(3)), seconds=600.0))
+    await ranks[0].expect(Ask)
+    await ranks[0].websocket.send('{"type":"answer","request":"first","kind":"value","text":7}')
+    await ranks[1].expect(Ask)
+    await ranks[1].websocket.send("\x00 no json")
+    await reply(ranks[2])
+    found = await answers(terminal)
+    assert [found[key(number)].kind for number in range(3)] == [Kind.LOST, Kind.LOST, Kind.VALUE]
+
+
 async def test_answer_that_nobody_asked_for_is_ignored(broker: Broker) -> None:
     rank = await broker.rank()
     await rank.say(Answer(request=99, kind=Kind.VALUE, text="?"))

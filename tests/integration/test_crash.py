@@ -183,6 +183,19 @@ def test_it_is_kept_wherever_it_was_raised(
     assert rank.wait(seconds(20)) == status
 
 
+def test_a_cuda_error_says_that_its_traceback_may_be_late(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    script = (
+        "import dbg_agent\ndbg_agent.install(post_mortem=True, lease=600)\nraise RuntimeError('CUDA error: assert')\n"
+    )
+    (rank,) = start_ranks(processes, home, script, 1)
+    rank.wait_for_output("CUDA_LAUNCH_BLOCKING=1", stream="stderr")
+    wait_until_states(home, {0: "stopped"})
+    assert "CUDA_LAUNCH_BLOCKING=1" in attach(home, "--list").stdout
+    assert attach(home, "0", "--continue").returncode == 0
+    assert rank.wait() == 1
+
+
 def test_ctrl_c_and_exit_are_no_crashes(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     head = "import dbg_agent, sys, time\ndbg_agent.install(post_mortem=True, lease=600)\n"

@@ -1,0 +1,125 @@
+"""What is typed for many ranks: expressions and commands at a frame, and what becomes of their answers."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_agent.evaluate import MAX_ANSWER, abridged, digests_of, evaluate, run_command, with_rank
+from dbg_agent.rank import Rank
+from dbg_agent.settings import Settings
+from dbg_wire.messages import Action, Ask, Kind
+
+
+class Said:
+    """Keep the answer."""
+
+    def __init__(self) -> None:
+        self.kind: Kind | None = None
+        self.text = self.digest = self.exact = ""
+
+    def say(self, kind: Kind, text: str, *, digest: str = "", exact: str = "") -> None:
+        self.kind, self.text, self.digest, self.exact = kind, text, digest, exact
+
+
+def ask(text: str) -> Ask:
+    return Ask(request=1, action=Action.EVAL, rows=24, columns=80, text=text, seconds=10.0)
+
+
+def value_of(text: str, local: int = 5) -> Said:
+    said = Said()
+    evaluate(ask(text), sys._getframe(), said)
+    return said
+
+
+def command(text: str, local: int = 5) -> Said:
+    said = Said()
+    run_command(ask(text), sys._getframe(), Rank(Settings()), said)
+    return said
+
+
+def test_a_value_is_that_of_the_frame() -> None:
+    said = value_of("[local + n for n in range(2)]")
+    assert (said.kind, said.text) == (Kind.VALUE, "[5, 6]")
+    assert said.digest == value_of("[5, 6]").digest != ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("nobody", "NameError: name 'nobody' is not defined"),
+        ("1 +", "SyntaxError"),
+        ("local = 3", "SyntaxError"),
+        ("exit()", "SystemExit"),
+        ("(_ for _ in ()).throw(BaseException)", "BaseException"),
+    ],
+)
+def test_whatever_it_raises_is_the_answer(text: str, shown: str) -> None:
+    said = value_of(text)
+    assert said.kind is Kind.ERROR
+    assert said.text.startswith(shown)
+
+
+def test_what_it_prints_is_part_of_the_answer_and_input_is_at_its_end() -> None:
+    assert value_of("print('printed')").text == "printed"
+    assert value_of("print('printed') or 3").text == "printed\n3"
+    assert value_of("input()").text == "EOFError: EOF when reading a line"
+
+
+def test_streams_are_the_programs_own_again() -> None:
+    before = sys.stdin, sys.stdout
+    value_of("print(1 / 0)")
+    assert (sys.stdin, sys.stdout) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "shown"),
+    [
+        ("p local * 2", Kind.VALUE, "10"),
+        ("pp {'a': local}", Kind.VALUE, "{'a': 5}"),
+        ("p local;; p local + 1", Kind.VALUE, "5\n6"),
+        ("whatis local", Kind.VALUE, "<class 'int'>"),
+        ("p nobody", Kind.ERROR, "*** NameError: name 'nobody' is not defined"),
+        ("q", Kind.ERROR, "`q` is for a terminal; attach to the rank"),
+        ("interact", Kind.ERROR, "`interact` is for a terminal; attach to the rank"),
+    ],
+)
+def test_a_command_answers_what_it_prints(text: str, kind: Kind, shown: str) -> None:
+    said = command(text)
+    assert (said.kind, said.text) == (kind, shown)
+
+
+@pytest.mark.parametrize(
+    ("typed", "run"),
+    [
+        ("b train.py:4, rank == 3", "b train.py:4, 7 == 3"),
+        ("tbreak f, x.rank > rank and 'rank'", "tbreak f, x.rank > 7 and 'rank'"),
+        ("b train.py:4", "b train.py:4"),
+        ("p rank, 1", "p rank, 1"),
+        ("b train.py:4, rank ==", "b train.py:4, rank =="),
+    ],
+)
+def test_rank_in_a_condition_is_the_number_of_this_rank(typed: str, run: str) -> None:
+    assert with_rank(typed, 7) == run
+
+
+@given(st.text())
+def test_texts_are_bounded_and_can_be_sent(text: str) -> None:
+    shown = abridged(text * 40)
+    assert len(shown) <= MAX_ANSWER
+    shown.encode()
+
+
+def test_digests_tell_texts_apart_by_what_is_left_out_of_them() -> None:
+    one, other = "a" * 10_000 + "b" + "a" * 10_000, "a" * 10_000 + "c" + "a" * 10_000
+    assert abridged(one) == abridged(other)
+    assert digests_of(one) != digests_of(other)
+
+
+def test_addresses_count_for_the_exact_digest_only() -> None:
+    one, other = "<object object at 0x7f01020304>", "<object object at 0x7f0a0b0c0d>"
+    assert digests_of(one)[0] == digests_of(other)[0]
+    assert digests_of(one)[1] != digests_of(other)[1]
