@@ -2,151 +2,19 @@
 
 from __future__ import annotations
 
-import bdb
-import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from dbg_agent.interruptible import Interruptible
 from dbg_agent.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.limits import MAX_LOG
-from dbg_wire.messages import Action, Ask, Audience, Complete, Interrupt, PromptInfo, PromptState, Replay, Reply, Sender
-from dbg_wire.states import StopPhase
-
-SECONDS = 20.0
-
-
-class Driver:
-    """Be broker and terminal of a rank at once, without a network: answer its prompts and read its log."""
-
-    def __init__(self) -> None:
-        self.rank = Rank(Settings(engine="pdb"))
-        self.log = bytearray()
-        self.session = 0
-        self.messages: list[dict[str, object]] = []
-        self._changed = threading.Condition()
-        self._answered = 0
-        self.rank.terminal._send = self._read
-        self.rank.stops._changed = self._tell
-        self.rank.publish = self._tell  # type: ignore[method-assign]
-        self.rank.link.outgoing.put_message = self._hear  # type: ignore[method-assign]
-        self.rank.link.call_later = self._later  # type: ignore[method-assign]
-        self.rank.interruptible = Interruptible(self._later)
-
-    def _read(self, frame: bytes) -> None:
-        output = decode_data(frame, Sender.AGENT)
-        assert isinstance(output, Output)
-        with self._changed:
-            if output.session != self.session:
-                self.session, self.log = output.session, bytearray()
-            fresh = output.data[max(0, len(self.log) - output.offset) :]
-            if output.offset <= len(self.log):
-                self.log += fresh
-            self._changed.notify_all()
-
-    def _hear(self, text: str) -> bool:
-        with self._changed:
-            self.messages.append(json.loads(text))
-            self._changed.notify_all()
-        return True
-
-    def _later(self, seconds: float, call: Callable[[], None]) -> None:
-        timer = threading.Timer(seconds, call)
-        timer.daemon = True
-        timer.start()
-
-    def _tell(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-    def wait_for(self, condition: Callable[[], object], what: str) -> None:
-        with self._changed:
-            if not self._changed.wait_for(condition, SECONDS):
-                pytest.fail(f"never saw {what}; the log:\n{self.text}\n{self.rank._rank_report()}")
-
-    @property
-    def text(self) -> str:
-        return self.log.decode()
-
-    def look(self) -> None:
-        self.rank.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
-
-    def prompt(self) -> PromptInfo:
-        """Wait for a prompt that has not been answered yet."""
-        prompts: list[PromptInfo] = []
-
-        def fresh() -> bool:
-            prompt = self.rank.console.prompt
-            if prompt is None or prompt.number <= self._answered:
-                return False
-            prompts.append(prompt)
-            return True
-
-        self.wait_for(fresh, "a prompt")
-        return prompts[-1]
-
-    def say(self, text: str) -> PromptInfo:
-        """Answer the next prompt; return it."""
-        prompt = self.prompt()
-        self._answered = prompt.number
-        self.rank.on_message(Reply(prompt=prompt.number, generation=1, text=text))
-        return prompt
-
-    def output_of(self, command: str) -> str:
-        """Run a command; return what it printed up to the next prompt."""
-        self.say(command)
-        prompt = self.prompt()
-        log = bytes(self.log[: prompt.offset]).decode()
-        return log.rpartition(f"{command}\n")[2]
-
-    def heard(self, kind: str) -> list[dict[str, object]]:
-        return [message for message in self.messages if message["type"] == kind]
-
-
-def drive(driver: Driver, script: Callable[[], None]) -> Callable[[], None]:
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            driver.wait_for(lambda: driver.rank.stops.phase is not StopPhase.NONE, "a stop")
-            driver.look()
-            script()
-        except BaseException as error:  # a failing script must not leave the stop waiting for ever
-            failures.append(error)
-            driver.rank.on_message(Ask(request=9, action=Action.CONTINUE, rows=24, columns=80))
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-
-    def finish() -> None:
-        thread.join(SECONDS)
-        if failures:
-            raise failures[0]
-
-    return finish
-
-
-def train(rank: Rank) -> int:
-    total = 1
-    rank.stop(sys._getframe(), "breakpoint")
-    total += 1
-    total += 2
-    total += 3
-    return total
-
-
-@pytest.fixture
-def driver() -> Iterator[Driver]:
-    yield Driver()
-    # Breakpoints that a test leaves would have this thread, and all later tests in it, traced.
-    sys.settrace(None)
-    bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # there since 3.10
+from dbg_wire.messages import Audience, Complete, PromptState, Replay, Reply, Sender
+from tests.agent.pdb_driver import SECONDS, Driver, drive, play, train
 
 
 def test_commands_expressions_and_steps(driver: Driver) -> None:
@@ -159,9 +27,7 @@ def test_commands_expressions_and_steps(driver: Driver) -> None:
         assert "train(driver.rank)" in driver.output_of("up")
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
+    assert play(driver, script) == 7
     assert sys.gettrace() is None
     assert "> " in driver.text
     assert driver.rank.stops.number == 1
@@ -181,9 +47,7 @@ def test_assignments_stay_and_blocks_of_lines_run_whole(driver: Driver) -> None:
         assert driver.output_of("a = 1\na + 1") == "2\n"
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert train(driver.rank) == 106
-    finish()
+    assert play(driver, script) == 106
 
 
 def test_print_and_input_of_a_command_meet_the_terminal(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,9 +90,7 @@ def test_breakpoints_commands_and_conditions(driver: Driver) -> None:
         driver.say("y")
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
+    assert play(driver, script) == 7
     assert sys.gettrace() is None
     assert driver.rank.stops.number == 2
 
@@ -252,9 +114,7 @@ def test_interact_and_the_recursive_debugger(driver: Driver) -> None:
         assert driver.prompt().text == "(Pdb) "
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
+    assert play(driver, script) == 7
 
 
 @pytest.mark.parametrize("word", ["q", "EOF", "exit"])
@@ -269,9 +129,7 @@ def test_leaving_asks(driver: Driver, word: str) -> None:
         driver.say(word)
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
+    assert play(driver, script) == 7
 
 
 def test_a_reply_counts_once_and_only_for_its_prompt(driver: Driver) -> None:
@@ -284,9 +142,7 @@ def test_a_reply_counts_once_and_only_for_its_prompt(driver: Driver) -> None:
         assert driver.output_of("p total") == "11\n"
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert train(driver.rank) == 17
-    finish()
+    assert play(driver, script) == 17
     refused = [message["reason"] for message in driver.heard("replied") if not message["taken"]]
     assert refused == ["the prompt it was typed for is gone"] * 2 + ["the keyboard was taken"]
 
@@ -308,23 +164,6 @@ def test_completion_of_names_attributes_and_commands(driver: Driver) -> None:
     assert found[0] == ["total"]
     assert found[1] == ["until"]
     assert "rank.stop" in str(found[2])
-
-
-@pytest.mark.parametrize("endless", ["while True: pass", "import time; time.sleep(3600)"])
-def test_an_expression_that_never_ends_is_interrupted(driver: Driver, endless: str) -> None:
-    def script() -> None:
-        driver.say("print('begun')\n" + endless)
-        driver.wait_for(
-            lambda: "begun\n" in driver.text.rpartition("(Pdb)")[2].replace("print('begun')\n", ""), "begun"
-        )
-        driver.rank.on_message(Interrupt(generation=1))
-        driver.prompt()
-        assert "KeyboardInterrupt" in driver.text
-        driver.say("c")
-
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
 
 
 def test_the_log_is_replayed_from_any_offset_and_has_what_was_typed(driver: Driver) -> None:
@@ -383,115 +222,8 @@ def test_pudb_and_pdb_follow_each_other_on_one_stop(driver: Driver) -> None:
         assert "breakpoint" in driver.output_of("b")
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
+    assert play(driver, script) == 7
     assert driver.rank.stops.number == 1
-
-
-def interrupt(driver: Driver) -> None:
-    driver.rank.on_message(Interrupt(generation=1))
-
-
-def test_ctrl_c_at_an_input_ends_the_command_that_asks(driver: Driver) -> None:
-    def script() -> None:
-        driver.say("name = input('name? ')")
-        assert driver.prompt().state is PromptState.INPUT
-        driver._answered = driver.prompt().number
-        interrupt(driver)
-        assert driver.prompt().text == "(Pdb) "
-        assert "name? ^C\n*** KeyboardInterrupt\n" in driver.text
-        assert "NameError" in driver.output_of("name")
-        driver.say("c")
-
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
-
-
-def test_ctrl_c_in_interact_drops_what_was_begun_and_goes_on(driver: Driver) -> None:
-    def script() -> None:
-        driver.say("interact")
-        driver.say("for i in range(3):")
-        driver._answered = driver.prompt().number
-        interrupt(driver)
-        again = driver.prompt()
-        assert (again.text, again.state) == (">>> ", PromptState.INTERACT)
-        assert "\nKeyboardInterrupt\n" in driver.text
-        assert driver.output_of("6 * 7") == "42\n"
-        driver.say("EOF")
-        driver.say("c")
-
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
-
-
-def test_ctrl_c_abandons_a_statement_that_is_not_complete(driver: Driver) -> None:
-    def script() -> None:
-        driver.say("for i in range(3):")
-        driver.say("    total += 100")
-        driver._answered = driver.prompt().number
-        interrupt(driver)
-        assert driver.prompt().text == "(Pdb) "
-        assert "--KeyboardInterrupt--\n" in driver.text
-        driver.say("c")
-
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
-
-
-def test_ctrl_c_keeps_the_commands_that_a_breakpoint_had(driver: Driver) -> None:
-    def script() -> None:
-        driver.say(f"b {train.__code__.co_firstlineno + 4}")
-        for line in ("commands", "p 'old'", "end", "commands", "p 'new'"):
-            driver.say(line)
-        driver._answered = driver.prompt().number
-        interrupt(driver)
-        assert driver.prompt().text == "(Pdb) "
-        assert "command definition aborted, old commands restored" in driver.text
-        driver.say("c")
-        driver.prompt()
-        assert driver.text.startswith("'old'\n")
-        driver.say("clear")
-        driver.say("y")
-        driver.say("c")
-
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
-
-
-def test_ctrl_c_at_the_question_how_to_leave_stays(driver: Driver) -> None:
-    def script() -> None:
-        driver.say("q")
-        assert driver.prompt().state is PromptState.CONFIRM
-        driver._answered = driver.prompt().number
-        interrupt(driver)
-        assert driver.prompt().text == "(Pdb) "
-        assert "\nstaying; " in driver.text
-        assert driver.output_of("p total") == "1\n"
-        driver.say("c")
-
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
-
-
-def test_ctrl_c_at_pdbs_own_prompt_does_nothing_then_or_later(driver: Driver) -> None:
-    def script() -> None:
-        prompt = driver.prompt()
-        interrupt(driver)
-        driver.rank.on_message(Interrupt(generation=1))
-        assert driver.prompt().number == prompt.number
-        assert driver.output_of("p sum(range(100000))") == "4999950000\n"
-        assert "KeyboardInterrupt" not in driver.text
-        driver.say("c")
-
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
 
 
 class Slow:
@@ -575,12 +307,10 @@ def test_the_source_is_told_again_when_somebody_comes(driver: Driver) -> None:
         driver.wait_for(lambda: len(driver.heard("source")) > told, "the source")
         where = driver.heard("source")[-1]["where"]
         assert isinstance(where, dict)
-        assert where["function"] == "test_the_source_is_told_again_when_somebody_comes"
+        assert where["function"] == "play"
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
+    assert play(driver, script) == 7
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_wire.messages import Action, Ask, PromptState
-from tests.agent.test_engine_pdb import Driver, drive, train
+from tests.agent.pdb_driver import Driver, drive, train
 
 
 @pytest.fixture

@@ -1,0 +1,151 @@
+"""Broker and terminal of a rank at once, without a network, for tests of its line debugger."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from dbg_agent.interruptible import Interruptible
+from dbg_agent.rank import Rank
+from dbg_agent.settings import Settings
+from dbg_wire.codec import Output, decode_data
+from dbg_wire.messages import Action, Ask, Audience, Interrupt, PromptInfo, Reply, Sender
+from dbg_wire.states import StopPhase
+
+SECONDS = 20.0
+
+
+class Driver:
+    """Be broker and terminal of a rank at once, without a network: answer its prompts and read its log."""
+
+    def __init__(self) -> None:
+        self.rank = Rank(Settings(engine="pdb"))
+        self.log = bytearray()
+        self.session = 0
+        self.messages: list[dict[str, object]] = []
+        self._changed = threading.Condition()
+        self._answered = 0
+        self.rank.terminal._send = self._read
+        self.rank.stops._changed = self._tell
+        self.rank.publish = self._tell  # type: ignore[method-assign]
+        self.rank.link.outgoing.put_message = self._hear  # type: ignore[method-assign]
+        self.rank.link.call_later = self._later  # type: ignore[method-assign]
+        self.rank.interruptible = Interruptible(self._later)
+
+    def _read(self, frame: bytes) -> None:
+        output = decode_data(frame, Sender.AGENT)
+        assert isinstance(output, Output)
+        with self._changed:
+            if output.session != self.session:
+                self.session, self.log = output.session, bytearray()
+            fresh = output.data[max(0, len(self.log) - output.offset) :]
+            if output.offset <= len(self.log):
+                self.log += fresh
+            self._changed.notify_all()
+
+    def _hear(self, text: str) -> bool:
+        with self._changed:
+            self.messages.append(json.loads(text))
+            self._changed.notify_all()
+        return True
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        timer = threading.Timer(seconds, call)
+        timer.daemon = True
+        timer.start()
+
+    def _tell(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_for(self, condition: Callable[[], object], what: str) -> None:
+        with self._changed:
+            if not self._changed.wait_for(condition, SECONDS):
+                pytest.fail(f"never saw {what}; the log:\n{self.text}\n{self.rank._rank_report()}")
+
+    @property
+    def text(self) -> str:
+        return self.log.decode()
+
+    def look(self) -> None:
+        self.rank.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
+
+    def prompt(self) -> PromptInfo:
+        """Wait for a prompt that has not been answered yet."""
+        prompts: list[PromptInfo] = []
+
+        def fresh() -> bool:
+            prompt = self.rank.console.prompt
+            if prompt is None or prompt.number <= self._answered:
+                return False
+            prompts.append(prompt)
+            return True
+
+        self.wait_for(fresh, "a prompt")
+        return prompts[-1]
+
+    def say(self, text: str) -> PromptInfo:
+        """Answer the next prompt; return it."""
+        prompt = self.prompt()
+        self._answered = prompt.number
+        self.rank.on_message(Reply(prompt=prompt.number, generation=1, text=text))
+        return prompt
+
+    def output_of(self, command: str) -> str:
+        """Run a command; return what it printed up to the next prompt."""
+        self.say(command)
+        prompt = self.prompt()
+        log = bytes(self.log[: prompt.offset]).decode()
+        return log.rpartition(f"{command}\n")[2]
+
+    def heard(self, kind: str) -> list[dict[str, object]]:
+        return [message for message in self.messages if message["type"] == kind]
+
+
+def drive(driver: Driver, script: Callable[[], None]) -> Callable[[], None]:
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            driver.wait_for(lambda: driver.rank.stops.phase is not StopPhase.NONE, "a stop")
+            driver.look()
+            script()
+        except BaseException as error:  # a failing script must not leave the stop waiting for ever
+            failures.append(error)
+            driver.rank.on_message(Ask(request=9, action=Action.CONTINUE, rows=24, columns=80))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def finish() -> None:
+        thread.join(SECONDS)
+        if failures:
+            raise failures[0]
+
+    return finish
+
+
+def train(rank: Rank) -> int:
+    total = 1
+    rank.stop(sys._getframe(), "breakpoint")
+    total += 1
+    total += 2
+    total += 3
+    return total
+
+
+def play(driver: Driver, script: Callable[[], None]) -> int:
+    """Have a thread drive the debugger by ``script`` while this one stops in ``train``; return what that returns."""
+    finish = drive(driver, script)
+    result = train(driver.rank)
+    finish()
+    return result
+
+
+def interrupt(driver: Driver) -> None:
+    """Press Ctrl-C."""
+    driver.rank.on_message(Interrupt(generation=1))

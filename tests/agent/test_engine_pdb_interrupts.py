@@ -1,0 +1,112 @@
+"""Ctrl-C in the rank's own pdb: in what runs, and at every sort of prompt."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbg_wire.messages import Interrupt, PromptState
+from tests.agent.pdb_driver import Driver, interrupt, play, train
+
+
+@pytest.mark.parametrize("endless", ["while True: pass", "import time; time.sleep(3600)"])
+def test_an_expression_that_never_ends_is_interrupted(driver: Driver, endless: str) -> None:
+    def script() -> None:
+        driver.say("print('begun')\n" + endless)
+        driver.wait_for(
+            lambda: "begun\n" in driver.text.rpartition("(Pdb)")[2].replace("print('begun')\n", ""), "begun"
+        )
+        driver.rank.on_message(Interrupt(generation=1))
+        driver.prompt()
+        assert "KeyboardInterrupt" in driver.text
+        driver.say("c")
+
+    assert play(driver, script) == 7
+
+
+def test_ctrl_c_at_an_input_ends_the_command_that_asks(driver: Driver) -> None:
+    def script() -> None:
+        driver.say("name = input('name? ')")
+        assert driver.prompt().state is PromptState.INPUT
+        driver._answered = driver.prompt().number
+        interrupt(driver)
+        assert driver.prompt().text == "(Pdb) "
+        assert "name? ^C\n*** KeyboardInterrupt\n" in driver.text
+        assert "NameError" in driver.output_of("name")
+        driver.say("c")
+
+    assert play(driver, script) == 7
+
+
+def test_ctrl_c_in_interact_drops_what_was_begun_and_goes_on(driver: Driver) -> None:
+    def script() -> None:
+        driver.say("interact")
+        driver.say("for i in range(3):")
+        driver._answered = driver.prompt().number
+        interrupt(driver)
+        again = driver.prompt()
+        assert (again.text, again.state) == (">>> ", PromptState.INTERACT)
+        assert "\nKeyboardInterrupt\n" in driver.text
+        assert driver.output_of("6 * 7") == "42\n"
+        driver.say("EOF")
+        driver.say("c")
+
+    assert play(driver, script) == 7
+
+
+def test_ctrl_c_abandons_a_statement_that_is_not_complete(driver: Driver) -> None:
+    def script() -> None:
+        driver.say("for i in range(3):")
+        driver.say("    total += 100")
+        driver._answered = driver.prompt().number
+        interrupt(driver)
+        assert driver.prompt().text == "(Pdb) "
+        assert "--KeyboardInterrupt--\n" in driver.text
+        driver.say("c")
+
+    assert play(driver, script) == 7
+
+
+def test_ctrl_c_keeps_the_commands_that_a_breakpoint_had(driver: Driver) -> None:
+    def script() -> None:
+        driver.say(f"b {train.__code__.co_firstlineno + 4}")
+        for line in ("commands", "p 'old'", "end", "commands", "p 'new'"):
+            driver.say(line)
+        driver._answered = driver.prompt().number
+        interrupt(driver)
+        assert driver.prompt().text == "(Pdb) "
+        assert "command definition aborted, old commands restored" in driver.text
+        driver.say("c")
+        driver.prompt()
+        assert driver.text.startswith("'old'\n")
+        driver.say("clear")
+        driver.say("y")
+        driver.say("c")
+
+    assert play(driver, script) == 7
+
+
+def test_ctrl_c_at_the_question_how_to_leave_stays(driver: Driver) -> None:
+    def script() -> None:
+        driver.say("q")
+        assert driver.prompt().state is PromptState.CONFIRM
+        driver._answered = driver.prompt().number
+        interrupt(driver)
+        assert driver.prompt().text == "(Pdb) "
+        assert "\nstaying; " in driver.text
+        assert driver.output_of("p total") == "1\n"
+        driver.say("c")
+
+    assert play(driver, script) == 7
+
+
+def test_ctrl_c_at_pdbs_own_prompt_does_nothing_then_or_later(driver: Driver) -> None:
+    def script() -> None:
+        prompt = driver.prompt()
+        interrupt(driver)
+        driver.rank.on_message(Interrupt(generation=1))
+        assert driver.prompt().number == prompt.number
+        assert driver.output_of("p sum(range(100000))") == "4999950000\n"
+        assert "KeyboardInterrupt" not in driver.text
+        driver.say("c")
+
+    assert play(driver, script) == 7
