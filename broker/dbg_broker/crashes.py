@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dbg_broker.registry import Rank
 from dbg_wire.messages import Kept
@@ -26,7 +26,7 @@ class Crashes:
         run = (rank.said.job, rank.said.run)
         members = self._members.setdefault(run, {})
         kept = self._kept.setdefault(run, {})
-        before = sorted(set(kept.values()))
+        before = _numbers(kept)
         is_new = rank.key not in members and rank.state in LIVE_STATES
         if rank.state in LIVE_STATES:
             members[rank.key] = None
@@ -36,19 +36,37 @@ class Crashes:
             kept[rank.key] = rank.said.rank
         else:
             kept.pop(rank.key, None)
-        now = sorted(set(kept.values()))
-        message = Kept(ranks=tuple(now))
+        now = _numbers(kept)
         if now != before:
-            yield from ((key, message) for key in members)
+            yield from ((key, Kept(ranks=now)) for key in members)
         elif is_new and now:
-            yield rank.key, message
-        if not members and not kept:
+            yield rank.key, Kept(ranks=now)
+        self._drop_empty(run)
+
+    def forget(self, key: str) -> Iterator[tuple[str, Kept]]:
+        """Forget a rank that is no longer listed, lost with its crash for instance; return whom to tell what."""
+        for run, kept in tuple(self._kept.items()):
+            members = self._members[run]
+            members.pop(key, None)
+            before = _numbers(kept)
+            kept.pop(key, None)
+            now = _numbers(kept)
+            if now != before:
+                yield from ((member, Kept(ranks=now)) for member in members)
+            self._drop_empty(run)
+
+    def _drop_empty(self, run: _Run) -> None:
+        if not self._members[run] and not self._kept[run]:
             del self._members[run], self._kept[run]
 
     def came_back(self, key: str) -> None:
         """Forget that a rank was told anything: it has a new connection."""
         for members in self._members.values():
             members.pop(key, None)
+
+
+def _numbers(kept: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(sorted(set(kept.values())))
 
 
 def _is_kept(rank: Rank) -> bool:

@@ -5,7 +5,9 @@ A watcher's token gets no further than looking, whatever its terminal sends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +60,9 @@ NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMM
 
 FOR_WATCHERS = frozenset({Action.SCREEN, Action.WHERE})
 """Questions that only look."""
+
+NOBODY = 0
+"""Number of a question whose answer is not waited for; gather counts from one."""
 
 _ONLY_DRIVERS = "this token may only watch; `dbg-broker token --role driver` prints one that may type"
 
@@ -189,25 +194,36 @@ def _question(hub: Hub, link: TerminalLink, message: Question) -> None:
     now = hub.clock()
     known = {key: said for key in message.keys if (said := _known_answer(hub, key, message)) is not None}
     number, to_ask = hub.gather.ask(link.number, message, known, now)
-    if not to_ask:
+    seconds = hub.gather.deadline(number) - now
+    _pass_on(hub, _ask_of(message, number, seconds), to_ask, known)
+    if to_ask:
+        hub.schedule(seconds, partial(_end_question, hub, number))
+    else:
         _end_question(hub, number)
-        return
-    hub.schedule(hub.gather.deadline(number) - now, partial(_end_question, hub, number))
-    rows = max(limits.MIN_ROWS, min(message.rows, limits.MAX_ROWS))
-    columns = max(limits.MIN_COLUMNS, min(message.columns, limits.MAX_COLUMNS))
-    ask = Ask(
+
+
+def _ask_of(message: Question, number: int, seconds: float) -> Ask:
+    return Ask(
         request=number,
         action=message.action,
-        rows=rows,
-        columns=columns,
-        seconds=hub.gather.deadline(number) - now,
+        rows=max(limits.MIN_ROWS, min(message.rows, limits.MAX_ROWS)),
+        columns=max(limits.MIN_COLUMNS, min(message.columns, limits.MAX_COLUMNS)),
+        seconds=seconds,
         text=message.text,
         live=message.live,
         stats=message.stats,
     )
+
+
+def _pass_on(hub: Hub, ask: Ask, to_ask: Iterable[str], known: Iterable[str]) -> None:
+    """Pass a question on to the ranks that are to be asked; a break-in also to those that can't answer it now."""
     for key in to_ask:
         witnesses.ask(hub, hub.registry.find(key), key, ask)
         hub.attend(key)
+    if ask.action is Action.INTERRUPT:
+        for key in known:
+            # Stuck in C code, it stops when it comes out of that; nobody waits for its answer by then.
+            hub.tell_rank(key, replace(ask, request=NOBODY))
 
 
 def _end_question(hub: Hub, number: int) -> None:
@@ -223,21 +239,25 @@ def _known_answer(hub: Hub, key: str, question: Question) -> RankAnswer | None:
         return RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key")
     frames = rank.frames if question.action is Action.WHERE else ()
     if rank.state is RankState.EXITED:
-        return RankAnswer(key=key, kind=Kind.LOST, text=f"exited{_with_status(rank)}", frames=frames)
+        return RankAnswer(key=key, kind=Kind.LOST, text=_how_it_ended(rank), frames=frames)
     if rank.state is RankState.LOST:
         return RankAnswer(key=key, kind=Kind.LOST, text="its connection is lost", frames=frames)
     if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and key not in hub.witnesses:
         age = hub.clock() - rank.heard
         return RankAnswer(key=key, kind=Kind.VALUE, text=f"unresponsive, last seen {age:.0f} s ago", frames=frames)
+    if rank.state is RankState.UNRESPONSIVE and question.action is Action.INTERRUPT:
+        age = hub.clock() - rank.heard
+        text = f"in C code{_place(rank, ' at ')}, unresponsive for {age:.0f} s; stops on return"
+        return RankAnswer(key=key, kind=Kind.RUNNING, text=text)
     if question.action in NEEDS_STOP and not rank.halted and not question.live:
-        return RankAnswer(key=key, kind=Kind.RUNNING, text=f"running{_place(rank)}")
+        return RankAnswer(key=key, kind=Kind.RUNNING, text=f"running{_place(rank, ', ')}")
     if question.action is Action.RELEASE and rank.state is not RankState.HELD:
         return RankAnswer(key=key, kind=Kind.ERROR, text=f"{rank.state.value}, not held")
     return None
 
 
-def _place(rank: Rank) -> str:
-    return f", {rank.place.file}:{rank.place.line}" if rank.place is not None else ""
+def _place(rank: Rank, before: str) -> str:
+    return f"{before}{rank.place.file}:{rank.place.line}" if rank.place is not None else ""
 
 
 def _rank_of(hub: Hub, link: TerminalLink) -> Rank | None:
@@ -251,6 +271,15 @@ def _rank_of(hub: Hub, link: TerminalLink) -> Rank | None:
 
 def _refuse_not_attached(hub: Hub, link: TerminalLink) -> None:
     hub.refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
+
+
+def _how_it_ended(rank: Rank) -> str:
+    if rank.exit is not None and rank.exit < 0:
+        try:
+            return f"killed by {signal.Signals(-rank.exit).name}"
+        except ValueError:
+            return f"killed by signal {-rank.exit}"
+    return f"exited{_with_status(rank)}"
 
 
 def _with_status(rank: Rank) -> str:

@@ -114,5 +114,7 @@ class Sweeper:
         hub = self._hub
         hub.listing.changed(key)
         hub.holds.forget(key)
+        for member, kept in hub.crashes.forget(key):
+            hub.tell_rank(member, kept, "kept")
         for number in hub.sessions.rank_gone(key):
             hub.refuse(hub.terminals[number].connection, RefusalCode.GONE, "the rank ended long ago and is forgotten")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Sequence
+from typing import Protocol
 
-from dbg_wire.codec import Output
+from dbg_wire.codec import Input, Output
 from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Answers, Kind, Question, RankAnswer, Refusal
+from dbg_wire.messages import Action, Answers, Kind, Message, Question, RankAnswer, Refusal
 from dbg_wire.ranks import RankInfo
 
 from .directory import Directory
 from .errors import Declined, TimedOut
-from .line import Down, Line, Up
+from .line import Down, Event, Up
 
 GRACE_SECONDS = 5.0
 """Seconds beyond the deadline of a question after which the broker itself counts as silent."""
@@ -22,13 +23,28 @@ PAGE = 2000
 """Ranks in one question: their keys stay below MAX_ITEMS and, at 500 bytes each, MAX_CONTROL_BYTES."""
 
 
-class Asker:
-    """Ask over one line; what comes meanwhile of the ranks themselves goes into the directory."""
+class AskingLine(Protocol):
+    """Be a line to the broker, as far as questions need one."""
 
-    def __init__(self, line: Line, directory: Directory, seconds: float) -> None:
+    def send(self, item: Message | Input) -> bool:
+        """Queue for the broker; return False, with nothing done, while the line is down."""
+        ...
+
+    async def next(self) -> Event:
+        """Return what comes next."""
+        ...
+
+
+class Asker:
+    """Ask over one line; what comes meanwhile of the ranks themselves goes into the directory.
+
+    ``seconds`` is the deadline of the questions that follow.
+    """
+
+    def __init__(self, line: AskingLine, directory: Directory, seconds: float) -> None:
+        self.seconds = seconds
         self._line = line
         self._directory = directory
-        self._seconds = seconds
         self._next = 0
 
     async def ask(
@@ -45,7 +61,7 @@ class Asker:
                 request=self._next,
                 keys=tuple(rank.key for rank in ranks[start : start + PAGE]),
                 action=action,
-                seconds=self._seconds,
+                seconds=self.seconds,
                 rows=rows,
                 columns=columns,
                 text=text,
@@ -56,7 +72,7 @@ class Asker:
             self._next += 1
             if not self._line.send(question):
                 raise TimedOut("the broker is gone")
-        seconds = self._seconds + GRACE_SECONDS
+        seconds = self.seconds + GRACE_SECONDS
         try:
             answers = await asyncio.wait_for(self._answers(open_requests), seconds)
         except asyncio.TimeoutError:

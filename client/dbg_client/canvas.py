@@ -75,6 +75,12 @@ class Canvas:
         self._writer.close()
         self._terminal.restore()
 
+    async def lend_row(self) -> None:
+        """Lend the last row, where the cursor is put; what stands above stays, as it is until :meth:`resume`."""
+        self._write(pages.last_row(self.size[0]))
+        await self._give_back()
+        self._suspended = True
+
     async def suspend(self) -> None:
         """Lend the terminal to something else: nothing is drawn until :meth:`resume`."""
         await self._give_back()

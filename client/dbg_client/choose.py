@@ -32,7 +32,7 @@ def choose(target: Target, ranks: Sequence[RankInfo]) -> Choice:
         raise AmbiguousTarget(target.text, [unique_target(rank, ranks) for rank in ready])
     if ready:
         return Choice(ready[0], found.note)
-    if len(found.ranks) == 1 and found.ranks[0].state is RankState.HELD:
+    if len(found.ranks) == 1 and may_be_picked(found.ranks[0]):
         return Choice(found.ranks[0], found.note)
     if len(found.ranks) == 1:
         raise why_not_stopped(found.ranks[0], target.text)
@@ -62,6 +62,14 @@ def choose_when_ready(target: Target, ranks: Sequence[RankInfo], ended: RankInfo
 def is_ready(rank: RankInfo) -> bool:
     """Return whether one can attach: the rank is stopped, or was when it fell silent."""
     return rank.state is RankState.STOPPED or (rank.state is RankState.UNRESPONSIVE and rank.where is not None)
+
+
+def may_be_picked(rank: RankInfo) -> bool:
+    """Return whether somebody who names the rank can attach: a held one is a stop of its own from then on.
+
+    One that holds its exit is nowhere in the program, and has nothing to show.
+    """
+    return is_ready(rank) or (rank.state is RankState.HELD and rank.where is not None)
 
 
 def neighbour(current: RankInfo, ranks: Sequence[RankInfo], step: int) -> RankInfo | None:

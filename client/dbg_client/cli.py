@@ -57,9 +57,10 @@ n, s, r, unt and c move whatever debugger is open there; q, interact, debug, com
 at once.
 
 Attached, Ctrl-] is the prefix: d detaches, ? helps, r picks another rank, n and p go to the next and previous
-stopped rank, w takes the keyboard, ] sends Ctrl-] itself. Leaving never resumes or ends a rank. At pdb's prompt
-`detach` leaves, too, and `sticky` shows the source after every stop. To change the debugger that is open while somebody
-else types, add --take to --engine.
+stopped rank, w takes the keyboard, : opens a command line for these actions on any ranks (where all, e 0-7 loss,
+release, help), ] sends Ctrl-] itself. Leaving never resumes or ends a rank. At pdb's prompt `detach` leaves, too, and
+`sticky` shows the source after every stop. To change the debugger that is open while somebody else types, add --take
+to --engine.
 
 environment (an argument goes before it, broker.json after it):
   DBG_BROKER                 host:port#fingerprint of the broker

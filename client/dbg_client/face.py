@@ -37,6 +37,9 @@ class Host(Protocol):
     def pick(self, typed_ahead: bytes) -> None:
         """Let the user pick another rank; keys typed ahead are for the list."""
 
+    def command_line(self, typed_ahead: bytes) -> None:
+        """Let the user type a command to any ranks; keys typed ahead are for it."""
+
     def detach(self) -> None:
         """End the session, since the user wants it or the terminal is gone."""
 
@@ -77,6 +80,9 @@ class Face(Protocol):
 
     async def suspend(self) -> None:
         """Lend the terminal to something else."""
+
+    async def lend_row(self) -> None:
+        """Lend the terminal to something that begins with one row, and leave the rest as it is if that can be."""
 
     def resume(self) -> None:
         """Take the terminal back."""

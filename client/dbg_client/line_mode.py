@@ -146,6 +146,10 @@ class LineFace:
         await self._end_prompt()
         self._lent = True
 
+    async def lend_row(self) -> None:
+        """Lend the terminal; the row is the one where the prompt stood."""
+        await self.suspend()
+
     def resume(self) -> None:
         """Take the terminal back."""
         self._lent = False
@@ -177,15 +181,19 @@ class LineFace:
             self._entered(text)
 
     async def _end_prompt(self) -> None:
+        self._leave_prompt()
+        if self._talking is not None:
+            await self._talking
+            self._talking = None
+
+    def _leave_prompt(self) -> None:
+        """End the prompt, which takes no more of the keys that are read already."""
         self._leaving = True
         app = self._session.app
         if app.is_running and not app.is_done:
             self._draft = self._session.default_buffer.text
             app.erase_when_done = True
             app.exit(exception=_Left())
-        if self._talking is not None:
-            await self._talking
-            self._talking = None
 
     def _accept(self, buffer: Buffer) -> bool:
         # As it stands before the line: what comes between this and its taking is no prompt that the user has seen.
@@ -284,8 +292,10 @@ class LineFace:
 
     def prefixed(self, key: str) -> None:
         """Do what the key behind the prefix means."""
-        if key == "r":
-            self._host.pick(b"")
+        if key in ("r", ":"):
+            self._leave_prompt()  # at once: the keys behind this one are for what comes
+            lend = self._host.pick if key == "r" else self._host.command_line
+            lend(b"")
         elif not self._host.command(key):
             self._print(pages.line_help(self._prefix))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import sys
 from collections.abc import Callable
 
 from prompt_toolkit import PromptSession
@@ -20,6 +20,8 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import BaseStyle, Style, merge_styles
 from prompt_toolkit.styles.defaults import default_pygments_style, default_ui_style
 
+from .say import silence
+
 _STYLE = Style.from_dict({"source.number": "ansibrightblack", "source.current": "bold", "source.place": "bold"})
 
 
@@ -32,8 +34,12 @@ class LineOutput(Vt100_Output):
 
     def flush(self) -> None:
         """Write what is buffered."""
-        with contextlib.suppress(OSError):
+        try:
             super().flush()
+        except BlockingIOError:
+            return
+        except OSError:
+            silence(sys.stdout)  # what it still holds must not fail at the interpreter's exit
 
     @property
     def responds_to_cpr(self) -> bool:

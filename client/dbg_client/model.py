@@ -22,7 +22,6 @@ from dbg_wire.messages import (
     RankReport,
     Refusal,
     RefusalCode,
-    Repaint,
     Report,
     Resize,
     Seat,
@@ -30,27 +29,22 @@ from dbg_wire.messages import (
 )
 from dbg_wire.ranks import LIVE_STATES, Place, RankInfo, RankState
 
-from .effects import Bell, Blank, Effects, Finish, Open, Send, Show, Wake
+from .drawing import Drawing
+from .effects import Bell, Blank, Effects, Finish, Open, Send, Wake
 from .engine import LINE_ENGINE, NO_WISH, Wish
 from .errors import RankEnded, RankStayedAway, why_refused
 from .ledger import Ledger, Typed
+from .notices import Notices
 from .pdb_model import Conversation
-from .sentences import Turn, discarded, who_types, why_blank
+from .sentences import Turn, who_types, why_blank
 
 LOST_SECONDS = 10.0
 """Seconds for a rank to come back after its connection ended. A link redials within a few seconds, so a rank that is
 still away is dead or behind a broken network, and which of them can't be told from here."""
 
-REPAINT_SECONDS = 0.5
-"""Seconds between two repaints asked for, so that a stream with many holes doesn't make the rank do nothing else."""
-
 NEXT_STOP_SECONDS = 0.5
 """Seconds for which a rank that went on, with nothing left to stop it, may stop again before the session ends: in a
 loop the next ``set_trace()`` comes at once."""
-
-NOTICE_SECONDS = 8.0
-"""Seconds for which a notice stands in the status line: time to look down and read a sentence."""
-
 
 _ANSWERS_TO_ATTACH = frozenset({RefusalCode.NO_SUCH_RANK, RefusalCode.ROLE, RefusalCode.FULL, RefusalCode.GONE})
 
@@ -92,13 +86,9 @@ class Attachment:
         self._ledger = Ledger()
         self._early = b""
         self.opened = self._seated = self._asked = False
-        self._session: int | None = None
-        self._expected: int | None = None
-        self._repaint_asked: float | None = None
-        self._repaint_owed = False
+        self._drawing = Drawing()
         self._cropped = False
-        self._notice = self._loss = ""
-        self._notice_until = 0.0
+        self._notices = Notices()
 
     @property
     def cropped(self) -> bool:
@@ -107,6 +97,11 @@ class Attachment:
         if session is None or session.engine == LINE_ENGINE:
             return False
         return session.rows > self._rows or session.columns > self._columns
+
+    @property
+    def asks(self) -> bool:
+        """Return whether a seat was asked for, so that a refusal is the answer to that."""
+        return self._asked
 
     @property
     def driving(self) -> bool:
@@ -130,15 +125,15 @@ class Attachment:
 
     def notice(self, now: float) -> str | None:
         """Return the notice that is still to be shown."""
-        return self._notice if self._notice and now < self._notice_until else None
+        return self._notices.shown(now)
 
     def unread_loss(self, now: float) -> str | None:
         """Return what is still to be shown of keys that were discarded, for a session that ends before one reads it."""
-        return self._loss if self._loss and self.notice(now) == self._loss else None
+        return self._notices.unread_loss(now)
 
     def say(self, text: str, now: float) -> None:
         """Show a notice for a while."""
-        self._notice, self._notice_until = text, now + NOTICE_SECONDS
+        self._notices.say(text, now)
 
     # ------------------------------------------------------------------------------------------------ the broker's side
 
@@ -168,7 +163,7 @@ class Attachment:
         """Take note that the broker is gone, or that another attempt to reach it failed."""
         if self.line_down_since is None:
             self.line_down_since = now
-            self._notice = ""  # this is the news now
+            self._notices.forget()
         self.line_down_reason = reason
         self._seated = self._asked = False
         self.lost_since = self.absent_since = None
@@ -204,7 +199,7 @@ class Attachment:
             self._ledger.settle(message.generation, message.offset)
         elif isinstance(message, Discarded):
             lost = self._ledger.discard(message.generation, message.offset, message.count)
-            return self._tell_discarded(lost, message.reason, now)
+            return self._notices.discarded(lost, message.reason, now)
         elif isinstance(message, Pulse):
             self.pulse = message.where
         elif isinstance(message, Notice) and self.engine != LINE_ENGINE:
@@ -213,34 +208,17 @@ class Attachment:
 
     def output(self, frame: Output, now: float) -> Effects:
         """Take bytes of the debugger: of a log, or of a screen, where a hole is answered by asking for a repaint."""
-        if not self._seated or (self._session is not None and frame.session < self._session):
+        if not self._seated or self._drawing.is_over(frame.session):
             return []
         self.heard = now
         # A line debugger may have something to say when its stop is over: that a temporary breakpoint is gone.
         if self.engine == LINE_ENGINE or (self.engine is None and self.conversation.follows(frame.session)):
             return self.conversation.output(frame, now)
-        effects: Effects = []
-        if frame.session != self._session:
-            self._session, self._expected = frame.session, None
-            effects.append(Blank())
-        elif self.blank_text:
-            # What a debugger still says when its stop has ended would stand between our own words.
-            self._expected = frame.offset + len(frame.data)
-            return effects
-        if self._expected is not None and frame.offset != self._expected:
-            effects += [Blank(), *self.ask_repaint(now)]
-        self._expected = frame.offset + len(frame.data)
-        return [*effects, Show(frame.data)]
+        return self._drawing.output(frame, now, covered=bool(self.blank_text))
 
     def ask_repaint(self, now: float) -> Effects:
         """Ask for the whole screen, at once or, if that was done just now, a little later; a log has none."""
-        if self.engine == LINE_ENGINE:
-            return []
-        if self._repaint_asked is not None and now - self._repaint_asked < REPAINT_SECONDS:
-            self._repaint_owed = True
-            return []
-        self._repaint_asked, self._repaint_owed = now, False
-        return [Send(Repaint())]
+        return [] if self.engine == LINE_ENGINE else self._drawing.ask_repaint(now)
 
     def tick(self, now: float) -> Effects:
         """Do what is due by time alone."""
@@ -252,7 +230,7 @@ class Attachment:
             return self.attach()
         if not self._seated:
             return []
-        return self.ask_repaint(now) if self._repaint_owed else self.conversation.tick(now)
+        return self.ask_repaint(now) if self._drawing.owed else self.conversation.tick(now)
 
     # -------------------------------------------------------------------------------------------------- the user's side
 
@@ -260,7 +238,7 @@ class Attachment:
         """Take typed keys: send them at once, or keep them while there is no seat or no line."""
         if not self.opened:
             if len(self._early) + len(data) > MAX_INPUT_PENDING:
-                return self._tell_discarded(data, "too much is waiting already", now)
+                return self._notices.discarded(data, "too much is waiting already", now)
             self._early += data
             return []
         if not self.driving:
@@ -272,7 +250,7 @@ class Attachment:
         session = self.report.session
         typed = self._ledger.add(data, stop.number, session.number if session else None)
         if typed is None:
-            return self._tell_discarded(data, "too much is waiting already", now)
+            return self._notices.discarded(data, "too much is waiting already", now)
         return self._send_keys((typed,))
 
     def refuse(self, now: float) -> Effects:
@@ -324,14 +302,14 @@ class Attachment:
         self.heard, self.rank, self.driver = now, seat.rank, seat.driver
         self.lost_since = self.absent_since = None
         if not self._seated:
-            self._expected = self._session = None
+            self._drawing.forget()
         effects: Effects = [Open()] if first else []
         left = self._begin_generation(seat)
         turn = Turn(first, had, self.driving, before, self.driver, self.mode is not Mode.WATCH)
         if told := who_types(turn, self._how_to_take):
             self.say(told, now)
         # After the notice about the driver, which it would else be hidden by.
-        effects += self._tell_discarded(left, "perhaps: the keyboard changed hands", now)
+        effects += self._notices.discarded(left, "perhaps: the keyboard changed hands", now)
         # Seated only from here on, so that keys which waited go out in order with those that are sent again.
         self._seated = False
         effects += self._take_report(seat.report, now, anew=True)
@@ -357,7 +335,7 @@ class Attachment:
     def _send_again(self, now: float) -> Effects:
         stop = self.report.stop if self.report else None
         stale = self._ledger.abandon_but(stop.number if stop else None)
-        return self._tell_discarded(stale, "the stop ended", now) + self._send_keys(self._ledger.unsettled)
+        return self._notices.discarded(stale, "the stop ended", now) + self._send_keys(self._ledger.unsettled)
 
     def _send_keys(self, keys: tuple[Typed, ...]) -> Effects:
         generation = self._ledger.generation
@@ -375,7 +353,7 @@ class Attachment:
         self._keep_time(report, now)
         talk = self.conversation.report(report, self._ledger.generation, now, anew=anew)
         if report.stop is None:
-            effects = talk + self._tell_discarded(self._ledger.abandon_unsent(), "the stop ended", now)
+            effects = talk + self._notices.discarded(self._ledger.abandon_unsent(), "the stop ended", now)
             if report.state is RankState.RUNNING and not report.breakpoints and not report.queued:
                 return effects + self._go_on(before, now)
             self._went_on_at = None
@@ -387,7 +365,7 @@ class Attachment:
             if report.session is not None:
                 effects += self.ask_repaint(now)
         if before is not None and before.stop is not None and before.stop.number != report.stop.number:
-            effects += self._tell_discarded(self._ledger.abandon_unsent(), "the stop ended", now)
+            effects += self._notices.discarded(self._ledger.abandon_unsent(), "the stop ended", now)
         if report.session is not None and report.session.engine != LINE_ENGINE:
             opened = self._ledger.open_session(report.stop.number, report.session.number)
             effects += self._send_keys(opened)
@@ -447,10 +425,3 @@ class Attachment:
         asked = self._wish.asked
         if asked is not None and self.engine not in (None, asked) and not self.driving and self.driver is not None:
             self.say(f"{printable(self.driver)} types in {self.engine}; attach with --take to change to {asked}", now)
-
-    def _tell_discarded(self, data: bytes, reason: str, now: float) -> Effects:
-        if not data:
-            return []
-        self._loss = discarded(data.decode("utf-8", "backslashreplace"), reason)
-        self.say(self._loss, now)
-        return [Bell()]

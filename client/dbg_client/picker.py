@@ -23,7 +23,7 @@ from dbg_wire.codec import Output as RankOutput
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo
 
-from .choose import is_ready
+from .choose import may_be_picked
 from .directory import Directory
 from .line import Down, Line, Up
 from .presses import key_bytes, key_presses
@@ -196,7 +196,7 @@ class Picker:
 
     def _pick(self) -> None:
         rank = self._list.chosen
-        if rank is not None and is_ready(rank):
+        if rank is not None and may_be_picked(rank):
             self._application.exit(result=rank)
 
     def _interrupt(self, event: KeyPressEvent) -> None:

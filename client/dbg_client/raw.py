@@ -99,6 +99,11 @@ class RawFace:
         self._loop.remove_reader(STDIN)
         await self._canvas.suspend()
 
+    async def lend_row(self) -> None:
+        """Lend the last row, and then the whole terminal."""
+        self._loop.remove_reader(STDIN)
+        await self._canvas.lend_row()
+
     def resume(self) -> None:
         """Take the terminal back."""
         self._canvas.resume()
@@ -117,9 +122,10 @@ class RawFace:
                 self._uncover()
             elif isinstance(part, Keys):
                 self._host.perform(self._host.attachment.keys(part.data, self._host.now()))
-            elif part.key == "r":
+            elif part.key in ("r", ":"):
                 self._loop.remove_reader(STDIN)
-                self._host.pick(b"".join(map(_as_typed, parts[number + 1 :])))
+                lend = self._host.pick if part.key == "r" else self._host.command_line
+                lend(b"".join(map(_as_typed, parts[number + 1 :])))
                 return
             elif not self._host.command(part.key):
                 self._help()

@@ -7,13 +7,15 @@ import enum
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.messages import Mode
+from dbg_wire.messages import Mode, Refusal
 from dbg_wire.ranks import RankInfo
 
+from .answering import Answering, SharedLine
 from .choose import neighbour
 from .directory import Directory
 from .effects import Bell, Effects, Finish, Open, Send, Wake
@@ -56,7 +58,10 @@ class Outcome:
     loss: str | None = None
 
 
-Picker = Callable[[Directory, bytes], Awaitable[tuple[RankInfo | None, bytes]]]
+Picked = tuple[RankInfo | None, bytes]
+"""A rank to go to, if any, and keys that were typed and not used."""
+
+Picker = Callable[[Directory, bytes], Awaitable[Picked]]
 """Lets the user pick a rank, given keys typed ahead; returns it and the keys that it didn't use."""
 
 
@@ -73,6 +78,8 @@ class Session:
         self.others = Others()
         self._line = line
         self._directory = directory
+        self._questions = SharedLine(line.send)
+        self._answering = Answering(self._questions, directory)
         self._pick_rank = picker
         self._loop = asyncio.get_running_loop()
         self._done: asyncio.Future[Outcome] = self._loop.create_future()
@@ -83,7 +90,7 @@ class Session:
         self._attachment = self._attachment_to(rank, manner.mode)
         self._back: RankInfo | None = None
         self._choosing = asyncio.Lock()
-        self._picking: asyncio.Task[None] | None = None
+        self._lending: asyncio.Task[None] | None = None
 
     @property
     def attachment(self) -> Attachment:
@@ -101,7 +108,7 @@ class Session:
                 return await self._done
             finally:
                 self._loop.set_exception_handler(None)
-                await _end_tasks([*tasks, self._picking])
+                await _end_tasks([*tasks, self._lending])
                 if self._face is not None:
                     await self._face.close()
                 self.perform(self._attachment.leave())
@@ -172,7 +179,7 @@ class Session:
 
     async def _choose_face(self, guess: bool) -> None:
         attachment = self._attachment
-        if not attachment.opened or self._done.done() or self._picking is not None:
+        if not attachment.opened or self._done.done() or self._lending is not None:
             return
         engine = attachment.engine
         if engine is None and self._face is None and guess:
@@ -240,6 +247,9 @@ class Session:
         while True:
             event = await self._line.next()
             now = self.now()
+            refused_seat = isinstance(event, Refusal) and self._attachment.asks
+            if not refused_seat and self._questions.offer(event):
+                continue
             if isinstance(event, Up):
                 self._directory.begin()
                 self._attachment.line_up(now)
@@ -325,18 +335,27 @@ class Session:
 
     def pick(self, typed_ahead: bytes) -> None:
         """Let the user pick another rank; keys typed ahead are for the list."""
-        if self._picking is None:
-            self._picking = self._loop.create_task(self.watched(self._pick(typed_ahead)))
+        self._lend(partial(self._pick_rank, self._directory, typed_ahead), row=False)
 
-    async def _pick(self, typed_ahead: bytes) -> None:
-        face = self._face
-        if face is None:
-            return
-        await face.suspend()
+    def command_line(self, typed_ahead: bytes) -> None:
+        """Let the user type a command to any ranks; keys typed ahead are for it."""
+        self._lend(partial(self._command, typed_ahead), row=True)
+
+    async def _command(self, typed_ahead: bytes) -> Picked:
+        from .command_line import CommandLine  # what it needs is not loaded before
+
+        return await CommandLine(self._answering, self._attachment.rank, color=self.manner.color).run(typed_ahead)
+
+    def _lend(self, use: Callable[[], Awaitable[Picked]], *, row: bool) -> None:
+        if self._lending is None and self._face is not None:
+            self._lending = self._loop.create_task(self.watched(self._lend_to(use, self._face, row=row)))
+
+    async def _lend_to(self, use: Callable[[], Awaitable[Picked]], face: Face, *, row: bool) -> None:
+        await (face.lend_row() if row else face.suspend())
         try:
-            rank, unused = await self._pick_rank(self._directory, typed_ahead)
+            rank, unused = await use()
         finally:
-            self._picking = None
+            self._lending = None
             face.resume()
         if rank is not None and rank.key != self._attachment.rank.key:
             self._go_to(rank)

@@ -12,23 +12,25 @@ from dataclasses import dataclass
 
 from dbg_wire.errors import printable
 
-MIN_CLIPPED = 8
-"""Columns below which a cut-off text says nothing any more and is left out."""
-
 # In the order of the line, the columns left blank before each.
 _GAPS = {
     "address": 1,
     "state": 2,
+    "error": 0,
     "cropped": 2,
     "watching": 2,
     "place": 2,
+    "detail": 2,
     "notice": 4,
     "others": 4,
     "leave": 4,
     "help": 0,
 }
-_CLIPPED = frozenset({"address", "state", "notice", "place"})
-_STATE_COLORS = {"running": 32, "held": 33, "unresponsive": 31, "lost": 31}  # SGR; a stop is the normal case
+_CLIPPED = {"address": 1, "state": 8, "error": 8, "notice": 8, "place": 8, "detail": 20}
+"""What may be cut off, and the columns below which it says nothing any more and is left out."""
+
+_STATE_COLORS = {"running": 32, "held": 33, "crashed": 31, "unresponsive": 31, "lost": 31}
+"""SGR; a stop is the normal case."""
 _WIDE = frozenset({"W", "F", "A"})  # ambiguous counts as wide: some terminals draw it so
 
 
@@ -37,7 +39,8 @@ class Status:
     """Hold what the line tells.
 
     ``since`` is the seconds in this state, ``prefix`` "" if there is no escape key, ``cropped`` whether the terminal
-    shows a part of the debugger's screen only.
+    shows a part of the debugger's screen only. ``detail`` says more of the stop, of a crash the exception. ``notices``
+    are wordings of one notice, the longest first, of which the first that fits is shown.
     """
 
     address: str
@@ -48,7 +51,8 @@ class Status:
     others_held: int = 0
     driving: bool = True
     driver: str | None = None
-    notice: str | None = None
+    detail: str = ""
+    notices: tuple[str, ...] = ()
     prefix: str = "Ctrl-]"
     pending: bool = False
     cropped: bool = False
@@ -57,9 +61,9 @@ class Status:
 def render(status: Status, columns: int, *, color: bool = True) -> str:
     """Return the line, padded to one column less than ``columns``.
 
-    What doesn't fit is shortened or left out: first how to get help, then the others, the place, who types, that the
-    screen is cut off, how to leave, the notice, the state. While the key after the prefix is awaited, what it may be
-    comes before the notice.
+    What doesn't fit is shortened or left out: first how to get help, then what more there is to the stop, the others,
+    the place, the exception of a crash, who types, that the screen is cut off, how to leave, the notice, the state.
+    While the key after the prefix is awaited, what it may be comes before the notice.
     With ``color`` the state carries SGR sequences, which take no columns.
     """
     room = columns - 1
@@ -103,7 +107,7 @@ def _fit(status: Status, room: int) -> dict[str, str]:
     for name, variants in _by_priority(status):
         free = room - _GAPS[name]
         chosen = next((text for text in variants if text_width(text) <= free), "")
-        if not chosen and variants and name in _CLIPPED and free >= (1 if name == "address" else MIN_CLIPPED):
+        if not chosen and variants and free >= _CLIPPED.get(name, room + 1):
             chosen = _clip(variants[-1], free)
         if chosen:
             kept[name] = chosen
@@ -112,16 +116,20 @@ def _fit(status: Status, room: int) -> dict[str, str]:
 
 
 def _by_priority(status: Status) -> Sequence[tuple[str, Sequence[str]]]:
-    notice = ("notice", _texts(status.notice))
+    notice = ("notice", [text for notice in status.notices for text in _texts(notice)])
     leave = ("leave", _leave_texts(status))
+    crashed = status.state == "crashed"
+    detail = _texts(status.detail)
     return (
         ("address", _texts(status.address)),
         ("state", (_state_text(status),)),
         *((leave, notice) if status.pending else (notice, leave)),
         ("cropped", ("part of a larger screen", "cut off") if status.cropped else ()),
         ("watching", () if status.driving else _watching_texts(status.driver)),
+        ("error", [f": {text}" for text in detail] if crashed else ()),
         ("place", _texts(status.place)),
-        ("others", () if status.notice else _others_texts(status.others_stopped, status.others_held)),
+        ("others", () if status.notices else _others_texts(status.others_stopped, status.others_held)),
+        ("detail", () if crashed else detail),
         ("help", _help_texts(status)),
     )
 
@@ -170,8 +178,8 @@ def _leave_texts(status: Status) -> Sequence[str]:
         return ()
     if status.pending:
         return (
-            f"{key}, then: d detach  n/p next/previous stop  r ranks  w take the keyboard  ? help",
-            f"{key}, then: d detach  n/p stops  r ranks  w keyboard  ? help",
+            f"{key}, then: d detach  n/p next/previous stop  r ranks  w take the keyboard  : command  ? help",
+            f"{key}, then: d detach  n/p stops  r ranks  w keyboard  : command  ? help",
             f"{key}, then: d detach  ? help",
             f"{key} …",
         )

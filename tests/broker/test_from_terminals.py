@@ -166,6 +166,20 @@ async def test_rank_that_answers_garbage_is_lost_at_once_and_the_others_are_hear
     assert [found[key(number)].kind for number in range(3)] == [Kind.LOST, Kind.LOST, Kind.VALUE]
 
 
+async def test_break_in_of_an_unresponsive_rank_is_answered_at_once_and_passed_on(broker: Broker) -> None:
+    rank = await broker.rank()
+    found = broker.hub.registry.find(key(0))
+    assert found is not None
+    broker.hub.registry.fell_silent(found)
+    terminal = await broker.terminal()
+    await terminal.say(question(key(0), action=Action.INTERRUPT, seconds=600.0))
+    said = (await answers(terminal))[key(0)]
+    assert said.kind is Kind.RUNNING
+    assert said.text.startswith("in C code")
+    assert said.text.endswith("stops on return")
+    assert (await rank.expect(Ask)).action is Action.INTERRUPT
+
+
 async def test_answer_that_nobody_asked_for_is_ignored(broker: Broker) -> None:
     rank = await broker.rank()
     await rank.say(Answer(request=99, kind=Kind.VALUE, text="?"))

@@ -150,3 +150,18 @@ def test_a_crash_is_kept_until_its_rank_has_exited() -> None:
     assert job.kept(ranks[1]) == {}
     job.registry.found_dead(ranks[1], 61.0)
     assert job.kept(ranks[1]) == {ranks[0].key: Kept(ranks=())}
+
+
+def test_a_crashed_rank_that_is_forgotten_keeps_nobody_waiting() -> None:
+    job = Job()
+    crashed, other = job.enter(0, CRASHED), job.enter(1, RUNNING)
+    for rank in (crashed, other):
+        job.kept(rank)
+    job.registry.disconnected(crashed, job.now)
+    assert crashed.state is RankState.LOST
+    assert job.kept(crashed) == {}
+    assert dict(job.crashes.forget(crashed.key)) == {other.key: Kept(ranks=())}
+    assert dict(job.crashes.forget(crashed.key)) == {}
+    assert dict(job.crashes.forget(other.key)) == {}
+    assert not job.crashes._members
+    assert not job.crashes._kept

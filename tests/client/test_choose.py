@@ -50,6 +50,7 @@ def test_a_held_rank_is_taken_if_it_alone_is_named() -> None:
     [
         (RUNNING, NotStopped, 1),
         ({"state": RankState.UNRESPONSIVE, "where": None}, NotStopped, 1),
+        ({"state": RankState.HELD, "where": None}, NotStopped, 1),
         ({"state": RankState.LOST}, LostRank, 1),
         ({"state": RankState.EXITED, "exit": 1}, RankEnded, 8),
     ],

@@ -51,14 +51,14 @@ def classic(rows: int, columns: int, *, address: str = "gpu013:?1") -> Attachmen
 def test_a_window_that_is_too_small_is_told_so_as_long_as_it_is(rows: int, columns: int, told: bool) -> None:
     attachment = classic(rows, columns)
     shown = status_of(attachment, Others(), 1000.0, prefix="", pending=False)
-    assert (shown.notice is not None and f"{columns}x{rows}" in shown.notice) == told
+    assert any(f"{columns}x{rows}" in notice for notice in shown.notices) == told
     attachment.resize(72, 240, 1001.0)
-    assert status_of(attachment, Others(), 1001.0, prefix="", pending=False).notice is None
+    assert status_of(attachment, Others(), 1001.0, prefix="", pending=False).notices == ()
 
 
 def test_a_rank_with_an_agent_follows_the_window_and_says_nothing() -> None:
     attachment = classic(72, 240, address="gpu013:1")
-    assert status_of(attachment, Others(), 1000.0, prefix="", pending=False).notice is None
+    assert status_of(attachment, Others(), 1000.0, prefix="", pending=False).notices == ()
 
 
 def test_a_debugger_that_does_not_say_where_it_is_has_no_place() -> None:

@@ -64,6 +64,15 @@ def test_the_whole_decides_and_not_the_text() -> None:
     assert len(group_answers(answers, tolerance=1.0)) == 2
 
 
+def test_tabs_in_a_text_are_room_and_no_escapes() -> None:
+    ranks = said("  1\tone\n-> 2\ttwo")
+    naming = Naming([rank for rank, _ in ranks])
+
+    table = show_groups("l", group_answers(ranks), naming, color=False)
+
+    assert table.splitlines()[2:] == ["      1     one", "    -> 2    two"]
+
+
 def test_addresses_count_only_with_exact() -> None:
     answers = said("<A at 0x7f01>", "<A at 0x7f02>", "<B at 0x7f01>")
 

@@ -149,6 +149,7 @@ def test_a_closed_window_leaves(broker: FakeBroker, environ: dict[str, str]) -> 
         window.at_prompt()
         window.close_window()
         broker.wait_for(Detach)
+        assert window.exit_status() == 0
 
 
 def test_output_while_one_types_does_not_disturb_the_line(broker: FakeBroker, environ: dict[str, str]) -> None:

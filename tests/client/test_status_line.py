@@ -27,7 +27,8 @@ statuses = st.builds(
     others_held=st.integers(0, 2000),
     driving=st.booleans(),
     driver=st.none() | foreign,
-    notice=st.none() | foreign,
+    detail=foreign,
+    notices=st.lists(foreign, max_size=3).map(tuple),
     prefix=st.sampled_from(["Ctrl-]", ""]),
     pending=st.booleans(),
     cropped=st.booleans(),
@@ -36,6 +37,32 @@ statuses = st.builds(
 
 def plain(status: Status, columns: int) -> str:
     return render(status, columns, color=False)
+
+
+def test_a_crash_says_its_exception_as_far_as_there_is_room() -> None:
+    crashed = replace(STOPPED, state="crashed", detail="ValueError: loss is nan", notices=("c or q lets it end",))
+
+    assert plain(crashed, 110).startswith(" gpu013:5  crashed: ValueError: loss is nan  train.py:41 in step    c or q")
+    assert plain(crashed, 80) == " gpu013:5  crashed: ValueError: lo…    c or q lets it end    Ctrl-] d detaches"
+    assert plain(crashed, 60).startswith(" gpu013:5  crashed    c or q lets it end    ")
+
+
+def test_the_longest_wording_that_fits_is_shown() -> None:
+    running = replace(STOPPED, state="running", since=4.0, place=None, notices=("x" * 60, "y" * 30, "z" * 10))
+
+    assert [letter for columns in (120, 80, 50) for letter in "xyz" if letter * 10 in plain(running, columns)] == [
+        "x",
+        "y",
+        "z",
+    ]
+
+
+def test_a_stops_detail_stands_behind_its_place() -> None:
+    clock = "gloo collectives that wait for it time out in 30 min"
+
+    assert f"train.py:41 in step  {clock}    3 others" in plain(replace(STOPPED, detail=clock), 160)
+    assert "train.py:41 in step  gloo collectives that wai…    3 others" in plain(replace(STOPPED, detail=clock), 110)
+    assert "gloo" not in plain(replace(STOPPED, detail=clock), 100)
 
 
 def test_a_stop_says_where_what_else_and_how_to_leave() -> None:
@@ -67,7 +94,7 @@ def test_a_narrow_line_gives_up_the_least_important_first(columns: int, expected
 
 
 def test_a_notice_takes_the_middle_and_outranks_how_to_leave() -> None:
-    status = replace(STOPPED, notice="3 keys were discarded")
+    status = replace(STOPPED, notices=("3 keys were discarded",))
     assert "step    3 keys were discarded  " in plain(status, 120)
     assert "others" not in plain(status, 200)
     assert plain(status, 48) == " gpu013:5  stopped    3 keys were discarded    "
@@ -113,7 +140,7 @@ def test_the_others_are_counted(stopped: int, held: int, expected: str) -> None:
 
 
 def test_while_a_key_is_awaited_the_line_says_which_there_are() -> None:
-    pending = replace(STOPPED, pending=True, notice="keys were discarded")
+    pending = replace(STOPPED, pending=True, notices=("keys were discarded",))
     assert "Ctrl-], then: d detach" in plain(pending, 160)
     assert "w take the keyboard" in plain(pending, 160)
     assert plain(pending, 60).rstrip().endswith("Ctrl-], then: d detach  ? help")
@@ -132,7 +159,7 @@ def test_without_an_escape_key_none_is_promised() -> None:
 
 
 def test_foreign_text_shows_its_control_characters() -> None:
-    line = plain(Status(address="h\x1b]0;x\x07:1", state="stopped", place="a\nb\u202e", notice="\x9b6n"), 200)
+    line = plain(Status(address="h\x1b]0;x\x07:1", state="stopped", place="a\nb\u202e", notices=("\x9b6n",)), 200)
     assert "h\\x1b]0;x\\x07:1" in line
     assert "a\\nb\\u202e" in line
     assert "\\x9b6n" in line
@@ -157,8 +184,8 @@ def test_states_that_need_attention_are_coloured() -> None:
 
 
 @given(statuses)
-@example(Status(address="h:0", state="stopped", notice="🇦🇦"))
-@example(Status(address="h:0", state="stopped", notice="☎\ufe0f"))
+@example(Status(address="h:0", state="stopped", notices=("🇦🇦",)))
+@example(Status(address="h:0", state="stopped", notices=("☎\ufe0f",)))
 def test_painting_changes_one_row_and_nothing_else(status: Status) -> None:
     screen = pyte.Screen(60, 10)
     stream = pyte.ByteStream(screen)

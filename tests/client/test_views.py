@@ -6,19 +6,15 @@ from dataclasses import replace
 import pytest
 
 from dbg_client.line_prompt import line_lexer
-from dbg_client.model import Attachment
-from dbg_client.status_line import Status, text_width
 from dbg_client.views import pages
 from dbg_client.views.answers import show_answers, show_answers_json, show_screen, show_screen_json
-from dbg_client.views.line_status import toolbar_of
 from dbg_client.views.list import show_json, show_plain, show_table
 from dbg_client.views.pick_list import PickList, empty_text, footer_text
 from dbg_client.views.source import show_source
-from dbg_client.views.status import LONG_STEP_SECONDS, Others, count_others, status_of
-from dbg_wire.messages import Kind, Mode, Pulse, RankAnswer, RankReport, Report, Seat, Source
-from dbg_wire.ranks import Place, RankInfo, RankState
+from dbg_wire.messages import Kind, RankAnswer, Source
+from dbg_wire.ranks import DIED, Place, RankInfo, RankState
 from dbg_wire.targets import parse_target, select
-from tests.client.fake_broker import HERE, make_pdb_report, make_prompt, make_rank, make_report
+from tests.client.fake_broker import HERE, make_rank
 from tests.support.screen import VirtualScreen
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
@@ -73,6 +69,16 @@ def test_the_table_shows_a_crash_and_a_hold() -> None:
     assert "None" not in second
     assert "detail" not in json.loads(show_json([crashed]))["ranks"][0]
     assert header.split()[-1] == "SINCE"
+
+
+def test_a_signal_is_told_once_and_the_core_it_left_all_the_same() -> None:
+    killed = make_rank(5, state=RankState.EXITED, exit=-9, reason=DIED, detail="SIGKILL")
+    dumped = make_rank(6, state=RankState.EXITED, exit=-11, reason=DIED, detail="SIGSEGV; core in /tmp/core")
+
+    _, first, second = show_table([killed, dumped], NOW, color=False).splitlines()
+
+    assert first.count("SIGKILL") == 1
+    assert second.endswith("SIGSEGV; core in /tmp/core")
 
 
 def test_colour_surrounds_the_state_alone() -> None:
@@ -152,77 +158,6 @@ def test_answers_as_json_count_who_spoke() -> None:
 def test_a_screen_keeps_its_rows_and_loses_its_teeth() -> None:
     assert show_screen(["PuDB  ", "", "\x1b[31mred"]) == "PuDB\n\n\\x1b[31mred\n"
     assert json.loads(show_screen_json(make_rank(), ["a", ""]))["screen"] == ["a", ""]
-
-
-# -------------------------------------------------------------------------------------------------------- status line
-
-
-def attached(report: RankReport | None = None) -> Attachment:
-    attachment = Attachment(make_rank(), Mode.DRIVE, (23, 80), colors=256)
-    attachment.attach()
-    seat = Seat(rank=make_rank(), report=report or make_report(), generation=1, driver="me@here", watchers=0)
-    attachment.message(seat, 0.0)
-    return attachment
-
-
-def status(attachment: Attachment, now: float = 0.0) -> Status:
-    return status_of(attachment, Others(), now, prefix="Ctrl-]", pending=False)
-
-
-def test_a_stop_shows_its_place() -> None:
-    shown = status(attached())
-
-    assert (shown.address, shown.state, shown.place, shown.since) == (
-        "gpu013:5",
-        "stopped",
-        "train.py:41 in step",
-        None,
-    )
-
-
-def test_a_long_step_shows_where_the_rank_is() -> None:
-    attachment = attached()
-    attachment.message(Report(report=make_report(state=RankState.RUNNING, stepping=True)), 10.0)
-    attachment.message(Pulse(where=Place(file="/x/data.py", line=61, function="next_batch")), 11.0)
-
-    assert status(attachment, 12.0).since is None
-    later = status(attachment, 10.0 + LONG_STEP_SECONDS)
-    assert (later.state, later.since, later.place) == ("running", LONG_STEP_SECONDS, "data.py:61 in next_batch")
-
-
-def test_a_silent_rank_shows_since_when() -> None:
-    attachment = attached()
-    attachment.message(Pulse(where=None), 4.0)
-    attachment.rank_listed(make_rank(state=RankState.UNRESPONSIVE), 8.0)
-
-    shown = status(attachment, 10.0)
-
-    assert (shown.state, shown.since) == ("unresponsive", 6.0)
-
-
-def test_a_broken_line_shows_so_until_the_rank_is_back() -> None:
-    attachment = attached()
-    attachment.line_down("it shut down", 1.0)
-    down = status(attachment, 3.0)
-    attachment.line_up(4.0)
-    away = status(attachment, 5.0)
-
-    assert (down.state, down.since) == ("broker gone", 2.0)
-    assert "reconnecting" in (down.notice or "")
-    assert (away.state, away.since) == ("away", 1.0)
-
-
-def test_a_lost_rank_shows_since_when() -> None:
-    attachment = attached()
-    attachment.rank_listed(make_rank(state=RankState.LOST), 1.0)
-
-    assert (status(attachment, 4.0).state, status(attachment, 4.0).since) == ("lost", 3.0)
-
-
-def test_others_are_those_of_the_job() -> None:
-    ranks = [make_rank(5), make_rank(6), make_rank(7, state=RankState.HELD), make_rank(0, job="other", key="other")]
-
-    assert count_others(make_rank(5), ranks) == Others(stopped=1, held=1)
 
 
 # -------------------------------------------------------------------------------------------------------------- pages
@@ -330,6 +265,7 @@ def test_the_footer_says_why_a_rank_can_not_be_attached_to() -> None:
         return footer_text(away=away, filtering=filtering, chosen=rank)
 
     assert "gpu013:6 is running" in footer(RUNNING)
+    assert "Enter attaches" in footer(make_rank(state=RankState.HELD))
     assert "Enter attaches" in footer(make_rank())
     assert "Esc shows all" in footer(None, filtering=True)
     assert "broker gone" in footer(make_rank(), away="it shut down")
@@ -366,43 +302,3 @@ def test_the_source_is_cut_to_the_terminal_and_acts_on_nothing() -> None:
 
 def test_a_place_without_source_is_named_alone() -> None:
     assert shown_source(Source(where=HERE, first=0, lines=(), breakpoints=())) == ["train.py:41 in step", ""]
-
-
-def at_pdb(report: RankReport, generation: int | None = 1) -> Attachment:
-    attachment = Attachment(make_rank(), Mode.DRIVE, (24, 80), colors=256, prefix="Ctrl-]")
-    seat = Seat(rank=make_rank(), report=report, generation=generation, driver="me@here", watchers=0)
-    attachment.message(seat, 0.0)
-    return attachment
-
-
-@pytest.mark.parametrize(
-    ("report", "says"),
-    [
-        (make_pdb_report(make_prompt()), "detaches"),
-        (make_pdb_report(None), "Ctrl-C interrupts"),
-        (make_report(session=None), "the debugger opens"),
-        (make_pdb_report(None, state=RankState.RUNNING, stepping=True), "Ctrl-C breaks in"),
-        (RankReport(state=RankState.RUNNING, breakpoints=1), "Ctrl-C breaks in"),
-    ],
-)
-def test_the_toolbar_names_the_keys_that_matter(report: RankReport, says: str) -> None:
-    line = toolbar_of(at_pdb(report), Others(), 0.0, prefix="Ctrl-]", pending=False, columns=80)
-
-    assert says in line
-    assert text_width(line) == 79
-
-
-@pytest.mark.parametrize("report", [make_pdb_report(None), RankReport(state=RankState.RUNNING, breakpoints=1)])
-def test_the_toolbar_of_a_stock_pdb_offers_no_interrupt(report: RankReport) -> None:
-    attachment = at_pdb(report)
-    attachment.rank = make_rank(address="gpu013:?1")
-    line = toolbar_of(attachment, Others(), 0.0, prefix="Ctrl-]", pending=False, columns=120)
-
-    assert "Ctrl-C" not in line
-    assert "a stock pdb can't be interrupted" in line
-
-
-def test_the_toolbar_of_a_watcher_offers_no_interrupt() -> None:
-    attachment = at_pdb(make_pdb_report(None), generation=None)
-
-    assert "Ctrl-C" not in toolbar_of(attachment, Others(), 0.0, prefix="Ctrl-]", pending=False, columns=80)

@@ -174,7 +174,7 @@ def _shown(groups: Sequence[Group]) -> tuple[list[Group], list[Group]]:
 
 def _lines(group: Group, head: str, *, blocks: bool, color: bool) -> list[str]:
     painted = paint(head.rstrip() if blocks else head, _COLORS.get(group.kind) if color else None)
-    texts = [printable(line, MAX_LINE) for line in group.text.rstrip("\n").split("\n")]
+    texts = [printable(line.expandtabs(), MAX_LINE) for line in group.text.rstrip("\n").split("\n")]
     if blocks:
         return [painted, *(f"    {text}".rstrip() for text in texts)]
     return [f"{painted}  {texts[0]}".rstrip()]

@@ -19,14 +19,14 @@ def toolbar_of(attachment: Attachment, others: Others, now: float, *, prefix: st
 def _with_keys(status: Status, attachment: Attachment) -> Status:
     """Say what Ctrl-C means now where no prompt stands, and what waits for the next one."""
     conversation, report = attachment.conversation, attachment.report
-    if not attachment.driving or conversation.prompt is not None or report is None or status.notice:
+    if not attachment.driving or conversation.prompt is not None or report is None or status.notices:
         return status
     moves = report.stop is None or report.stepping
     if report.session is None and not moves:
-        return replace(status, notice="the debugger opens")
+        return replace(status, notices=("the debugger opens",))
     state = "busy" if status.state == "stopped" else status.state
     key = "Ctrl-C breaks in" if moves else "Ctrl-C interrupts"
     if attachment.rank.is_classic:
         key = "a stock pdb can't be interrupted"
     waiting = f"; {conversation.held} typed ahead" if conversation.held else ""
-    return replace(status, state=state, notice=f"{key}{waiting}")
+    return replace(status, state=state, notices=(f"{key}{waiting}",))

@@ -94,7 +94,10 @@ def _row(rank: RankInfo, now: float) -> tuple[str, ...]:
     since = show_duration(now - rank.since) if rank.since else ""
     place = show_place(rank.where) or ""
     who = (printable(rank.job), printable(rank.address))
-    return *who, show_state(rank), place, since, show_people(rank), queued, printable(rank.detail)
+    state = show_state(rank)
+    # The signal that killed a rank is its state as well; where its core is, is not.
+    detail = printable(rank.detail)
+    return *who, state, place, since, show_people(rank), queued, "" if detail in state else detail
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int], state_color: str | None) -> str:

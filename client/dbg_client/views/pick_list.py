@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbg_client.choose import is_ready
+from dbg_client.choose import is_ready, may_be_picked
 from dbg_client.views.list import align
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo, RankState
@@ -87,7 +87,7 @@ def footer_text(*, away: str | None, filtering: bool, chosen: RankInfo | None) -
         return f"broker gone, reconnecting ({printable(away)})   q leaves"
     if filtering:
         return "type to narrow   Enter attaches   Esc shows all"
-    if chosen is not None and not is_ready(chosen):
+    if chosen is not None and not may_be_picked(chosen):
         return f"{printable(chosen.address)} is {chosen.state.value}; it can be attached to when it stops   q leaves"
     return "Enter attaches   / narrows   j k up and down   q leaves"
 

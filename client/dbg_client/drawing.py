@@ -1,0 +1,52 @@
+"""The bytes of a debugger that draws a screen: whether all have come, and when to ask for the whole again. Pure."""
+
+from __future__ import annotations
+
+from dbg_wire.codec import Output
+from dbg_wire.messages import Repaint
+
+from .effects import Blank, Effects, Send, Show
+
+REPAINT_SECONDS = 0.5
+"""Seconds between two repaints asked for, so that a stream with many holes doesn't make the rank do nothing else."""
+
+
+class Drawing:
+    """Follow one session after another; ``owed`` tells that a repaint is to be asked for a little later."""
+
+    def __init__(self) -> None:
+        self.owed = False
+        self._session: int | None = None
+        self._expected: int | None = None
+        self._asked: float | None = None
+
+    def forget(self) -> None:
+        """Begin anew: whatever comes next continues nothing."""
+        self._expected = self._session = None
+
+    def is_over(self, session: int) -> bool:
+        """Return whether that session came before the present one."""
+        return self._session is not None and session < self._session
+
+    def output(self, frame: Output, now: float, *, covered: bool) -> Effects:
+        """Take bytes; a hole is answered by asking for a repaint. Nothing is drawn while a text of ours covers them."""
+        effects: Effects = []
+        if frame.session != self._session:
+            self._session, self._expected = frame.session, None
+            effects.append(Blank())
+        elif covered:
+            # What a debugger still says when its stop has ended would stand between our own words.
+            self._expected = frame.offset + len(frame.data)
+            return effects
+        if self._expected is not None and frame.offset != self._expected:
+            effects += [Blank(), *self.ask_repaint(now)]
+        self._expected = frame.offset + len(frame.data)
+        return [*effects, Show(frame.data)]
+
+    def ask_repaint(self, now: float) -> Effects:
+        """Ask for the whole screen, at once or, if that was done just now, a little later."""
+        if self._asked is not None and now - self._asked < REPAINT_SECONDS:
+            self.owed = True
+            return []
+        self._asked, self.owed = now, False
+        return [Send(Repaint())]

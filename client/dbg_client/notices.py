@@ -1,0 +1,41 @@
+"""What the user is told for a while, and of it what must not be missed: keys that had no effect. Pure."""
+
+from __future__ import annotations
+
+from .effects import Bell, Effects
+from .sentences import discarded
+
+NOTICE_SECONDS = 8.0
+"""Seconds for which a notice stands in the status line: time to look down and read a sentence."""
+
+
+class Notices:
+    """Hold the one notice that stands now; a newer one replaces it."""
+
+    def __init__(self) -> None:
+        self._text = self._loss = ""
+        self._until = 0.0
+
+    def say(self, text: str, now: float) -> None:
+        """Show a notice for a while."""
+        self._text, self._until = text, now + NOTICE_SECONDS
+
+    def forget(self) -> None:
+        """Show nothing: something else is the news now."""
+        self._text = ""
+
+    def shown(self, now: float) -> str | None:
+        """Return the notice that is still to be shown."""
+        return self._text if self._text and now < self._until else None
+
+    def discarded(self, data: bytes, reason: str, now: float) -> Effects:
+        """Tell of typed keys that will have no effect, if there are any."""
+        if not data:
+            return []
+        self._loss = discarded(data.decode("utf-8", "backslashreplace"), reason)
+        self.say(self._loss, now)
+        return [Bell()]
+
+    def unread_loss(self, now: float) -> str | None:
+        """Return what is still to be shown of keys that were discarded."""
+        return self._loss if self._loss and self.shown(now) == self._loss else None

@@ -1,0 +1,29 @@
+#!/bin/sh
+# Find the commit since which ranks disagree: a script for `git bisect run`.
+#
+#     RANKS=0-3 git bisect run /path/to/bisect.sh 'loss' torchrun --standalone --nproc-per-node 4 train.py
+#
+# The training must stop at a breakpoint in each of these ranks, and `dbg-broker serve` must know no other job. Copy it
+# out of the work tree first: git changes that under way.
+
+expression=$1
+shift
+"$@" </dev/null >bisect.log 2>&1 &
+job=$!
+
+# One that ranks do not agree upon is bad (1), one that can't be asked is skipped (125).
+verdict=125
+everybody=yes
+for rank in $(seq "${RANKS%-*}" "${RANKS#*-}"); do
+    dbg-attach "$rank" --wait 120 --list >/dev/null || everybody=no
+done
+if [ "$everybody" = yes ]; then
+    dbg-attach "$RANKS" -e "$expression" --fail-if-differ
+    case $? in
+        0) verdict=0 ;;
+        1) verdict=1 ;;
+    esac
+fi
+kill "$job"
+wait "$job"
+exit "$verdict"
