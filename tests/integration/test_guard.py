@@ -180,6 +180,17 @@ async def test_a_rank_hit_by_a_fatal_signal_leaves_signal_and_stack(processes: P
         assert job.rank.wait() == -signal.SIGSEGV
 
 
+async def test_a_core_file_is_told_of_though_its_process_has_gone(processes: Processes, home: Path) -> None:
+    may_dump = "import resource\nresource.setrlimit(resource.RLIMIT_CORE, (1 << 20, resource.RLIM_INFINITY))\n"
+    async with running(processes, home, may_dump + CRASH) as job:
+        job.go()
+        rank = await job.listed(lambda listed: listed.exit is not None)
+        pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
+        told = pattern.split()[0] if pattern.startswith("|") else str(home / "homes" / "rank0")
+        assert rank.detail.startswith("SIGSEGV; core ")
+        assert pattern.startswith("/") or told in rank.detail
+
+
 async def test_a_killed_rank_is_listed_with_its_signal_and_leaves_no_guard(processes: Processes, home: Path) -> None:
     async with running(processes, home, PRELUDE + "wait()\n") as job:
         guard = guard_of(processes)
