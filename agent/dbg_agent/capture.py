@@ -61,6 +61,10 @@ class ForOneThread:
         self._real = real
         self._thread = threading.get_ident()
 
+    def release(self) -> None:
+        """Be the program's own for this thread, too: somebody may have kept it, as ``redirect_stdout`` does."""
+        self._ours = self._real
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ours if threading.get_ident() == self._thread else self._real, name)
 
@@ -77,8 +81,10 @@ def talking_to(ours: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        # What a command has put there on purpose stays.
-        if sys.stdin is mine[0]:
+        # What a command has put there on purpose stays; what it has deleted, nobody could do without.
+        if getattr(sys, "stdin", mine[0]) is mine[0]:
             sys.stdin = before[0]
-        if sys.stdout is mine[1]:
+        if getattr(sys, "stdout", mine[1]) is mine[1]:
             sys.stdout = before[1]
+        for stream in mine:
+            stream.release()

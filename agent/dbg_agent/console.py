@@ -145,7 +145,8 @@ class Console(io.TextIOBase):
         self._rank.publish()
         reply: str | None = None
         try:
-            reply = self._wait()
+            with self._rank.interruptible.suspended():
+                reply = self._wait()
             return reply
         except UNWINDING as error:
             self.unwinding = error

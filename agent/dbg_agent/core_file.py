@@ -10,20 +10,19 @@ from collections.abc import Mapping
 _SPECIFIER = re.compile(r"%(.)")
 
 
-def likely_core(pid: int, signal: int) -> str:
+def likely_core(facts: Mapping[str, str], pid: int, signal: int) -> str:
     """Return the path, or ``|`` and the program that gets the core, or "" if there is none or nobody can say.
 
-    Ask while the process lives: its folder and limits go with it.
+    ``facts`` are what :func:`dbg_agent.guard_process.facts_of` found while the process lived.
     """
     try:
         pattern = _read("/proc/sys/kernel/core_pattern").rstrip("\n")
         if pattern.startswith("|"):
             return pattern.partition(" ")[0]
-        if not pattern or not _may_write(_read(f"/proc/{pid}/limits")):
+        if not pattern or not facts or not _may_write(facts["limits"]):
             return ""
         with_pid = _read("/proc/sys/kernel/core_uses_pid").strip() != "0"
-        path = expand(pattern, _facts(pid, signal), with_pid=with_pid)
-        return os.path.join(os.readlink(f"/proc/{pid}/cwd"), path)  # noqa: PTH115, PTH118
+        return os.path.join(facts["cwd"], expand(pattern, _named(facts, pid, signal), with_pid=with_pid))  # noqa: PTH118
     except (OSError, ValueError, IndexError):
         return ""
 
@@ -36,23 +35,18 @@ def expand(pattern: str, facts: Mapping[str, str], *, with_pid: bool) -> str:
     return name
 
 
-def _facts(pid: int, signal: int) -> dict[str, str]:
-    status = os.stat(f"/proc/{pid}")  # noqa: PTH116
-    command = _read(f"/proc/{pid}/comm").rstrip("\n")
+def _named(facts: Mapping[str, str], pid: int, signal: int) -> dict[str, str]:
     return {
         "%": "%",
-        "p": str(pid),
-        "P": str(pid),
-        "i": str(pid),
-        "I": str(pid),
-        "u": str(status.st_uid),
-        "g": str(status.st_gid),
+        **dict.fromkeys("pPiI", str(pid)),
+        "u": facts["uid"],
+        "g": facts["gid"],
         "s": str(signal),
         "t": str(int(time.time())),
         "h": os.uname().nodename,
-        "e": command.replace("/", "!"),
-        "f": os.path.basename(os.readlink(f"/proc/{pid}/exe")),  # noqa: PTH115, PTH119
-        "E": os.readlink(f"/proc/{pid}/exe").replace("/", "!"),  # noqa: PTH115
+        "e": facts["name"].replace("/", "!"),
+        "f": os.path.basename(facts["exe"]),  # noqa: PTH119
+        "E": facts["exe"].replace("/", "!"),
     }
 
 

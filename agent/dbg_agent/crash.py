@@ -6,10 +6,12 @@ catches, ``os._exit`` and fatal signals never come by.
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +82,8 @@ class Crashes:
     def _main_hook(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         former = self._former[0] if self._former is not None else sys.__excepthook__
         former(kind, error, traceback)
-        self._keep(error, traceback)
+        with _Told():
+            self._keep(error, traceback)
 
     def _thread_hook(self, args: threading.ExceptHookArgs) -> None:
         former = self._former[1] if self._former is not None else threading.__excepthook__
@@ -98,8 +101,11 @@ class Crashes:
             self._end()
 
     def _keep(self, error: BaseException, traceback: TracebackType | None) -> None:
-        self._note(error)
-        keep(self._connect, error, traceback, self._lease)
+        with suppress(Exception):
+            self._note(error)
+        # Whoever types Ctrl-C wants it to end, which it does; out of a hook, that would be printed as our fault.
+        with suppress(KeyboardInterrupt):
+            keep(self._connect, error, traceback, self._lease)
 
 
 def _is_bootstrap(frame: FrameType) -> bool:
@@ -117,7 +123,10 @@ def keep(connect: _Connect, error: BaseException, traceback: TracebackType | Non
     try:
         rank = connect() if lease > 0 else None
         frame = _innermost(traceback)
-        if rank is None or frame is None or rank.stops.is_mine():
+        if rank is None or frame is None:
+            return
+        rank.end_step()
+        if rank.stops.is_mine():
             return
         _keep(rank, error.with_traceback(traceback), frame, lease)
     except ProgramRaised as raised:
@@ -136,7 +145,7 @@ def _keep(rank: Rank, error: BaseException, frame: FrameType, lease: float) -> N
     if "CUDA" in detail:
         say(f"{rank.address}: {CUDA_HINT}")
         detail = f"{detail} ({CUDA_HINT})"
-    with _Terminating(rank):
+    with _Terminating(rank, detail):
         rank.stop(frame, "crash", lease=lease, detail=detail, crash=error)
 
 
@@ -144,7 +153,7 @@ def describe(error: BaseException) -> str:
     """Return an exception in one line."""
     try:
         text = str(error)
-    except Exception as worse:
+    except BaseException as worse:
         text = f"its str raises {type(worse).__name__}"
     line = " ".join(f"{type(error).__name__}: {text}".split()) if text else type(error).__name__
     line = line.encode("utf-8", "backslashreplace").decode()
@@ -161,6 +170,26 @@ def _innermost(traceback: TracebackType | None) -> FrameType | None:
     return found
 
 
+class _Told:
+    """Have what was written to stderr be there while a rank is kept.
+
+    Once torch has a process group, it calls other hooks with a buffer for stderr, and writes that when they are done.
+    """
+
+    def __enter__(self) -> None:
+        self._buffer = sys.stderr
+        own = sys.__stderr__
+        if isinstance(self._buffer, io.StringIO) and own is not None:
+            own.write(self._buffer.getvalue())
+            own.flush()
+            self._buffer.seek(0)
+            self._buffer.truncate()
+            sys.stderr = own
+
+    def __exit__(self, *_error: object) -> None:
+        sys.stderr = self._buffer
+
+
 class _Terminating:
     """Have SIGTERM reported while a crash is kept, instead of ending it; in the main thread alone.
 
@@ -168,8 +197,9 @@ class _Terminating:
     time belongs to whoever looks.
     """
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, rank: Rank, detail: str) -> None:
         self._rank = rank
+        self._detail = detail
         self._former: Any = None
         self._taken = False
 
@@ -191,7 +221,8 @@ class _Terminating:
         launcher = self._rank.identity.launcher
         grace = GRACE.get(launcher)
         when = f"in about {grace} s" if grace is not None else "soon"
-        text = f"{self._rank.address} got SIGTERM while it is kept after a crash; {launcher} ends it {when}"
-        say(text)
-        self._rank.send(Notice(text=text))
-        self._rank.stops.note(text)
+        who = launcher if grace is not None else "its launcher"
+        told = f"got SIGTERM while it is kept after a crash; {who} ends it {when}"
+        say(f"{self._rank.address} {told}")
+        self._rank.send(Notice(text=f"{self._rank.address} {told}"))
+        self._rank.stops.note(f"{self._detail}; {told}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import os
 import socket
 import ssl
@@ -101,6 +102,7 @@ async def _dial_address(reach: Reach, path: str, address: str) -> ClientConnecti
             ssl=_context(endpoint.secure),
             compression=None,
             max_size=MAX_FRAME_BYTES,
+            logger=_silent(),
             open_timeout=OPEN_SECONDS,
             close_timeout=CLOSE_SECONDS,
             ping_interval=PING_SECONDS,
@@ -119,6 +121,16 @@ async def _dial_address(reach: Reach, path: str, address: str) -> ClientConnecti
         connection.transport.abort()
         raise WrongVersion(url, f"it did not agree to {subprotocol()}")
     return connection
+
+
+def _silent() -> logging.Logger:
+    """Return a logger that asks nobody and takes no lock.
+
+    A thread of the program may be stopped within its logging, and would keep the link's thread waiting for its locks.
+    """
+    logger = logging.Logger("dbg_agent.websockets")
+    logger.disabled = True
+    return logger
 
 
 def _problem(url: str, error: BaseException) -> BaseException:

@@ -98,7 +98,11 @@ def _run_passing(command: str, frame: FrameType, rank: Rank, printed: Capture) -
     passing = RankPdb(rank, printed)  # type: ignore[arg-type] # all of a console that a command needs
     passing.reset()
     passing.find_bottom(frame)
-    passing.setup(frame, None)
+    if rank.crash is not None and frame is rank.frame:
+        # At which lines its frames were left, the traceback alone knows.
+        passing.setup(None, rank.crash.__traceback__)
+    else:
+        passing.setup(frame, None)
     passing.cmdqueue = [with_rank(command, rank.identity.rank)]
     while passing.cmdqueue:
         passing.onecmd(passing.precmd(passing.cmdqueue.pop(0)))

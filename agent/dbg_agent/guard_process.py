@@ -86,6 +86,21 @@ class Process:
         return int.from_bytes(info[INFO_EXIT_CODE:], sys.byteorder) if known else None
 
 
+def facts_of(pid: int) -> dict[str, str]:
+    """Return what names a process's core file; nothing, once it has ended."""
+    folder = f"/proc/{pid}/"
+    try:
+        status = os.stat(folder)  # noqa: PTH116
+        facts = {"uid": str(status.st_uid), "gid": str(status.st_gid)}
+        facts["cwd"], facts["exe"] = os.readlink(folder + "cwd"), os.readlink(folder + "exe")  # noqa: PTH115
+        for key, name in (("name", "comm"), ("limits", "limits")):
+            with open(folder + name, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+                facts[key] = file.read().rstrip("\n")
+    except OSError:
+        return {}
+    return facts
+
+
 def leave_rank() -> None:
     """Have nothing in common with the rank but the pipe: no session, no signals, no descriptors."""
     import signal
@@ -165,15 +180,18 @@ def main() -> None:
     leave_rank()
     pipe = Pipe()
     process = Process(pipe.pid)
+    at_begin = facts_of(pipe.pid)
     if not wait_for_news(pipe, process):
         return
+    # Before the imports: by the time they are done, a process that a signal ends has gone.
+    facts = facts_of(pipe.pid) or at_begin
     import json
 
     about = json.loads(pipe.about)
     sys.path.extend(about["path"])
     from dbg_agent.witness import Witness
 
-    Witness(about, process, pipe.beat_at).run(pipe.said)
+    Witness(about, process, facts, pipe.beat_at).run(pipe.said)
 
 
 if __name__ == "__main__":

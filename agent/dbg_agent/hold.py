@@ -59,49 +59,54 @@ class Holds:
 
     def arrivals(self) -> tuple[Arrival, ...]:
         """Return what is to be restated whenever this rank registers or reports."""
-        return tuple(
-            Arrival(site=site, arrived=count, completed=self._completed[site]) for site, count in self._arrived.items()
-        )
+        # The stopping thread may add one meanwhile.
+        arrived = tuple(self._arrived.items())
+        return tuple(Arrival(site=site, arrived=count, completed=self._completed[site]) for site, count in arrived)
 
     # --------------------------------------------------------------------------------------------------- a held rank
 
-    def wait(self, site: str, ranks: tuple[int, ...], grace: float) -> Waiting:
-        """Begin to wait at a site for these ranks."""
+    def visit(self, site: str, ranks: tuple[int, ...]) -> Waiting:
+        """Count that a thread has come to a site; return what it is to wait for."""
         self._visits[site] += 1
-        self._grace = grace
-        now = self._clock()
-        self._missing_since = dict.fromkeys(ranks, now)
-        self._heard = {}
-        self.waiting = Waiting(site=site, count=self._visits[site], ranks=ranks)
-        return self.waiting
+        return Waiting(site=site, count=self._visits[site], ranks=ranks)
 
-    def end(self) -> None:
-        """Wait no more."""
-        self.waiting = None
+    def wait(self, waiting: Waiting, grace: float) -> None:
+        """Begin to wait."""
+        self._grace = grace
+        self._missing_since = dict.fromkeys(waiting.ranks, self._clock())
+        self._heard = {}
+        self.waiting = waiting
+
+    def end(self, waiting: Waiting) -> None:
+        """Wait no more, unless another thread's wait has begun by now."""
+        if self.waiting is waiting:
+            self.waiting = None
 
     def hear(self, site: str, ranks: tuple[ChosenRank, ...]) -> None:
         """Take in how far the chosen ranks are."""
-        if self.waiting is None or site != self.waiting.site:
+        waiting = self.waiting
+        if waiting is None or site != waiting.site:
             return
         now = self._clock()
         for chosen in ranks:
             self._heard[chosen.rank] = chosen
-            if self._is_there(chosen):
+            if _is_there(chosen, waiting):
                 self._missing_since.pop(chosen.rank, None)
             else:
                 self._missing_since.setdefault(chosen.rank, now)
 
     def judge(self) -> Verdict:
         """Return whether this rank goes on now."""
-        if self.waiting is None:
+        waiting = self.waiting
+        if waiting is None:
             return Verdict(False)
         now = self._clock()
         gone: list[int] = []
         absent: list[int] = []
         again: float | None = None
-        for rank in self.waiting.ranks:
+        for rank in waiting.ranks:
             chosen = self._heard.get(rank)
-            if chosen is not None and chosen.completed >= self.waiting.count:
+            if chosen is not None and chosen.completed >= waiting.count:
                 continue
             if chosen is not None and chosen.state is RankState.EXITED:
                 gone.append(rank)
@@ -113,22 +118,17 @@ class Holds:
                 again = min(again or since + self._grace, since + self._grace)
         if again is not None:
             return Verdict(False, again=again)
-        return Verdict(True, self._why(gone, absent))
+        return Verdict(True, self._why(waiting.site, gone, absent))
 
-    def _is_there(self, chosen: ChosenRank) -> bool:
-        """Tell whether a chosen rank has come to the site, and is still heard of."""
-        waiting = self.waiting
-        return (
-            waiting is not None
-            and chosen.arrived >= waiting.count
-            and chosen.state not in (None, RankState.LOST, RankState.EXITED)
-        )
-
-    def _why(self, gone: list[int], absent: list[int]) -> str:
-        site = self.waiting.site if self.waiting is not None else ""
+    def _why(self, site: str, gone: list[int], absent: list[int]) -> str:
         said = []
         if gone:
             said.append(f"rank {format_ranks(gone)} has exited")
         if absent:
             said.append(f"rank {format_ranks(absent)} is not at {site} within {self._grace:g} s")
         return " and ".join(said)
+
+
+def _is_there(chosen: ChosenRank, waiting: Waiting) -> bool:
+    """Tell whether a chosen rank has come to the site, and is still heard of."""
+    return chosen.arrived >= waiting.count and chosen.state not in (None, RankState.LOST, RankState.EXITED)

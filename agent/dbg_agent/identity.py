@@ -340,10 +340,20 @@ def _command() -> tuple[list[str], str | None]:
     module = getattr(getattr(main, "__spec__", None), "name", None)
     if module == "__main__":  # a folder or an archive, named by argv[0]
         return argv, None
+    if module is None and argv[:1] == ["-m"]:  # the interpreter is still starting
+        return argv, started_module(argv, sys.orig_argv)
     if module is None and isinstance(file := getattr(main, "__file__", None), str):
         # argv[0] may be relative, and mean another file once the program has changed its directory.
         argv[:1] = [file]
     return argv, module
+
+
+def started_module(argv: Sequence[str], original: Sequence[str]) -> str | None:
+    """Return the module of ``python -m``, as long as ``argv`` begins with ``-m`` because it isn't found yet."""
+    index = len(original) - len(argv)
+    name = original[index] if 0 < index < len(original) else ""
+    # `-m name`, or as one word, perhaps behind other letters: `-umname`.
+    return (name.partition("m")[2] if name.startswith("-") else name) or None
 
 
 def _directory() -> str:

@@ -22,6 +22,10 @@ MAX_WORK = 256
 """Pieces of work that may wait for one stopped thread; a thread that takes none is answered for as silent."""
 
 
+MAX_GO_ON = 2 * MAX_WORK
+"""The same for what lets the thread go on: a hold or a lease that ends behind much other work still ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class OpenDebugger:
     """Open a debugger on the stop, if none is open."""
@@ -125,11 +129,11 @@ class Inbox:
         self._keys = TypedAhead()
 
     def put(self, stop: int, work: Work) -> bool:
-        """Add work for a stop; return False if too much waits already."""
+        """Add work for a stop; return False if too much waits already. Letting it go on is never too much."""
         with self._changed:
             if (stop, work) in self._work:
                 return True
-            if len(self._work) >= MAX_WORK:
+            if len(self._work) >= (MAX_GO_ON if isinstance(work, GoOn) else MAX_WORK):
                 return False
             self._work.append((stop, work))
             self._changed.notify_all()

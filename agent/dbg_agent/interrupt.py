@@ -19,7 +19,7 @@ from dbg_wire.errors import printable
 from dbg_wire.messages import Ask, Kind
 
 from .inbox import ProgramRaised
-from .stacks import is_own, thread_frame
+from .stacks import is_own, is_runner, thread_frame
 
 if TYPE_CHECKING:
     from .rank import Rank
@@ -33,8 +33,7 @@ AT_ONCE_SECONDS = 0.25
 AGAIN_SECONDS = 0.05
 """Seconds after which to try again when the signal met our own code, which may hold its own locks."""
 
-RUNNERS = ("dbg_agent.script", "dbg_agent.__main__")
-"""Modules of ours that are below the whole program and hold nothing."""
+TAKEN = f"it can't be broken into: the program has signal {int(BREAK_IN_SIGNAL)} for itself"
 
 NOT_INSTALLED = "it can't be broken into: it runs without install() or `python -m dbg_agent`"
 
@@ -64,7 +63,7 @@ class BreakIn:
             self._problem = "it can't be broken into: install() was called outside of its main thread"
             return
         if signal.getsignal(BREAK_IN_SIGNAL) not in (signal.SIG_DFL, None):
-            self._problem = f"it can't be broken into: the program has signal {int(BREAK_IN_SIGNAL)} for itself"
+            self._problem = TAKEN
             return
         self._former = signal.signal(BREAK_IN_SIGNAL, self._handle)
         self.installed = True
@@ -72,9 +71,19 @@ class BreakIn:
     def uninstall(self) -> None:
         """Give the signal back; from the main thread."""
         if self.installed and threading.current_thread() is threading.main_thread():
-            signal.signal(BREAK_IN_SIGNAL, self._former if self._former is not None else signal.SIG_DFL)
+            self.forget()
             self.installed = False
             self._problem = NOT_INSTALLED
+
+    def forget(self) -> None:
+        """Give the signal back, unless the program has taken it since; in a forked child, too, for the child's own."""
+        if self.installed and self._is_ours():
+            # One that is still pending, since the program blocks it, goes with the handler: the default would end us.
+            signal.signal(BREAK_IN_SIGNAL, signal.SIG_IGN)
+            signal.signal(BREAK_IN_SIGNAL, self._former if self._former is not None else signal.SIG_DFL)
+
+    def _is_ours(self) -> bool:
+        return signal.getsignal(BREAK_IN_SIGNAL) == self._handle
 
     def _handle(self, _number: int, frame: FrameType | None) -> None:
         """Stop, or do what is asked and go on; what the program's own handlers raise meanwhile comes out."""
@@ -101,17 +110,25 @@ class BreakIn:
         tracer = sys.gettrace()
         sys.settrace(None)
         try:
-            while self._live:
-                _, job = self._live.popleft()
+            while (job := self._next_live()) is not None:
                 job(frame)
         finally:
             sys.settrace(tracer)
+
+    def _next_live(self) -> Callable[[FrameType], None] | None:
+        try:
+            return self._live.popleft()[1]
+        except IndexError:
+            # The last one has been answered meanwhile, as it took too long.
+            return None
 
     def arrived(self) -> None:
         """Answer those who asked for a stop, since there is one now; in the stopped thread."""
         with self._lock:
             asks, self._asks = self._asks, []
             self._stop_wanted = False
+            # What runs after the stop has not been seen yet, even if a frame of it lies where one did before.
+            self._seen = None
         for ask in asks:
             self._rank.questions.answer(ask, Kind.VALUE, self._rank.stops.state_word)
 
@@ -119,9 +136,7 @@ class BreakIn:
 
     def stop(self, ask: Ask | None) -> None:
         """Have the main thread stop; ``ask`` is answered when it has, or soon with where it is in C code."""
-        if not self.installed:
-            if ask is not None:
-                self._rank.questions.answer(ask, Kind.ERROR, self._problem)
+        if self._is_refused(ask):
             return
         with self._lock:
             self._stop_wanted = True
@@ -133,12 +148,18 @@ class BreakIn:
 
     def ask(self, ask: Ask, job: Callable[[FrameType], None]) -> None:
         """Have the main thread do something at the frame where it is, and go on."""
-        if not self.installed:
-            self._rank.questions.answer(ask, Kind.ERROR, self._problem)
+        if self._is_refused(ask):
             return
         self._live.append((ask, job))
         self._signal()
         self._rank.link.call_later(ask.seconds / 2, lambda: self._live_not_yet(ask))
+
+    def _is_refused(self, ask: Ask | None) -> bool:
+        """Tell whether the signal is not ours to send, having said why: its default would end the process."""
+        problem = self._problem if not self.installed else TAKEN if not self._is_ours() else None
+        if problem is not None and ask is not None:
+            self._rank.questions.answer(ask, Kind.ERROR, problem)
+        return problem is not None
 
     def note(self) -> None:
         """Note where the main thread is, so that one which stays there can be told from one that passes by."""
@@ -149,7 +170,7 @@ class BreakIn:
 
     def _signal(self) -> None:
         main = threading.main_thread().ident
-        if main is not None:
+        if main is not None and self._is_ours():
             signal.pthread_kill(main, BREAK_IN_SIGNAL)
 
     def _again(self) -> None:
@@ -166,7 +187,11 @@ class BreakIn:
     def _live_not_yet(self, ask: Ask) -> None:
         for waiting in tuple(self._live):
             if waiting[0] is ask:
-                self._live.remove(waiting)
+                try:
+                    self._live.remove(waiting)
+                except ValueError:
+                    # The main thread has just taken it.
+                    return
                 self._rank.questions.answer(ask, Kind.RUNNING, self._in_c_code())
 
     def _in_c_code(self) -> str:
@@ -180,7 +205,7 @@ def _in_our_code(frame: FrameType) -> bool:
     """Tell whether a frame was called by code of ours, which a stop in it would wait for for ever."""
     walk: FrameType | None = frame
     while walk is not None:
-        if is_own(walk) and walk.f_globals.get("__name__") not in RUNNERS:
+        if is_own(walk) and not is_runner(walk):
             return True
         walk = walk.f_back
     return False

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 INTERRUPT_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 """Interrupts work of ours in the main thread. Its handler is there only while that runs; no launcher uses it."""
@@ -18,58 +19,113 @@ end that wait."""
 
 
 class Interruptible:
-    """Know which thread does such work; one at a time, as a rank has one stop."""
+    """Know which threads do such work, under which tickets."""
 
     def __init__(self, call_later: Callable[[float, Callable[[], None]], None]) -> None:
         self._call_later = call_later
         self._lock = threading.Lock()
-        self._thread: int | None = None
-        self._ticket = 0
-        self._wanted = False
+        self._last = 0
+        self._tickets: dict[int, tuple[int, ...]] = {}
+        """What each thread may be interrupted for, outermost first. Replaced whole, so that its end is one assignment:
+        nothing can come between that and what the handler asks."""
+        self._wanted = 0
+        self._sent: dict[int, int] = {}
+        """The last ticket for which each thread was interrupted."""
 
     @contextmanager
     def running(self) -> Iterator[int]:
-        """Let :meth:`interrupt` raise KeyboardInterrupt in this context; yields the ticket to do so with."""
-        if self._thread is not None:
-            # Work in the middle of work is a part of that.
-            yield self._ticket
-            return
-        in_main = threading.current_thread() is threading.main_thread()
-        before = signal.signal(INTERRUPT_SIGNAL, self._raise) if in_main else None
+        """Let :meth:`interrupt` raise KeyboardInterrupt in this context; yields the ticket to do so with.
+
+        One that comes when the work has just ended comes out of this context, and none after it.
+        """
         with self._lock:
-            self._ticket += 1
-            self._thread, self._wanted = threading.get_ident(), False
-        try:
-            yield self._ticket
-        finally:
-            with self._lock:
-                self._thread, self._wanted = None, False
-            if in_main:
-                signal.signal(INTERRUPT_SIGNAL, before if before is not None else signal.SIG_DFL)
+            self._last += 1
+            ticket = self._last
+        with self._having(lambda outer: (*outer, ticket)):
+            yield ticket
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Let nothing be raised in this context: what waits in it may be other work's, or the program's own."""
+        if threading.get_ident() not in self._tickets:
+            yield
+            return
+        with self._having(lambda _: ()):
+            yield
+
+    def runs(self, ticket: int) -> bool:
+        """Tell whether the work of that ticket can be interrupted."""
+        return self._thread_of(ticket) is not None
 
     def interrupt(self, ticket: int) -> None:
         """Raise KeyboardInterrupt in the work of that ticket, if it still runs; from any thread."""
         # Under the lock, so that the handler is still there when the signal arrives: its default ends the process.
         with self._lock:
-            if self._thread is None or self._ticket != ticket:
+            thread = self._thread_of(ticket)
+            if thread is None:
                 return
-            if self._thread != threading.main_thread().ident:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(self._thread), ctypes.py_object(KeyboardInterrupt)
-                )
+            self._sent[thread] = ticket
+            if thread != threading.main_thread().ident:
+                _raise_in(thread, KeyboardInterrupt)
                 return
-            self._wanted = True
-            signal.pthread_kill(self._thread, INTERRUPT_SIGNAL)
+            self._wanted = ticket
+            # What is evaluated may have taken the signal away, and its default ends the process.
+            if signal.getsignal(INTERRUPT_SIGNAL) == self._raise:
+                signal.pthread_kill(thread, INTERRUPT_SIGNAL)
         self._call_later(AGAIN_SECONDS, lambda: self._again(ticket))
 
+    def was_interrupted(self, ticket: int) -> bool:
+        """Tell whether the calling thread's last interrupt was for that ticket."""
+        return self._sent.get(threading.get_ident()) == ticket
+
+    def _thread_of(self, ticket: int) -> int | None:
+        return next((thread for thread, tickets in tuple(self._tickets.items()) if ticket in tickets), None)
+
     def _again(self, ticket: int) -> None:
+        if self._wanted == ticket:
+            self.interrupt(ticket)
+
+    @contextmanager
+    def _having(self, tickets: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Iterator[None]:
+        thread = threading.get_ident()
+        outer = self._tickets.get(thread)
+        takes_signal = outer is None and threading.current_thread() is threading.main_thread()
+        before = signal.signal(INTERRUPT_SIGNAL, self._raise) if takes_signal else None
+        self._tickets[thread] = tickets(outer or ())
+        try:
+            yield
+        finally:
+            # From here on nothing is raised in the main thread, not even out of the lock below.
+            self._tickets[thread] = outer or ()
+            try:
+                self._settle(thread, outer or ())
+            finally:
+                if outer is None:
+                    del self._tickets[thread]
+                if takes_signal:
+                    _give_back(before)
+
+    def _settle(self, thread: int, left: tuple[int, ...]) -> None:
+        """Wait for whoever is about to interrupt what has ended, and take back what has not been raised yet."""
         with self._lock:
-            if not self._wanted or self._ticket != ticket:
-                return
-        self.interrupt(ticket)
+            is_over = self._sent.get(thread, 0) not in (0, *left)
+        if is_over and thread != threading.main_thread().ident:
+            _raise_in(thread, None)
 
     def _raise(self, _number: int, _frame: FrameType | None) -> None:
         # Without the lock, which the interrupted thread may hold itself.
-        if self._wanted:
-            self._wanted = False
+        if self._wanted in self._tickets.get(threading.get_ident(), ()):
+            self._wanted = 0
             raise KeyboardInterrupt
+
+
+def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+    """Have a thread raise this at its next instruction; None takes back what it has not raised yet."""
+    raised = ctypes.py_object(error) if error is not None else ctypes.py_object()
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
+
+
+def _give_back(before: Any) -> None:
+    # One that is still pending, since the program blocks it, goes with the handler: the default would end the process.
+    signal.signal(INTERRUPT_SIGNAL, signal.SIG_IGN)
+    signal.signal(INTERRUPT_SIGNAL, before if before is not None else signal.SIG_DFL)

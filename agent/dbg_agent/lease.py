@@ -19,11 +19,11 @@ class Lease:
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
         self._stop: int | None = None
-        self._generation = 0
+        self._is_driven = False
 
     def begin(self, seconds: float | None) -> None:
         """Give the current stop so many seconds, or no end; in the stopped thread."""
-        if seconds is None or self._rank.terminal.viewers:
+        if seconds is None or self._is_driven:
             self._stop = None
             return
         number = self._rank.stops.number
@@ -31,15 +31,20 @@ class Lease:
         self._rank.link.call_later(seconds, lambda: self._ends(number, seconds))
 
     def note(self, audience: Audience) -> None:
-        """Note who looks: each driver has a new generation; in the link's thread."""
-        if audience.viewers and audience.generation != self._generation:
+        """Note whether somebody sits at the keyboard, as those who watch do not; in the link's thread."""
+        self._is_driven = audience.driven
+        if audience.driven:
             self._stop = None
-        self._generation = audience.generation
+
+    def left(self) -> None:
+        """Note that nobody is heard of any more; whoever comes back is told of anew. In the link's thread."""
+        self._is_driven = False
 
     def _ends(self, number: int, seconds: float) -> None:
         rank = self._rank
         stop, _ = rank.stops.current
         if self._stop != number or stop != number:
             return
-        say(f"{rank.address} goes on: nobody attached within its lease of {seconds:g} s")
         rank.inbox.put(number, GoOn(lambda: None))
+        # Afterwards, since a job's stderr that nobody reads keeps whoever writes to it.
+        say(f"{rank.address} goes on: nobody attached within its lease of {seconds:g} s")

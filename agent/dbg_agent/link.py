@@ -11,12 +11,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Refused, WrongHost
+from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Refused, WrongHost, printable
 from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
 
 from .outgoing import Outgoing, ReportNow
+from .say import say
 
 if TYPE_CHECKING:
     import asyncio
@@ -139,6 +140,11 @@ class Link:
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(loop.call_later, seconds, call)
 
+    @property
+    def is_connected(self) -> bool:
+        """Tell whether a broker knows this rank now."""
+        return self._connected
+
     def reconnect(self) -> None:
         """Break the connection, so that the rank registers anew; return at once."""
         loop, connection = self._loop, self._connection
@@ -194,6 +200,8 @@ class Link:
             loop = asyncio.SelectorEventLoop()
             # On in a program under PYTHONDEVMODE; it would complain on the job's stderr of a busy host.
             loop.set_debug(False)
+            # The default logs, and waits for locks that a stopped thread of the program may hold.
+            loop.set_exception_handler(_complain)
         except Exception as error:
             # No descriptor is left, or none to import with; the next stop tries again.
             self._failed(BrokerUnreachable("its address", f"{type(error).__name__}: {error}"))
@@ -355,3 +363,8 @@ class Link:
                 self._waiting_since = time.monotonic()
             self._connected = False
         self._desk.on_disconnect()
+
+
+def _complain(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    say(f"{context.get('message', 'a fault')} ({type(error).__name__}: {printable(str(error))})")

@@ -18,7 +18,7 @@ from dbg_wire.errors import DbgError, printable
 
 from . import link
 from .group_timeouts import timeouts
-from .identity import Identity, is_launcher
+from .identity import Identity, is_launcher, this_process
 from .inbox import ProgramRaised
 from .rank import MAX_WARNINGS, Rank
 from .say import say
@@ -52,8 +52,10 @@ _abandoned: list[Rank] = []
 objects here, with warnings, while the parent still uses them."""
 
 
-def stop_at(frame: FrameType, arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> None:
-    """Be the body of ``set_trace``."""
+def stop_at(
+    frame: FrameType, arguments: Mapping[str, object], unexpected: tuple[object, ...], *, before_line: bool = False
+) -> None:
+    """Be the body of ``set_trace``; ``before_line`` if it stands in front of the frame's line, and not in one."""
     try:
         tracer = sys.gettrace()
         # As in Rank.stop: nothing in here is worth a step.
@@ -66,7 +68,7 @@ def stop_at(frame: FrameType, arguments: Mapping[str, object], unexpected: tuple
         finally:
             sys.settrace(tracer)
         if rank is not None:
-            _stop_or_hold(rank, frame, settings)
+            _stop_or_hold(rank, frame, settings, before_line=before_line)
         return
     except ProgramRaised as raised:
         to_raise: BaseException = raised.error
@@ -80,15 +82,15 @@ def stop_at(frame: FrameType, arguments: Mapping[str, object], unexpected: tuple
     raise to_raise
 
 
-def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings) -> None:
+def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings, *, before_line: bool) -> None:
     """Stop this rank if it is chosen, else hold it while the chosen ones are stopped here, or go on."""
     chosen = settings.ranks
     if chosen is None:
-        rank.stop(frame, "breakpoint", settings.engine, lease=settings.lease)
+        rank.stop(frame, "breakpoint", settings.engine, lease=settings.lease, before_line=before_line)
         return
     site = f"{frame.f_code.co_filename}:{frame.f_lineno}"
     if rank.identity.rank in chosen:
-        rank.stop(frame, "breakpoint", settings.engine, site=site, lease=settings.lease)
+        rank.stop(frame, "breakpoint", settings.engine, site=site, lease=settings.lease, before_line=before_line)
         return
     world = rank.identity.world_size
     there = tuple(number for number in chosen if world is None or number < world)
@@ -96,6 +98,20 @@ def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings) -> None:
         _warn(f"set_trace(ranks=…) names ranks that a job of {world} does not have; ignored")
     if settings.hold and there:
         rank.waits.hold(frame, site, there, settings.hold_grace)
+
+
+def halted_at(frame: FrameType) -> bool:
+    """Say, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
+    rank = _rank
+    if rank is None or rank.stepped_to != (id(frame), frame.f_lineno):
+        return False
+    rank.stepped_to = None
+    return True
+
+
+def rank_number() -> int:
+    """Return the number of this process in its job, as far as it is known by now."""
+    return (_rank.identity if _rank is not None else this_process()).rank
 
 
 def let_others_go() -> None:
@@ -183,7 +199,10 @@ def _crash_lease(settings: Settings) -> float:
 
 def _note_crash(error: BaseException) -> None:
     if _rank is not None:
-        _rank.last_words = error
+        from .crash import describe
+        from .stacks import traceback_of
+
+        _rank.last_words = describe(error), traceback_of(error.__traceback__)
 
 
 def _end_child() -> None:
@@ -221,7 +240,11 @@ def uninstall_here() -> None:
     if _crashes is not None:
         _crashes.restore()
     if _former_hook is not None:
-        sys.breakpointhook, _former_hook = _former_hook, None
+        former, _former_hook = _former_hook, None
+        from . import set_trace
+
+        if sys.breakpointhook is set_trace:
+            sys.breakpointhook = former
     # Not loaded unless it was asked for.
     classic = sys.modules.get(f"{__package__}.classic")
     if classic is not None:
@@ -295,8 +318,12 @@ def _say_goodbye() -> None:
     if rank.exit_status is None and getattr(sys, "last_value", None) is not None:
         rank.exit_status = 1
     with suppress(Exception):  # which Python would print as the last word of the job
+        # Stepped to its end, the program has nothing left to stop in.
+        rank.end_step()
         if _crashes is not None:
-            rank.waits.hold_exit(_crash_lease(rank.settings))
+            # Whoever interrupts that wait wants the process to end, as it does.
+            with suppress(ProgramRaised):
+                rank.waits.hold_exit(_crash_lease(rank.settings))
         # Not loaded unless it was asked for.
         guard = sys.modules.get(f"{__package__}.guard")
         if guard is not None:
@@ -325,6 +352,7 @@ def _forget_parent() -> None:
         return
     _forked_from = parent.identity
     _abandoned.append(parent)
+    parent.break_in.forget()
     for descriptor in parent.link.descriptors():
         # Closed and not shut down: the connection is still the parent's.
         with suppress(OSError):

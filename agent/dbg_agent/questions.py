@@ -7,9 +7,13 @@ training framework belong to the thread. Methods run in the link's thread unless
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING
 
+from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Answer, Ask, Kind
 from dbg_wire.ranks import Place
 from dbg_wire.states import StopPhase
@@ -39,6 +43,9 @@ ANSWER_MARGIN = 0.2
 
 SHORTEST_SECONDS = 0.05
 """Seconds that a question always has."""
+
+INTERRUPT_AGAIN_SECONDS = 1.0
+"""Seconds after which work is interrupted again that goes on all the same: time to clean up."""
 
 
 class Questions:
@@ -104,26 +111,26 @@ class Questions:
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
     def _eval(self, ask: Ask) -> None:
-        from .evaluate import evaluate
-
-        stop = self._rank.stops.current[0]
+        stop, asked = self._rank.stops.current[0], time.monotonic()
         if stop is None and ask.live:
-            self._rank.break_in.ask(
-                ask, lambda frame: self._in_time(ask, lambda: evaluate(ask, frame, _Words(self, ask)))
-            )
+            self._rank.break_in.ask(ask, lambda frame: self._in_time(ask, asked, lambda: self._evaluate(ask, frame)))
             return
         stop = self._halted(ask)
         if stop is not None:
-            self._put(ask, stop, Run(lambda: self._evaluate(ask)))
+            evaluate = partial(self._evaluate_here, ask)
+            self._put(ask, stop, Run(lambda: self._in_time(ask, asked, evaluate)))
 
-    def _evaluate(self, ask: Ask) -> None:
+    def _evaluate_here(self, ask: Ask) -> None:
+        self._evaluate(ask, self._rank.looked_at())
+
+    def _evaluate(self, ask: Ask, frame: FrameType | None) -> None:
+        # Here and not in the link's thread: the stopped one may be within the import of a module that this takes.
         from .evaluate import evaluate
 
-        frame = self._rank.looked_at()
         if frame is None:
             self.answer(ask, Kind.RUNNING, "running")
         else:
-            self._in_time(ask, lambda: evaluate(ask, frame, _Words(self, ask)))
+            evaluate(ask, frame, _Words(self, ask))
 
     def _command(self, ask: Ask) -> None:
         stop = self._halted(ask)
@@ -132,7 +139,11 @@ class Questions:
         word, _, rest = ask.text.strip().partition(" ")
         move = MOVES.get(word) if not rest.strip() else None
         if move is None:
-            self._put(ask, stop, Run(lambda: self._run_command(ask)))
+            asked = time.monotonic()
+            self._put(ask, stop, Run(lambda: self._in_time(ask, asked, lambda: self._run_command(ask))))
+            return
+        if self._rank.crash is not None and move != "continue":
+            self.answer(ask, Kind.ERROR, "it is kept after a crash, where nothing moves; `c` lets it end")
             return
         # Most ranks of a set have no debugger open yet; the move needs one, and leaves it open for the next.
         self._rank.inbox.put(stop, OpenDebugger(self._rank.engine_wanted()))
@@ -151,15 +162,34 @@ class Questions:
         if frame is None:
             self.answer(ask, Kind.RUNNING, "running")
         else:
-            self._in_time(ask, lambda: run_command(ask, frame, self._rank, _Words(self, ask)))
+            run_command(ask, frame, self._rank, _Words(self, ask))
 
-    def _in_time(self, ask: Ask, job: Callable[[], None]) -> None:
-        """Run ``job`` in this thread, interrupted at the question's deadline."""
+    def _in_time(self, ask: Ask, asked: float, job: Callable[[], None]) -> None:
+        """Run ``job``, which answers, in this thread, interrupted at the question's deadline; nothing comes out."""
         interruptible = self._rank.interruptible
-        with interruptible.running() as ticket:
-            patience = max(SHORTEST_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))
-            self._rank.link.call_later(patience, lambda: interruptible.interrupt(ticket))
-            job()
+        patience = asked + ask.seconds * (1 - ANSWER_MARGIN) - time.monotonic()
+        if patience <= 0:
+            # Nobody waits for the answer any more, and others may have asked since.
+            return
+        ticket = 0
+        try:
+            with interruptible.running() as ticket:
+                self._rank.link.call_later(max(SHORTEST_SECONDS, patience), lambda: self._interrupt_work(ticket))
+                job()
+        except KeyboardInterrupt:
+            # It came in the midst of the answer, or when that was given; else somebody wants the program to end.
+            if not interruptible.was_interrupted(ticket):
+                raise
+            self.answer(ask, Kind.ERROR, f"interrupted after {ask.seconds:g} s")
+        except Exception as error:
+            # A fault of ours must not come out of a line of the program.
+            self.answer(ask, Kind.ERROR, f"can't be answered ({type(error).__name__}: {printable(str(error))})")
+
+    def _interrupt_work(self, ticket: int) -> None:
+        """Interrupt work again and again, since what was typed may catch that and go on; in the link's thread."""
+        self._rank.interruptible.interrupt(ticket)
+        if self._rank.interruptible.runs(ticket):
+            self._rank.link.call_later(INTERRUPT_AGAIN_SECONDS, lambda: self._interrupt_work(ticket))
 
     # ----------------------------------------------------------------------------------------------------------- moves
 

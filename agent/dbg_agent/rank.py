@@ -45,7 +45,6 @@ from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 from .clocks import Clocks
 from .console import Console
-from .crash import describe
 from .identity import Identity, ancestors, this_process
 from .inbox import GoOn, Inbox, Line, Move, OpenDebugger, ProgramRaised, Redraw, Run, Switch
 from .interrupt import BreakIn
@@ -57,7 +56,7 @@ from .questions import Questions
 from .say import say
 from .settings import Settings, find_broker
 from .source import source_of
-from .stacks import place_of, stack_of, thread_frame, traceback_of
+from .stacks import is_own, place_of, stack_of, thread_frame, traceback_of
 from .stop import HELD, Stops
 from .terminal import Terminal
 from .waits import Waits
@@ -75,6 +74,9 @@ MAX_WARNINGS = 20
 
 DEFAULT_ENGINE = "pudb"
 
+BEFORE_LINE = "before line"
+"""Stands for the engine whose trace function stopped where none did, but the program itself, before its line."""
+
 
 class Rank:
     """Be what the broker knows as one rank; one for a process, made at the first stop or at ``install``."""
@@ -85,7 +87,7 @@ class Rank:
         self.reads_rc = settings.rc
         self.identity = self._identify()
         self.inbox = Inbox()
-        self.stops = Stops(self.publish)
+        self.stops = Stops(self.publish, self._end_stop)
         self.link = Link(self)
         self.terminal = Terminal(self.link.outgoing.put_output)
         self.exit_status: int | None = None
@@ -105,11 +107,14 @@ class Rank:
         self.waits = Waits(self)
         self.lease = Lease(self)
         self.clocks = Clocks(self)
+        self.stepped_to: tuple[int, int] | None = None
+        """Frame and line at which the tracing has halted last: a stop point of that line has been seen there."""
         self._sites: list[str] = []
+        """Where others are held for the current stop."""
         self.crash: BaseException | None = None
         """What the current stop keeps this rank for."""
-        self.last_words: BaseException | None = None
-        """What ends this process, if nobody catches it."""
+        self.last_words: tuple[str, tuple[Place, ...]] | None = None
+        """What ends this process if nobody catches it, and where that was raised: itself, it would keep all frames."""
 
     # ------------------------------------------------------------------------------------------------- any thread
 
@@ -147,12 +152,11 @@ class Rank:
 
     def close(self) -> None:
         """Say goodbye and end the link, within about two seconds; at the end of the process."""
-        error = self.last_words
-        if error is None:
+        if self.last_words is None:
             self.send(Goodbye(exit=self.exit_status))
         else:
-            frames = traceback_of(error.__traceback__)
-            self.send(Goodbye(exit=self.exit_status, detail=describe(error), frames=frames))
+            detail, frames = self.last_words
+            self.send(Goodbye(exit=self.exit_status, detail=detail, frames=frames))
         self.link.close()
 
     def send(self, message: Message) -> None:
@@ -200,11 +204,13 @@ class Rank:
         lease: float | None = None,
         detail: str = "",
         crash: BaseException | None = None,
+        before_line: bool = False,
     ) -> None:
         """Stop the calling thread at this frame until it is let go, in this engine unless a terminal wants another.
 
         With a ``site`` this rank was chosen to stop there, and others are held; with a ``lease`` it goes on by itself
-        after so many seconds in which nobody sat down. With a ``crash`` it is kept where that was raised.
+        after so many seconds in which nobody sat down. With a ``crash`` it is kept where that was raised. With
+        ``before_line`` the frame's line is still to come, so that debuggers show it and not the next one.
         """
         tracer = sys.gettrace()
         # Before anything else: a step onto the stop would go on into whatever is called here.
@@ -212,26 +218,31 @@ class Rank:
         local_tracers = _local_tracers(frame) if tracer is not None else []
         engine = self._engine
         mine = self.stops.is_mine()
+        shown_as = BEFORE_LINE if before_line else None
         nested = mine and self.stops.phase is not StopPhase.STEPPING
         if nested or (engine is not None and engine.ignores(frame)):
+            if site is not None and not nested:
+                self._pass_by(site)
             # Nested in an expression that was typed into the open debugger, a stop could never end.
             sys.settrace(tracer)
             return
         if site is not None:
-            self._sites.append(site)
             self.waits.holds.arrive(site)
         try:
             if mine and engine is not None:
+                if site is not None:
+                    self._sites.append(site)
                 self._halt(frame)
-                if not self._show(engine, frame, None, None):
-                    self._serve(frame, None, None)
+                if not self._show(engine, frame, shown_as, None):
+                    self._serve(frame, shown_as, None)
             else:
-                self._arrive(frame, reason, engine_wanted, detail)
+                self._arrive(frame, reason, engine_wanted, detail, site)
                 self.crash = crash
                 self.lease.begin(lease)
-                self._serve(frame, None, None)
+                self._serve(frame, shown_as, None)
         finally:
-            now = self._tracer(frame, tracer)
+            # The frames of a crash have ended, but for those that catch it.
+            now = self._tracer(frame if crash is None else _program_frame(), tracer)
             if now is tracer:
                 # Letting go, bdb has taken them off every frame, and these are the program's.
                 for traced, local_tracer in local_tracers:
@@ -240,6 +251,7 @@ class Rank:
 
     def traced_thread_halts(self, name: str, frame: FrameType, interact: Callable[[], Outcome]) -> None:
         """Be told by the trace function of the engine of that name that a step or a breakpoint ends here."""
+        self.stepped_to = (id(frame), frame.f_lineno)
         if self.stops.is_mine() and self._engine is not None:
             self._halt(frame)
             if not self._show(self._engine, frame, name, interact):
@@ -270,12 +282,12 @@ class Rank:
         if self.stops.engine == "pdb":
             self.show_source(self.looked_at())
 
-    def _tracer(self, frame: FrameType, before: Any) -> Any:
+    def _tracer(self, frame: FrameType | None, before: Any) -> Any:
         """Return what is to trace the calling thread from this frame on, where ``before`` did so until now."""
         if self._engine is None:
             return before
         tracing = self._engine.tracing
-        if tracing.going_on and not self.breaks:
+        if frame is None or (tracing.going_on and not self.breaks):
             ours = {id(engine.tracing) for engine in self._engines.values()}
             return None if id(getattr(before, "__self__", None)) in ours else before
         if frame.f_trace is not None and not tracing.going_on and getattr(frame.f_trace, "__self__", None) is tracing:
@@ -288,11 +300,34 @@ class Rank:
         generation, offset = self.inbox.take_keys(count)
         self.send(Applied(generation=generation, offset=offset))
 
-    def _arrive(self, frame: FrameType, reason: str, engine_wanted: str | None = None, detail: str = "") -> None:
-        if self._identify().key != self.identity.key:
-            # A framework has given this process its rank since it registered.
-            self.link.reconnect()
-        self.stops.arrive(frame, reason, detail)
+    def _arrive(
+        self,
+        frame: FrameType,
+        reason: str,
+        engine_wanted: str | None = None,
+        detail: str = "",
+        site: str | None = None,
+    ) -> None:
+        """Wait for this thread's turn to stop, and begin the stop; whatever comes out has ended it."""
+        try:
+            if self._identify().key != self.identity.key:
+                # A framework has given this process its rank since it registered.
+                self.link.reconnect()
+            self.stops.arrive(frame, reason, detail)
+        except BaseException:
+            if site is not None:
+                self.waits.holds.complete(site)
+                self.publish()
+            raise
+        try:
+            # Not before it is this thread's turn: with the stop before, its sites are over.
+            self._sites = [site] if site is not None else []
+            self._begin(frame, reason, engine_wanted, detail)
+        except BaseException:
+            self._end_stop()
+            raise
+
+    def _begin(self, frame: FrameType, reason: str, engine_wanted: str | None, detail: str) -> None:
         clock = self.clocks.begin(reason, detail)
         self.frame = frame
         self._stop_engine = engine_wanted
@@ -414,6 +449,8 @@ class Rank:
             self.stops.close_session()
             self.inbox.put(self.stops.number, OpenDebugger(self.engine_wanted()))
             return False
+        if self.crash is not None:
+            engine.tracing.go_on(frame)
         if outcome is Outcome.GO_ON or self.crash is not None:
             self._end_stop()
             return True
@@ -429,10 +466,21 @@ class Rank:
         self._tell_loss(self.inbox.end(self.stops.number, self.stops.end, "the stop ended"))
         self.questions.moved("running")
 
+    def _pass_by(self, site: str) -> None:
+        """Count a stop that the user has switched off as over: others would wait there for it."""
+        self.waits.holds.arrive(site)
+        self.waits.holds.complete(site)
+        self.publish()
+
     def _complete_sites(self) -> None:
         sites, self._sites = self._sites, []
         for site in sites:
             self.waits.holds.complete(site)
+
+    def end_step(self) -> None:
+        """End the stop of the calling thread if it steps: what it steps through is over."""
+        if self.stops.is_mine() and self.stops.phase is StopPhase.STEPPING:
+            self._end_stop()
 
     def let_others_go(self) -> None:
         """Count the current stop as over for the ranks that are held for it, while it stays; in the stopped thread."""
@@ -503,6 +551,7 @@ class Rank:
     def on_disconnect(self) -> None:
         """Note that nobody looks any more; the stop stays as it is."""
         self.terminal.viewers = 0
+        self.lease.left()
 
     def on_message(self, message: Message) -> None:
         """Act on what the broker says."""
@@ -529,6 +578,7 @@ class Rank:
             self.questions.on_ask(message)
         elif isinstance(message, Welcome):
             self._welcome = message
+            self.waits.welcomed()
         elif isinstance(message, Refusal):
             self.warn(f"the broker refused this rank: {printable(message.text)}")
 
@@ -611,6 +661,14 @@ class Rank:
     def moving_frame(self) -> FrameType | None:
         """Return the innermost frame of the thread that steps, or else of the main thread."""
         return thread_frame(self.stops.owner or threading.main_thread().ident)
+
+
+def _program_frame() -> FrameType | None:
+    """Return the innermost frame of the calling thread that is not ours; None in the interpreter's own hooks."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and is_own(frame):
+        frame = frame.f_back
+    return frame
 
 
 def _local_tracers(frame: FrameType) -> list[tuple[FrameType, Any]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from types import TracebackType
+from importlib.machinery import SourceFileLoader
+from types import CodeType, TracebackType
 
 USAGE = """\
 usage: python -m dbg_agent [--broker ADDRESS] [--connect-timeout S] [--on-missing go-on|wait|raise]
@@ -78,14 +79,36 @@ def main(arguments: list[str]) -> None:
     _run(program[0], is_module, options)
 
 
-def _run(name: str, is_module: bool, options: dict[str, object]) -> None:
+class ScriptLoader:
+    """Run the script that the interpreter was started with, as the ``__main__`` of a folder or archive is run.
+
+    The interpreter asks for its code, and gets it when it has run: none of its own ways of doing so would have us
+    between source and code. This process has been made a rank by then, or is none.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._main = sys.modules["__main__"]
+
+    def get_code(self, name: str) -> CodeType:
+        """Run the script and return what is left to do, which is nothing; raise SystemExit if it ends otherwise."""
+        # The interpreter has taken it away to look for another one.
+        sys.modules[name] = self._main
+        if sys.path[:1] == [self._path]:
+            is_safe = sys.flags.isolated or getattr(sys.flags, "safe_path", False)
+            sys.path[:1] = [] if is_safe else [os.path.dirname(os.path.realpath(self._path))]  # noqa: PTH120
+        _run(self._path, False, None)
+        return compile("", self._path, "exec", dont_inherit=True)
+
+
+def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
     import runpy
 
     from .process import install_here, note_exit
 
     try:
         if is_module:
-            install_here(options, ())
+            install_here(options or {}, ())
             runpy.run_module(name, run_name="__main__", alter_sys=True)
         else:
             _run_script(name, options)
@@ -105,21 +128,39 @@ def _run(name: str, is_module: bool, options: dict[str, object]) -> None:
         note_exit(0)
 
 
-def _run_script(name: str, options: dict[str, object]) -> None:
+def _run_script(name: str, options: dict[str, object] | None) -> None:
     """Run a script in the real ``__main__``, which pickling and spawned children look for by that name."""
     import __main__
 
     from .process import install_here
 
-    path = os.path.abspath(name)  # noqa: PTH100
+    path = name if os.path.isabs(name) else os.path.abspath(name)  # noqa: PTH100, PTH117
     with open(path, "rb") as file:  # noqa: PTH123
-        code = compile(file.read(), path, "exec")
+        source = file.read()
+    try:
+        code = _compiled(source, path)
+    except (SyntaxError, ValueError) as error:
+        # Shown as the interpreter shows it, which has no stack then.
+        raise error.with_traceback(None) from None
     namespace = __main__.__dict__
     for key in [key for key in namespace if not key.startswith("__")]:
         del namespace[key]
     namespace.update({"__name__": "__main__", "__file__": path, "__spec__": None, "__package__": None, "__doc__": None})
-    install_here(options, ())
+    namespace.update({"__loader__": SourceFileLoader("__main__", path), "__cached__": None})
+    if options is not None:
+        install_here(options, ())
     exec(code, namespace)  # noqa: S102 - to run the user's script is what this is for
+
+
+def _compiled(source: bytes, path: str) -> CodeType:
+    """Return the script's code, with the stops in it that the job was started with."""
+    # Not loaded unless there are any.
+    stop_points = sys.modules.get(f"{__package__}.stop_points")
+    if stop_points is None:
+        return compile(source, path, "exec", dont_inherit=True)
+    stem = os.path.splitext(os.path.basename(path))[0]  # noqa: PTH119, PTH122
+    code: CodeType = stop_points.compile_file(source, path, "__main__", stem)
+    return code
 
 
 def _status(code: object) -> int:
@@ -129,8 +170,8 @@ def _status(code: object) -> int:
 
 
 def _of_program(traceback: TracebackType | None) -> TracebackType | None:
-    """Return the traceback from the program's first frame on."""
+    """Return the traceback from the program's first frame on; None if it had not begun."""
     walk = traceback
     while walk is not None and walk.tb_frame.f_globals.get("__name__") in OWN_MODULES:
         walk = walk.tb_next
-    return walk or traceback
+    return walk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from types import FrameType, TracebackType
 
@@ -11,6 +12,12 @@ from dbg_wire.ranks import Place
 OWN_PACKAGES = ("dbg_agent", "dbg_wire")
 """Packages whose frames are never part of the program's stack."""
 
+RUNNERS = ("dbg_agent.script", "dbg_agent.__main__", "dbg_agent.late", "dbg_agent.group_timeouts")
+"""Modules of ours that call what is the program's and hold nothing: a script, an import, the making of a group."""
+
+OWN_MAIN = os.path.join(os.path.dirname(__file__), "__main__.py")  # noqa: PTH118, PTH120 - no pathlib in a rank
+"""What `python -m dbg_agent` runs, under the name of ``__main__``."""
+
 OUTERMOST_KEPT = 64
 """Frames kept at the outer end of a stack that is too deep; the rest is kept at the inner end, where things happen."""
 
@@ -18,7 +25,16 @@ OUTERMOST_KEPT = 64
 def is_own(frame: FrameType) -> bool:
     """Tell whether a frame is ours."""
     module = frame.f_globals.get("__name__")
-    return isinstance(module, str) and module.partition(".")[0] in OWN_PACKAGES
+    return (isinstance(module, str) and module.partition(".")[0] in OWN_PACKAGES) or _is_main(frame)
+
+
+def is_runner(frame: FrameType) -> bool:
+    """Tell whether a frame of ours calls what is the program's, and holds nothing."""
+    return frame.f_globals.get("__name__") in RUNNERS or _is_main(frame)
+
+
+def _is_main(frame: FrameType) -> bool:
+    return frame.f_code.co_filename == OWN_MAIN
 
 
 def place_of(frame: FrameType) -> Place:
@@ -29,7 +45,8 @@ def place_of(frame: FrameType) -> Place:
 def stack_of(frame: FrameType | None) -> tuple[Place, ...]:
     """Return the places from the outermost frame to this one, with ours left out and the middle of very deep ones."""
     places = []
-    while frame is not None:
+    # What is below our runner, as below any script, is how Python runs a module.
+    while frame is not None and not _is_main(frame):
         if not is_own(frame):
             places.append(place_of(frame))
         frame = frame.f_back

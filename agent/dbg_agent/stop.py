@@ -25,11 +25,13 @@ HELD = "hold"
 class Stops:
     """Give the stop to one thread at a time and keep what is true of it.
 
-    ``changed`` is called without locks held after every change that others should hear of.
+    ``changed`` is called without locks held after every change that others should hear of; ``abandoned`` ends a stop
+    whose thread ends in the middle of a step.
     """
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, changed: Callable[[], None], abandoned: Callable[[], None] | None = None) -> None:
         self._changed = changed
+        self._abandoned = abandoned or self.end
         self._turn = threading.Condition()
         self._phase = StopPhase.NONE
         self._owner: int | None = None
@@ -237,7 +239,7 @@ class Stops:
 
     def _thread_ended(self, number: int) -> None:
         if self._phase is StopPhase.STEPPING and self._number == number:
-            self.end()
+            self._abandoned()
 
 
 class _ThreadEnd:

@@ -7,6 +7,7 @@ at. Methods named ``on_…`` run in the link's thread, the others in the thread 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -23,14 +24,24 @@ if TYPE_CHECKING:
     from .rank import Rank
 
 
+RESTATED_SECONDS = 10.0
+"""Seconds after a welcome within which a new broker has heard of all kept ranks: each dials again within three."""
+
+
 class Waits:
     """Wait, and go on when what is waited for is over."""
 
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
         self.holds = Holds(time.monotonic)
+        self._wanted: dict[int, tuple[Waiting, float]] = {}
+        """What each thread that comes to a hold waits for, with its grace, until it has its turn to stop."""
         self._kept: tuple[int, ...] = ()
-        self._for_kept = False
+        self._kept_told = 0
+        self._let_go = 0
+        """The number of the last stop that was ended."""
+        self._exit_stop: int | None = None
+        """The number of the stop that holds this rank's exit."""
 
     @property
     def waiting(self) -> Waiting | None:
@@ -40,44 +51,58 @@ class Waits:
     def hold(self, frame: FrameType, site: str, ranks: tuple[int, ...], grace: float) -> None:
         """Wait at ``frame`` until these ranks have completed their stop at the site, or are gone."""
         rank = self._rank
-        self.holds.wait(site, ranks, grace)
+        waiting = self.holds.visit(site, ranks)
+        if rank.stops.is_mine():
+            # Stepping here, somebody debugs this rank; waiting for another one would take it from them.
+            say(f"{rank.address} is not held at {site} for rank {format_ranks(ranks)}, since it is being stepped")
+            return
+        say(
+            f"{rank.address} is held at {site} while rank {format_ranks(ranks)} is stopped there; "
+            f"`dbg-attach held --release` lets it go on"
+        )
+        thread = threading.get_ident()
+        self._wanted[thread] = waiting, grace
         try:
-            if rank.stops.is_mine():
-                # Stepping here, somebody debugs this rank; waiting for another one would take it from them.
-                say(f"{rank.address} is not held at {site} for rank {format_ranks(ranks)}, since it is being stepped")
-                return
-            say(
-                f"{rank.address} is held at {site} while rank {format_ranks(ranks)} is stopped there; "
-                f"`dbg-attach held --release` lets it go on"
-            )
             rank.stop(frame, HELD)
         finally:
-            self.holds.end()
+            self._wanted.pop(thread, None)
+            self.holds.end(waiting)
             rank.publish()
 
     def hold_exit(self, seconds: float) -> None:
-        """Wait, at most so long, while other ranks of the run are kept after a crash: an exit would end them."""
+        """Wait while other ranks of the run are kept after a crash: an exit would end them.
+
+        At most so long without a broker, which tells of them.
+        """
         others = self._others_kept()
         frame: FrameType | None = sys._getframe(1)
-        if not others or frame is None or self._rank.stops.is_mine():
+        if not others or not seconds or frame is None or self._rank.stops.is_mine():
             return
         say(f"{self._rank.address} holds its exit while rank {format_ranks(others)} is kept after a crash")
-        self._for_kept = True
-        self._rank.link.call_later(seconds, lambda: self._go_on("has waited long enough"))
+        self._rank.link.call_later(seconds, lambda: self._held_long(seconds))
         try:
             self._rank.stop(frame, HELD, detail="holds its exit")
         finally:
-            self._for_kept = False
+            self._exit_stop = None
 
     # ------------------------------------------------------------------------------------------- in the link's thread
 
     def begun(self) -> None:
         """Be told that the wait has become the current stop; in the thread that waits."""
-        if self._for_kept:
-            if not self._others_kept():
-                self._go_on("")
-        else:
+        wanted = self._wanted.pop(threading.get_ident(), None)
+        if wanted is not None:
+            self.holds.wait(*wanted)
+            # What was reported of this stop so far did not say whom it waits for.
+            self._rank.publish()
             self._judge()
+            return
+        self._exit_stop = self._rank.stops.number
+        self._judge_exit()
+
+    def welcomed(self) -> None:
+        """Take in that a broker knows this rank: whoever is still kept is told of anew."""
+        told = self._kept_told
+        self._rank.link.call_later(RESTATED_SECONDS, lambda: self._forget_kept(told))
 
     def on_chosen(self, message: Chosen) -> None:
         """Take in how far the chosen ranks are, and go on if that is far enough."""
@@ -87,8 +112,14 @@ class Waits:
     def on_kept(self, message: Kept) -> None:
         """Take in which ranks of this run are kept after a crash."""
         self._kept = message.ranks
-        if self._for_kept and not self._others_kept():
-            self._go_on("")
+        self._kept_told += 1
+        self._judge_exit()
+
+    def _forget_kept(self, told: int) -> None:
+        """Forget ranks that the broker before this one told of: they have ended while there was none."""
+        if self._kept_told == told:
+            self._kept = ()
+            self._judge_exit()
 
     def _judge(self) -> None:
         if self.waiting is None:
@@ -99,15 +130,34 @@ class Waits:
         elif verdict.again is not None:
             self._rank.link.call_later(max(0.0, verdict.again - time.monotonic()), self._judge)
 
+    def _judge_exit(self) -> None:
+        if not self._others_kept():
+            self._end_exit("")
+
+    def _held_long(self, seconds: float) -> None:
+        """Go on at last, unless there is a broker: somebody may debug a kept rank, whose lease is over then."""
+        if self._rank.link.is_connected:
+            self._rank.link.call_later(seconds, lambda: self._held_long(seconds))
+        else:
+            self._end_exit("has waited long enough")
+
+    def _end_exit(self, why: str) -> None:
+        if self._exit_stop is not None and self._exit_stop == self._rank.stops.current[0]:
+            self._go_on(why)
+
     def _go_on(self, why: str) -> None:
         rank = self._rank
         stop, _ = rank.stops.current
         if stop is None or not rank.stops.is_hold:
             # Somebody sits at it by now, and lets it go on when they want to.
             return
-        if why:
-            say(f"{rank.address} goes on: {why}")
+        if stop == self._let_go:
+            return
+        self._let_go = stop
         rank.inbox.put(stop, GoOn(_nothing))
+        if why:
+            # Afterwards, since a job's stderr that nobody reads keeps whoever writes to it.
+            say(f"{rank.address} goes on: {why}")
 
     def _others_kept(self) -> tuple[int, ...]:
         return tuple(rank for rank in self._kept if rank != self._rank.identity.rank)

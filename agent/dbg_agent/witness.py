@@ -21,7 +21,7 @@ from dbg_wire.version import PROTOCOL_MINOR
 from .core_file import likely_core
 from .dial import dial
 from .dumps import Record
-from .guard_process import GRACE_SECONDS, LINGER_SECONDS, LOOK_SECONDS, PIPE, SIGNAL, Process
+from .guard_process import GRACE_SECONDS, LINGER_SECONDS, LOOK_SECONDS, PIPE, SIGNAL, Process, facts_of
 from .settings import Settings, find_broker
 
 if TYPE_CHECKING:
@@ -49,11 +49,15 @@ LAST_WORDS_SECONDS = 10.0
 class Witness:
     """Speak for one rank.
 
-    ``about`` is what the rank told when it started its guard, ``beat_at`` when the last beat came, if any is expected.
+    ``about`` is what the rank told when it started its guard, ``facts`` what names its core file, ``beat_at`` when the
+    last beat came, if any is expected.
     """
 
-    def __init__(self, about: Mapping[str, Any], process: Process, beat_at: float | None) -> None:
+    def __init__(
+        self, about: Mapping[str, Any], process: Process, facts: Mapping[str, str], beat_at: float | None
+    ) -> None:
         self._about = about
+        self._facts = facts
         self._process = process
         own = [os.path.dirname(os.path.abspath(path)) for path in (__file__, dbg_wire.__file__ or "")]  # noqa: PTH100, PTH120
         self._record = Record(about["key"], about["main"], own)
@@ -112,7 +116,8 @@ class Witness:
             self._beat_at = None if record.is_calm else time.monotonic()
             self._silent = None
         if record.is_fatal and not was_fatal:
-            self._core = likely_core(self._process.pid, record.signal or 0)
+            facts = facts_of(self._process.pid) or self._facts
+            self._core = likely_core(facts, self._process.pid, record.signal or 0)
         self._fed.set()
         self._news.set()
 

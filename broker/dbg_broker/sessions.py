@@ -164,6 +164,7 @@ class Sessions:
             colors=room.colors,
             engine=room.engine,
             fallback_engine=room.fallback_engine,
+            driven=room.driver is not None,
         )
 
     # ------------------------------------------------------------------------------------------------------- terminals

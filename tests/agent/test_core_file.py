@@ -7,6 +7,7 @@ import os
 import pytest
 
 from dbg_agent.core_file import expand, likely_core
+from dbg_agent.guard_process import facts_of
 
 FACTS = {"%": "%", "p": "4711", "e": "python", "h": "gpu013", "s": "11"}
 
@@ -30,5 +31,17 @@ def test_nobody_promises_a_core_of_a_process_that_is_gone() -> None:
     if child == 0:
         os._exit(0)
     os.waitpid(child, 0)
-    core = likely_core(child, 11)
+    assert facts_of(child) == {}
+    core = likely_core(facts_of(child), child, 11)
+    assert core == "" or core.startswith("|")
+
+
+def test_a_core_lies_in_the_folder_of_its_process_unless_that_may_write_none() -> None:
+    facts = facts_of(os.getpid())
+    assert facts["cwd"] == os.getcwd()  # noqa: PTH109 - as the kernel names it
+    unlimited = {**facts, "limits": "Max core file size        unlimited            unlimited            bytes"}
+    core = likely_core(unlimited, 4711, 11)
+    assert core.startswith(("|", "/"))
+    none = {**facts, "limits": "Max core file size        0                    unlimited            bytes"}
+    core = likely_core(none, 4711, 11)
     assert core == "" or core.startswith("|")

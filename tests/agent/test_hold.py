@@ -29,7 +29,7 @@ def chosen(rank: int, arrived: int, completed: int, state: RankState | None = Ra
 def holding(*ranks: int, grace: float = 60.0) -> tuple[Holds, Clock]:
     clock = Clock()
     holds = Holds(clock)
-    holds.wait(SITE, ranks, grace)
+    holds.wait(holds.visit(SITE, ranks), grace)
     return holds, clock
 
 
@@ -63,10 +63,23 @@ def test_it_waits_as_long_as_a_chosen_rank_is_there() -> None:
     assert holds.judge() == Verdict(True)
 
 
+def test_the_end_of_one_threads_wait_leaves_another_ones() -> None:
+    holds, _ = holding(3)
+    first = holds.waiting
+    assert first is not None
+    second = holds.visit("other.py:1", (3,))
+    holds.wait(second, 60.0)
+    holds.end(first)
+    assert holds.waiting is second
+    holds.end(second)
+    assert holds.waiting is None
+
+
 def test_it_waits_for_the_same_visit_and_not_for_an_earlier_one() -> None:
     holds, _ = holding(3)
-    holds.end()
-    assert holds.wait(SITE, (3,), 60.0) == Waiting(site=SITE, count=2, ranks=(3,))
+    again = holds.visit(SITE, (3,))
+    assert again == Waiting(site=SITE, count=2, ranks=(3,))
+    holds.wait(again, 60.0)
     holds.hear(SITE, (chosen(3, 1, 1, RankState.RUNNING),))
     assert not holds.judge().goes_on
     holds.hear(SITE, (chosen(3, 2, 2, RankState.RUNNING),))

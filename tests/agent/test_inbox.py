@@ -95,3 +95,11 @@ def test_what_a_signal_handler_of_the_program_raises_comes_out_as_the_programs()
     with pytest.raises(ProgramRaised) as raised:
         Inbox().next_work(1)
     assert isinstance(raised.value.error, _OfTheProgramError)
+
+
+def test_what_lets_a_thread_go_on_is_taken_behind_however_much_other_work() -> None:
+    inbox = Inbox()
+    while inbox.put(1, Run(partial(nothing))):
+        pass
+    assert inbox.put(1, GoOn(nothing))
+    assert [inbox.next_work(1) for _ in range(MAX_WORK + 1)][-1] == GoOn(nothing)

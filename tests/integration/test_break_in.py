@@ -200,4 +200,6 @@ def test_a_script_under_our_runner_is_broken_into_without_a_change(
     wait_until_states(home, {0: "running"})
     assert texts(ask(home, "0", "-i")) == {"0": "stopped"}
     assert texts(ask(home, "0", "-e", "count")) == {"0": "7"}
+    (group,) = ask(home, "0", "-w")["groups"]
+    assert [frame["function"] for frame in group["frames"]] == ["<module>"]
     assert attach(home, "0", "--kill", "-y").returncode == 0

@@ -65,7 +65,11 @@ CRASHED = {0: "held", 1: "stopped", 2: "held"}
 
 def wait_until_kept(home: Path, wanted: Mapping[int, str], timeout: float | None = None) -> list[dict[str, Any]]:
     """Return the ranks once the crash is listed and all others have come to their ends."""
-    wait_until(home, lambda listed: "crash" in [rank["reason"] for rank in listed], "a crash", timeout=timeout)
+
+    def all_there(listed: list[dict[str, Any]]) -> bool:
+        return len(listed) == len(wanted) and "crash" in [rank["reason"] for rank in listed]
+
+    wait_until(home, all_there, "all ranks and a crash", timeout=timeout)
     (home / "crashed").touch()
     return wait_until_states(home, wanted, timeout)
 
@@ -196,6 +200,33 @@ def test_a_cuda_error_says_that_its_traceback_may_be_late(processes: Processes, 
     assert rank.wait() == 1
 
 
+def test_the_traceback_is_there_while_it_is_kept_whoever_calls_our_hook(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    # As torch does once it has a process group.
+    script = """\
+import io, sys
+import dbg_agent
+dbg_agent.install(post_mortem=True, lease=600)
+former = sys.excepthook
+def hook(*args):
+    stderr, sys.stderr = sys.stderr, io.StringIO()
+    try:
+        former(*args)
+    finally:
+        buffer, sys.stderr = sys.stderr, stderr
+    sys.stderr.write("[rank0]: " + buffer.getvalue())
+sys.excepthook = hook
+raise ValueError("told at once")
+"""
+    (rank,) = start_ranks(processes, home, script, 1)
+    rank.wait_for_output("ValueError: told at once", stream="stderr")
+    rank.wait_for_output("stopped at", stream="stderr")
+    wait_until_states(home, {0: "stopped"})
+    assert attach(home, "0", "--continue").returncode == 0
+    assert rank.wait() == 1
+    assert rank.text("stderr").count("ValueError: told at once") == 1
+
+
 def test_ctrl_c_and_exit_are_no_crashes(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     head = "import dbg_agent, sys, time\ndbg_agent.install(post_mortem=True, lease=600)\n"
@@ -215,7 +246,7 @@ def test_sigterm_of_a_launcher_is_reported_and_leaves_what_is_kept(processes: Pr
     wait_until_kept(home, CRASHED)
     rank.signal(signal.SIGTERM)
     rank.wait_for_output("SIGTERM", stream="stderr")
-    assert "SIGTERM" in attach(home, "--list").stdout
+    assert "ValueError: bad batch 7; got SIGTERM" in attach(home, "--list").stdout
     assert texts(ask(home, "crashed", "-e", "batch")) == {"1": "7"}
     assert attach(home, "crashed", "--continue").returncode == 0
     assert rank.wait() == 1

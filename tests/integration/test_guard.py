@@ -64,6 +64,10 @@ CRASH = PRELUDE + "def crash():\n    ctypes.string_at(0)\n\nwait()\ncrash()\n"
 CRASH_LINE = CRASH.splitlines().index("    ctypes.string_at(0)") + 1
 
 
+PATTERN = Path("/proc/sys/kernel/core_pattern").read_text().strip()
+"""Where this kernel puts core files; only a name is relative to the process's folder."""
+
+
 class Job:
     """Hold one rank, seen by a terminal, that does what comes after ``wait()`` when told to."""
 
@@ -185,10 +189,9 @@ async def test_a_core_file_is_told_of_though_its_process_has_gone(processes: Pro
     async with running(processes, home, may_dump + CRASH) as job:
         job.go()
         rank = await job.listed(lambda listed: listed.exit is not None)
-        pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
-        told = pattern.split()[0] if pattern.startswith("|") else str(home / "homes" / "rank0")
+        told = PATTERN.split()[0] if PATTERN.startswith("|") else str(home / "homes" / "rank0")
         assert rank.detail.startswith("SIGSEGV; core ")
-        assert pattern.startswith("/") or told in rank.detail
+        assert PATTERN.startswith("/") or told in rank.detail
 
 
 async def test_a_killed_rank_is_listed_with_its_signal_and_leaves_no_guard(processes: Processes, home: Path) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.launchers import mpirun
 from tests.support.processes import Processes
-from tests.support.ranks import ask, attach, start_ranks, texts, wait_until, wait_until_states
+from tests.support.ranks import ask, attach, attach_command, start_ranks, texts, wait_until, wait_until_states
 from tests.support.requirements import needs_mpirun
 from tests.support.slurm import Slurm
 from tests.support.time_unit import seconds
@@ -165,6 +166,27 @@ def test_a_lease_ends_a_stop_that_nobody_attached_to(processes: Processes, home:
     (rank,) = start_ranks(processes, home, "from dbg_agent import set_trace\nset_trace(lease=0.5)\n", 1)
     rank.wait_for_output("nobody attached within its lease of 0.5 s", stream="stderr")
     assert rank.wait() == 0
+
+
+def test_who_only_watches_does_not_end_a_lease_and_who_drives_does(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    running_broker(processes, home)
+    script = "from dbg_agent import set_trace\nset_trace(lease=3)\nprint('went on')\n"
+    (watched,) = start_ranks(processes, home, script, 1, name="watched")
+    wait_until_states(home, {0: "stopped"})
+    terminal = open_terminal(attach_command("0", "--watch"))
+    watched.wait_for_output("went on")
+    assert terminal.exit_status() == 7
+    (driven,) = start_ranks(processes, home, script.replace("3", "2"), 1, name="driven")
+    terminal = open_terminal(attach_command("0", "--wait"))
+    terminal.wait_for("PuDB")
+    terminal.send(b"\x1dd")
+    assert terminal.exit_status() == 0
+    # Its lease is over for good: only a word lets it go.
+    assert not driven.ends_within(seconds(3))
+    assert attach(home, "0", "--continue").returncode == 0
+    assert driven.wait() == 0
 
 
 @needs_mpirun

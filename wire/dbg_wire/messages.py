@@ -380,8 +380,8 @@ class Audience:
     """State who looks at the rank now.
 
     With ``viewers`` above zero a stopped rank opens its debugger at this size and sends its output; with none it keeps
-    the debugger open and sends nothing. Input counts only if it bears this ``generation``. ``engine`` is the debugger
-    that was asked for, ``fallback_engine`` the one to open where neither the stop nor the rank has a wish.
+    the debugger open and sends nothing. ``driven`` tells whether one of them has the keyboard; input counts only if it
+    bears this ``generation``. ``engine`` is the debugger that was asked for, ``fallback_engine`` the one to open where neither the stop nor the rank has a wish.
     """
 
     sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
@@ -393,6 +393,7 @@ class Audience:
     colors: int
     engine: str | None = None
     fallback_engine: str | None = None
+    driven: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,9 +37,10 @@ class Interpreter(code.InteractiveConsole):
         self._console.write(prompt)
         before, self._console.state = self._console.state, PromptState.INTERACT
         try:
-            line = self._console.readline().rstrip("\n")
+            line = self._console.readline()
         finally:
             self._console.state = before
-        if line == "EOF":
+        # Nothing at all is the end of input of a command that was not typed at a terminal.
+        if line in ("", "EOF\n"):
             raise EOFError
-        return line
+        return line.rstrip("\n")

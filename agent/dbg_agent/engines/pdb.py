@@ -220,7 +220,11 @@ class RankPdb(Tracing, pdb.Pdb):
         while codeop.compile_command(source, "<stdin>", "single") is None:
             self._console.write("...   ")
             with self._waiting_for(PromptState.MORE):
-                source += "\n" + self._console.readline().rstrip("\n")
+                line = self._console.readline()
+            if not line:
+                # Nobody is there to end it; now it is compiled, and that says what is missing.
+                return source
+            source += "\n" + line.rstrip("\n")
         return source
 
     def _execute(self, source: str, *, whole: bool) -> None:

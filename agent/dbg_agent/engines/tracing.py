@@ -138,6 +138,10 @@ class Tracing(bdb.Bdb):
     def set_continue(self) -> None:
         """Go on until a breakpoint, untraced if there is none."""
         super().set_continue()
+        bottom = self.botframe
+        if not self.breaks and bottom is not None and isinstance(getattr(bottom.f_trace, "__self__", None), Tracing):
+            # bdb leaves that one, which is its own in a program that it runs itself, and the program's here.
+            bottom.f_trace = None
         self.going_on = True
         self._stepper = None
 

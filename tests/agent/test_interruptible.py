@@ -1,0 +1,143 @@
+"""Work is interrupted while it runs, and nothing is raised after it, whenever the interrupt comes."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from dbg_agent.interruptible import INTERRUPT_SIGNAL, Interruptible
+
+
+def never(_seconds: float, _call: Callable[[], None]) -> None:
+    """Do not try again."""
+
+
+@pytest.fixture
+def interruptible() -> Interruptible:
+    return Interruptible(never)
+
+
+def in_thread(work: Callable[[], None]) -> list[BaseException]:
+    """Return what comes out of this work in a thread of its own."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    return raised
+
+
+def interrupted(interruptible: Interruptible) -> int:
+    """Return the ticket of work in this thread that was interrupted."""
+    try:
+        with interruptible.running() as ticket:
+            threading.Timer(0.1, interruptible.interrupt, (ticket,)).start()
+            spin()
+    except KeyboardInterrupt:
+        return ticket
+    raise AssertionError("the work was not interrupted")
+
+
+def spin() -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        pass
+
+
+def test_work_is_interrupted_in_the_main_thread(interruptible: Interruptible) -> None:
+    ticket = interrupted(interruptible)
+    assert interruptible.was_interrupted(ticket)
+    assert signal.getsignal(INTERRUPT_SIGNAL) is signal.SIG_DFL
+
+
+def test_work_is_interrupted_in_another_thread(interruptible: Interruptible) -> None:
+    def work() -> None:
+        with interruptible.running() as ticket:
+            threading.Timer(0.1, interruptible.interrupt, (ticket,)).start()
+            spin()
+
+    (raised,) = in_thread(work)
+    assert isinstance(raised, KeyboardInterrupt)
+
+
+def test_an_interrupt_that_is_not_raised_before_the_end_never_is(interruptible: Interruptible) -> None:
+    def work() -> None:
+        for _ in range(200):
+            try:
+                with interruptible.running() as ticket:
+                    # In C code, from which the work returns with the interrupt still to be raised.
+                    threading.Thread(target=interruptible.interrupt, args=(ticket,)).start()
+                    time.sleep(0.0005)
+            except KeyboardInterrupt:
+                assert interruptible.was_interrupted(ticket)
+            for _ in range(1000):
+                pass
+
+    assert in_thread(work) == []
+
+
+def test_a_signal_that_the_program_blocks_does_not_end_it_afterwards(interruptible: Interruptible) -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [INTERRUPT_SIGNAL])
+    try:
+        with interruptible.running() as ticket:
+            interruptible.interrupt(ticket)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    spin_a_little()
+
+
+def test_work_that_takes_the_signal_away_is_not_killed_by_it(interruptible: Interruptible) -> None:
+    with interruptible.running() as ticket:
+        signal.signal(INTERRUPT_SIGNAL, signal.SIG_DFL)
+        interruptible.interrupt(ticket)
+        spin_a_little()
+
+
+def test_an_interrupt_for_work_that_has_ended_leaves_the_work_round_it_alone(interruptible: Interruptible) -> None:
+    with interruptible.running():
+        with interruptible.running() as inner:
+            pass
+        interruptible.interrupt(inner)
+        spin_a_little()
+        assert not interruptible.runs(inner)
+
+
+def test_nothing_is_raised_where_work_waits_for_somebody(interruptible: Interruptible) -> None:
+    with interruptible.running() as outer:
+        with interruptible.suspended():
+            interruptible.interrupt(outer)
+            spin_a_little()
+            interrupted(interruptible)
+        assert interruptible.runs(outer)
+
+
+def test_threads_do_not_interrupt_each_other(interruptible: Interruptible) -> None:
+    with interruptible.running() as mine:
+        tickets = []
+
+        def work() -> None:
+            with interruptible.running() as ticket:
+                tickets.append(ticket)
+                interruptible.interrupt(ticket)
+                spin()
+
+        (raised,) = in_thread(work)
+        assert isinstance(raised, KeyboardInterrupt)
+        assert tickets != [mine]
+
+
+def spin_a_little() -> None:
+    """Give a pending signal many instructions to be handled at."""
+    for _ in range(10_000):
+        pass

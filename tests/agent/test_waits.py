@@ -1,0 +1,111 @@
+"""How long a rank holds its exit for others that are kept after a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from dbg_agent.rank import Rank
+from dbg_agent.waits import RESTATED_SECONDS, Waits
+from dbg_wire.messages import Kept
+
+STOP = 4
+
+
+class Held:
+    """Be a rank whose exit is held, with a link that remembers what is to be called when."""
+
+    def __init__(self) -> None:
+        self.later: list[tuple[float, Callable[[], None]]] = []
+        self.went_on: list[int] = []
+        self.is_connected = True
+        self.identity = SimpleNamespace(rank=0)
+        self.address = "h:0"
+        self.link = self
+        self.inbox = SimpleNamespace(put=lambda stop, _: self.went_on.append(stop))
+        self.stops = SimpleNamespace(current=(STOP, None), number=STOP, is_hold=True, is_mine=lambda: False)
+        self.waits = Waits(cast("Rank", self))
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.later.append((seconds, call))
+
+    def stop(self, *_args: Any, **_more: Any) -> None:
+        self.waits.begun()
+        self.body()
+
+    def body(self) -> None:
+        """Be what happens while the exit is held."""
+
+    def hold_exit(self, body: Callable[[], None]) -> None:
+        self.body = body  # type: ignore[method-assign]
+        self.waits.on_kept(Kept(ranks=(1,)))
+        self.waits.hold_exit(60.0)
+
+    def tick(self) -> None:
+        _, call = self.later.pop(0)
+        call()
+
+
+def test_it_waits_on_while_a_broker_says_that_somebody_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    held = Held()
+
+    def body() -> None:
+        held.tick()
+        assert held.went_on == []
+        held.is_connected = False
+        held.tick()
+        assert held.went_on == [STOP]
+
+    held.hold_exit(body)
+    assert "has waited long enough" in capsys.readouterr().err
+
+
+def test_those_that_ended_while_there_was_no_broker_are_not_waited_for() -> None:
+    held = Held()
+
+    def body() -> None:
+        held.later.clear()
+        held.waits.welcomed()
+        assert held.later[0][0] == RESTATED_SECONDS
+        held.tick()
+        assert held.went_on == [STOP]
+
+    held.hold_exit(body)
+
+
+def test_those_that_a_new_broker_tells_of_are_waited_for() -> None:
+    held = Held()
+
+    def body() -> None:
+        held.later.clear()
+        held.waits.welcomed()
+        held.waits.on_kept(Kept(ranks=(1,)))
+        held.tick()
+        assert held.went_on == []
+        held.waits.on_kept(Kept(ranks=()))
+        assert held.went_on == [STOP]
+
+    held.hold_exit(body)
+
+
+def test_where_crashed_ranks_are_not_kept_nobody_waits_for_them() -> None:
+    held = Held()
+    held.waits.on_kept(Kept(ranks=(1,)))
+    held.waits.hold_exit(0.0)
+    assert held.later == []
+
+
+def test_it_is_said_once_why_a_rank_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    held = Held()
+
+    def body() -> None:
+        held.is_connected = False
+        held.tick()
+        held.waits._end_exit("has waited long enough")
+        assert held.went_on == [STOP]
+
+    held.hold_exit(body)
+    assert capsys.readouterr().err.count("has waited long enough") == 1
