@@ -381,7 +381,8 @@ class Audience:
 
     With ``viewers`` above zero a stopped rank opens its debugger at this size and sends its output; with none it keeps
     the debugger open and sends nothing. ``driven`` tells whether one of them has the keyboard; input counts only if it
-    bears this ``generation``. ``engine`` is the debugger that was asked for, ``fallback_engine`` the one to open where neither the stop nor the rank has a wish.
+    bears this ``generation``. ``engine`` is the debugger that was asked for, ``fallback_engine`` the one to open where
+    neither the stop nor the rank has a wish.
     """
 
     sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
