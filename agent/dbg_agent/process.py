@@ -318,8 +318,6 @@ def _say_goodbye() -> None:
     if rank.exit_status is None and getattr(sys, "last_value", None) is not None:
         rank.exit_status = 1
     with suppress(Exception):  # which Python would print as the last word of the job
-        # Stepped to its end, the program has nothing left to stop in.
-        rank.end_step()
         if _crashes is not None:
             # Whoever interrupts that wait wants the process to end, as it does.
             with suppress(ProgramRaised):
@@ -329,6 +327,17 @@ def _say_goodbye() -> None:
         if guard is not None:
             guard.calm()
         rank.close()
+    _stay_interrupted()
+
+
+def _stay_interrupted() -> None:
+    """Have a process that Ctrl-C ends be ended by that signal, for shells and launchers to see, as it would without us.
+
+    The interpreter has noted it, but forgets when any text is executed, which the goodbye's imports do.
+    """
+    if getattr(sys, "last_type", None) is KeyboardInterrupt:
+        with suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")  # noqa: S102 - it notes it for whatever text raises it
 
 
 def _finish_imports() -> None:

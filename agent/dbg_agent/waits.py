@@ -76,7 +76,11 @@ class Waits:
         """
         others = self._others_kept()
         frame: FrameType | None = sys._getframe(1)
-        if not others or not seconds or frame is None or self._rank.stops.is_mine():
+        if not others or not seconds or frame is None:
+            return
+        # Stepped to its end, the program has nothing left to stop in.
+        self._rank.end_step()
+        if self._rank.stops.is_mine():
             return
         say(f"{self._rank.address} holds its exit while rank {format_ranks(others)} is kept after a crash")
         self._rank.link.call_later(seconds, lambda: self._held_long(seconds))

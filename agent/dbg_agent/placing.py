@@ -1,0 +1,208 @@
+"""Put calls into a module's source, so that it stops at a line or in a function without being traced; pure.
+
+Nothing but the calls is added: each stands in the line of the statement behind it, so that all numbers stay as they
+are, in tracebacks too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import cast
+
+from dbg_wire.stop_points import StopAt, StopIn
+
+CALL = "__dbg_stop_point__"
+"""The builtin that is called with the number of a stop; no name of the module's own is touched."""
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Say where a stop has come to be: its first line, or None with what was wrong."""
+
+    line: int | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """A statement, or the head of a compound one, with the lines it takes and the list that holds it."""
+
+    first: int
+    last: int
+    body: list[ast.stmt]
+    before: ast.stmt
+    owner: ast.AST
+
+    def __contains__(self, line: int) -> bool:
+        return self.first <= line <= self.last
+
+
+def compile_with(
+    source: bytes, path: str, stops: Sequence[tuple[int, StopAt | StopIn]]
+) -> tuple[CodeType, list[Placed]]:
+    """Return the module's code with a call for each numbered stop, and where each was put.
+
+    Raise what ``compile`` raises for a source that is no Python.
+    """
+    tree = ast.parse(source, path)
+    spots = list(_spots(tree))
+    lines = source.count(b"\n") + (not source.endswith(b"\n"))
+    placed = []
+    for number, stop in stops:
+        if isinstance(stop, StopAt):
+            placed.append(_place_at(spots, stop.line, lines, number))
+        else:
+            placed.append(_place_in(tree, stop.function, number))
+    code = compile(tree, path, "exec", dont_inherit=True)
+    return code, placed
+
+
+def _place_at(spots: list[_Spot], line: int, lines: int, number: int) -> Placed:
+    spot = _spot_of(spots, line)
+    if spot is None:
+        return Placed(None, f"it has {lines} lines" if line > lines else f"no line from {line} on has code")
+    _insert(spot.body, spot.before, spot.first, number)
+    if isinstance(spot.owner, _LOOPS):
+        _stop_at_each_turn(spot.owner, spot.first, number)
+    return Placed(spot.first)
+
+
+def _place_in(tree: ast.Module, function: str, number: int) -> Placed:
+    first = None
+    for name, node in list(_functions(tree, "")):
+        if name != function:
+            continue
+        body = [statement for statement in node.body if _has_code(statement)]
+        before = body[0] if body else None
+        line = _first_line(before) if before is not None else node.body[0].lineno
+        _insert(node.body, before, line, number)
+        first = line if first is None else first
+    return Placed(first, "" if first is not None else f"it has no function {function}")
+
+
+def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yield each function with its name inside the module: ``Class.method``, ``outer.inner``."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _DEFINITIONS):
+            if isinstance(child, _FUNCTIONS):
+                yield prefix + child.name, child
+            yield from _functions(child, f"{prefix}{child.name}.")
+        elif isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+            yield from _functions(child, prefix)
+
+
+def _spot_of(spots: list[_Spot], line: int) -> _Spot | None:
+    """Return the innermost statement of this line, or else the first one of the next line that has any."""
+    here = [spot for spot in spots if line in spot]
+    if not here:
+        return min((spot for spot in spots if spot.first > line), key=lambda spot: spot.first, default=None)
+    start = max(spot.first for spot in here)
+    begun = [spot for spot in here if spot.first == start]
+    # Behind `def f():` in its line comes what a user means; behind `if x:` the whole is meant.
+    inner = [spot for spot in begun if not isinstance(spot.owner, _DEFINITIONS)]
+    return inner[0] if inner else begun[0]
+
+
+def _spots(tree: ast.Module) -> Iterator[_Spot]:
+    for node in ast.walk(tree):
+        for field in ("body", "orelse", "finalbody"):
+            body = getattr(node, field, None)
+            if isinstance(body, list):
+                yield from (_spot(statement, body) for statement in body if _has_code(statement))
+        if isinstance(node, ast.ExceptHandler):
+            last = node.type.end_lineno if node.type is not None else None
+            yield _Spot(node.lineno, last or node.lineno, node.body, node.body[0], node)
+        elif isinstance(node, ast.match_case):
+            yield _Spot(node.pattern.lineno, _last_of_head(node.pattern, node.body), node.body, node.body[0], node)
+
+
+def _spot(statement: ast.stmt, body: list[ast.stmt]) -> _Spot:
+    inner = getattr(statement, "body", None) or getattr(statement, "cases", None)
+    first = _first_line(statement)
+    last = statement.end_lineno or first
+    if isinstance(inner, list):
+        last = first if isinstance(statement, ast.Try) else _last_of_head(statement, inner)
+    return _Spot(first, last, body, statement, statement)
+
+
+def _last_of_head(node: ast.stmt | ast.pattern, body: Sequence[ast.AST]) -> int:
+    """Return the last line before a compound statement's body; comments below its head belong to the body."""
+    expressions = [
+        child.end_lineno or child.lineno
+        for child in ast.walk(node)
+        if isinstance(child, (ast.expr, ast.pattern, ast.arg)) and child.lineno < _first_of(body[0])
+    ]
+    # A line break before the colon is nobody's.
+    return min(max([node.lineno, *expressions]), max(node.lineno, _first_of(body[0]) - 1))
+
+
+def _first_of(node: ast.AST) -> int:
+    return node.pattern.lineno if isinstance(node, ast.match_case) else _first_line(cast(ast.stmt, node))
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators: list[int] = [decorator.lineno for decorator in getattr(statement, "decorator_list", ())]
+    return min([statement.lineno, *decorators])
+
+
+def _has_code(statement: ast.AST) -> bool:
+    """Say whether the interpreter ever comes by; it does not at docstrings and declarations."""
+    if not isinstance(statement, ast.stmt) or isinstance(statement, (ast.Global, ast.Nonlocal)):
+        return False
+    if isinstance(statement, ast.Expr):
+        return not isinstance(statement.value, ast.Constant)
+    if isinstance(statement, ast.AnnAssign):
+        return statement.value is not None
+    return not (isinstance(statement, ast.ImportFrom) and statement.module == "__future__")
+
+
+def _insert(body: list[ast.stmt], before: ast.stmt | None, line: int, number: int) -> None:
+    """Put a call before this statement of the body, or at its end."""
+    column = before.col_offset if before is not None else body[-1].col_offset
+    index = next((i for i, statement in enumerate(body) if statement is before), len(body))
+    body.insert(index, _call(line, column, number))
+
+
+def _call(line: int, column: int, number: int) -> ast.stmt:
+    call = ast.Expr(ast.Call(ast.Name(CALL, ast.Load()), [ast.Constant(number)], []))
+    for node in ast.walk(call):
+        if isinstance(node, (ast.stmt, ast.expr)):
+            node.lineno = node.end_lineno = line
+            node.col_offset = node.end_col_offset = column
+    return call
+
+
+def _stop_at_each_turn(loop: ast.For | ast.AsyncFor | ast.While, line: int, number: int) -> None:
+    """Have a loop come by its head before each turn, as it does for a debugger: also from its end and its continues."""
+    for body, statement in list(_continues(loop.body)):
+        _insert(body, statement, line, number)
+    loop.body.append(_call(line, loop.col_offset, number))
+
+
+def _continues(body: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], ast.stmt]]:
+    """Yield each ``continue`` of this loop alone, with the list that holds it."""
+    for statement in body:
+        if isinstance(statement, ast.Continue):
+            yield body, statement
+        elif isinstance(statement, _LOOPS):
+            # Behind `else:` of an inner loop it is the outer one that goes on.
+            yield from _continues(statement.orelse)
+        elif not isinstance(statement, _DEFINITIONS):
+            for part in _parts(statement):
+                yield from _continues(part)
+
+
+def _parts(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    holders = (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ()))
+    for holder in holders:
+        for field in ("body", "orelse", "finalbody"):
+            part = getattr(holder, field, None)
+            if isinstance(part, list):
+                yield part

@@ -1,0 +1,238 @@
+"""The stops that a job was started with: in which code they are, whether they come, and what is said of them.
+
+Code that holds one calls :func:`reach`; the rest of the program runs as if there were none.
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+from dbg_wire.errors import printable
+from dbg_wire.stop_points import STOP_AT_VARIABLE, STOP_IN_VARIABLE, StopAt, StopIn, parse_stops
+
+from .placing import CALL, compile_with
+from .say import say
+
+
+@dataclass(slots=True)
+class Point:
+    """One stop, and what became of it in this process."""
+
+    stop: StopAt | StopIn
+    exact: str = ""
+    """The one file that is meant, if the name is that of a file here; else every file whose path ends so is."""
+    condition: CodeType | None = None
+    problem: str = ""
+    is_placed: bool = False
+    is_reached: bool = False
+    has_held: bool = False
+    """Its condition was true here, or there is none."""
+    was_told: bool = False
+    files: set[str] = field(default_factory=set)
+
+
+_points: list[Point] = []
+_is_spokesman = False
+_pid = 0
+
+
+def begin(environ: Mapping[str, str], *, is_rank: bool) -> bool:
+    """Take the stops of the environment, and say whether there are any; a rank tells of them, another process doesn't.
+
+    Once in a process.
+    """
+    global _is_spokesman, _pid  # noqa: PLW0603 - one per process
+    stops, problems = parse_stops(environ.get(STOP_AT_VARIABLE, ""), environ.get(STOP_IN_VARIABLE, ""))
+    _is_spokesman = is_rank and _speaks(environ)
+    _pid = os.getpid()
+    for problem in problems if _is_spokesman else ():
+        say(f"{problem}; ignored")
+    _points.extend(_point(stop) for stop in stops)
+    if _points:
+        setattr(builtins, CALL, reach)
+        atexit.register(_report)
+    return bool(_points)
+
+
+def _speaks(environ: Mapping[str, str]) -> bool:
+    """Say whether this rank speaks for all: the first that may stop, since a thousand would say the same."""
+    from .identity import this_process
+    from .settings import read_settings
+
+    chosen = read_settings("install", {}, (), environ, lambda _: None).ranks
+    return this_process().rank == (chosen[0] if chosen else 0)
+
+
+def _point(stop: StopAt | StopIn) -> Point:
+    point = Point(stop)
+    if isinstance(stop, StopAt):
+        if os.path.isfile(_with_suffix(stop.file)):  # noqa: PTH113 - pathlib would be loaded into every rank
+            point.exact = os.path.realpath(_with_suffix(stop.file))
+        if stop.condition is not None:
+            point.condition = compile(stop.condition, "<condition>", "eval", dont_inherit=True)
+    return point
+
+
+def _with_suffix(file: str) -> str:
+    return file if file.endswith(".py") else f"{file}.py"
+
+
+def points_for(path: str, *modules: str) -> list[tuple[int, StopAt | StopIn]]:
+    """Return the stops, with their numbers, that a source file may hold which is loaded as one of these modules."""
+    return [(number, point.stop) for number, point in enumerate(_points) if _is_meant(point, path, modules)]
+
+
+def _is_meant(point: Point, path: str, modules: tuple[str, ...]) -> bool:
+    if isinstance(point.stop, StopIn):
+        return point.stop.module in modules
+    wanted = os.path.normpath(_with_suffix(point.stop.file))
+    # Asked at every import, of which there are thousands, and to resolve a path takes long.
+    if os.path.basename(path) != os.path.basename(wanted) and not os.path.islink(path):  # noqa: PTH114, PTH119
+        return False
+    if point.exact:
+        return os.path.realpath(path) == point.exact
+    if os.path.isabs(wanted):  # noqa: PTH117
+        return wanted in (path, os.path.realpath(path))
+    return any(f"/{there}".endswith(f"/{wanted}") for there in (path, os.path.realpath(path)))
+
+
+def is_module_meant(name: str) -> bool:
+    """Say whether a function of this module is to stop, whatever file it comes from."""
+    return any(isinstance(point.stop, StopIn) and point.stop.module == name for point in _points)
+
+
+def compile_file(source: bytes, path: str, *modules: str) -> CodeType:
+    """Return the code of a source file with its stops in it; raise what ``compile`` raises."""
+    stops = points_for(path, *modules)
+    code, placed = compile_with(source, path, stops)
+    for (number, stop), place in zip(stops, placed, strict=True):
+        point = _points[number]
+        if place.line is None:
+            point.problem = f"{path}: {place.problem}"
+            continue
+        if isinstance(stop, StopAt) and place.line != stop.line and path not in point.files:
+            _tell_moved(stop, place.line)
+        point.files.add(path)
+        point.is_placed = True
+    return code
+
+
+def _tell_moved(stop: StopAt, line: int) -> None:
+    if _is_spokesman:
+        why = "has no code of its own" if line > stop.line else f"is inside the statement of line {line}"
+        say(f"{_shown(stop)}: line {stop.line} {why}; stopping at line {line}")
+
+
+def cant_place(path: str, reason: str, *modules: str) -> None:
+    """Note why the stops of this file can't be put into it."""
+    for number, _ in points_for(path, *modules):
+        _points[number].problem = f"{path}: {reason}"
+
+
+def reach(number: int) -> None:
+    """Be called by the program where a stop is; stop in the caller's frame unless the condition is false."""
+    frame = sys._getframe(1)
+    point = _points[number]
+    try:
+        from . import process
+
+        process.has_room()
+        point.is_reached = True
+        # Stepping has shown this line already, or a breakpoint has.
+        was_seen = process.halted_at(frame)
+        point.has_held |= was_seen
+        if was_seen or not _holds(point, frame):
+            return
+        point.has_held = True
+    except Exception as error:
+        from . import _go_on_without
+
+        _go_on_without("--stop-at", error)
+        return
+    process.stop_at(frame, {}, (), before_line=True)
+
+
+def _holds(point: Point, frame: FrameType) -> bool:
+    """Return whether the condition is true here; one that raises is, and says so once."""
+    if point.condition is None:
+        return True
+    tracer = sys.gettrace()
+    # As in set_trace: nothing in here is worth a step.
+    sys.settrace(None)
+    try:
+        return bool(_evaluate(point.condition, frame))
+    except Exception as error:
+        if not point.was_told:
+            point.was_told = True
+            problem = f"{type(error).__name__}: {printable(str(error))}"
+            say(f"{_shown(point.stop)}: the condition raised {problem}; stopping all the same")
+        return True
+    finally:
+        sys.settrace(tracer)
+
+
+def _evaluate(condition: CodeType, frame: FrameType) -> Any:
+    names: dict[str, Any] = dict(frame.f_locals)
+    if "rank" in condition.co_names and "rank" not in names and "rank" not in frame.f_globals:
+        from .process import rank_number
+
+        names["rank"] = rank_number()
+    if any(isinstance(constant, CodeType) for constant in condition.co_consts):
+        # A comprehension or lambda sees no locals but its own, only globals.
+        return eval(condition, {**frame.f_globals, **names})  # noqa: S307 - it is the user's own
+    return eval(condition, frame.f_globals, names)  # noqa: S307
+
+
+def _shown(stop: StopAt | StopIn) -> str:
+    return printable(str(stop))
+
+
+def _report() -> None:
+    """Say at the end which stops never came."""
+    if not _is_spokesman or os.getpid() != _pid:
+        return
+    for point in _points:
+        reason = _why_not(point)
+        if reason:
+            say(f"{_shown(point.stop)} was never reached: {printable(reason)}")
+
+
+def _why_not(point: Point) -> str:
+    """Return why a stop never came, as far as this rank can tell; nothing if it did."""
+    if point.has_held:
+        return ""
+    if point.is_reached:
+        return f"in rank {_rank()} its condition was never true"
+    if point.is_placed:
+        return f"rank {_rank()} never came there"
+    if point.problem:
+        return point.problem
+    elsewhere = _loaded_elsewhere(point)
+    if elsewhere:
+        return elsewhere
+    if isinstance(point.stop, StopIn):
+        return f"no module {point.stop.module} was imported"
+    return f"no file {_with_suffix(point.stop.file)} was loaded"
+
+
+def _loaded_elsewhere(point: Point) -> str:
+    """Return how a module with this stop came in past us: before there were stops, or by another finder."""
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if name != "__main__" and isinstance(path, str) and _is_meant(point, path, (name,)):
+            loader = type(getattr(module, "__loader__", None))
+            return f"{path}: it is loaded by {loader.__module__}.{loader.__qualname__}"
+    return ""
+
+
+def _rank() -> int:
+    from .process import rank_number
+
+    return rank_number()

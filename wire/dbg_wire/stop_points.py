@@ -1,0 +1,89 @@
+"""How a stop is named without touching the code: ``FILE:LINE[, CONDITION]`` and ``MODULE:FUNCTION``.
+
+The command line reads these before it starts a job, and each rank reads them again from its environment.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .errors import BadInput, printable
+
+STOP_AT_VARIABLE = "DBG_STOP_AT"
+STOP_IN_VARIABLE = "DBG_STOP_IN"
+"""Variables that hold the stops for the ranks, one on each line."""
+
+MAX_STOPS = 100
+"""Stops of one job; more are no longer a person's."""
+
+_STOP_AT = re.compile(r"(?P<file>.+?):(?P<line>[0-9]{1,9})\s*(?:,\s*(?P<condition>.+))?", re.DOTALL)
+
+_STOP_IN = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<function>[^\W\d]\w*(?:\.[^\W\d]\w*)*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopAt:
+    """Name a line of a file, and perhaps the expression that must be true there."""
+
+    file: str
+    line: int
+    condition: str | None = None
+
+    def __str__(self) -> str:
+        """Return it as it would be typed."""
+        condition = f", {self.condition}" if self.condition is not None else ""
+        return f"--stop-at {self.file}:{self.line}{condition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopIn:
+    """Name a function, by its qualified name, of a module."""
+
+    module: str
+    function: str
+
+    def __str__(self) -> str:
+        """Return it as it would be typed."""
+        return f"--stop-in {self.module}:{self.function}"
+
+
+def parse_stop_at(text: str) -> StopAt:
+    """Return what ``FILE:LINE[, CONDITION]`` names; raise BadInput if it can't be read."""
+    found = _STOP_AT.fullmatch(text.strip())
+    if found is None or int(found["line"]) == 0 or "\n" in text.strip():
+        raise BadInput(f"{printable(text)!r} is no place to stop at", "say FILE:LINE or FILE:LINE, CONDITION")
+    condition = found["condition"]
+    if condition is not None:
+        try:
+            compile(condition, "<condition>", "eval", dont_inherit=True)
+        except (SyntaxError, ValueError):
+            raise BadInput(
+                f"the condition {printable(condition)!r} is no Python expression", "mend it, or leave it out"
+            ) from None
+    return StopAt(file=found["file"], line=int(found["line"]), condition=condition)
+
+
+def parse_stop_in(text: str) -> StopIn:
+    """Return what ``MODULE:FUNCTION`` names; raise BadInput if it can't be read."""
+    found = _STOP_IN.fullmatch(text.strip())
+    if found is None:
+        raise BadInput(f"{printable(text)!r} is no function to stop in", "say MODULE:FUNCTION or MODULE:CLASS.METHOD")
+    return StopIn(module=found["module"], function=found["function"])
+
+
+def parse_stops(stop_at: str, stop_in: str) -> tuple[list[StopAt | StopIn], list[BadInput]]:
+    """Return the stops that the two variables name, and what is wrong with the others; never raises."""
+    stops: list[StopAt | StopIn] = []
+    problems = []
+    for parse, text in ((parse_stop_at, stop_at), (parse_stop_in, stop_in)):
+        for line in text.splitlines():
+            if not line.strip():
+                continue
+            try:
+                stops.append(parse(line))
+            except BadInput as problem:
+                problems.append(problem)
+    if len(stops) > MAX_STOPS:
+        problems.append(BadInput(f"{len(stops)} stops are named", f"only the first {MAX_STOPS} count"))
+    return stops[:MAX_STOPS], problems
