@@ -29,6 +29,9 @@ class Held:
         self.stops = SimpleNamespace(current=(STOP, None), number=STOP, is_hold=True, is_mine=lambda: False)
         self.waits = Waits(cast("Rank", self))
 
+    def end_step(self) -> None:
+        """Be no rank that steps."""
+
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         self.later.append((seconds, call))
 

@@ -55,11 +55,13 @@ async def test_input_of_the_driver_reaches_the_rank_and_is_acknowledged(broker: 
 async def test_rank_hears_who_looks_and_at_what_size(broker: Broker) -> None:
     rank = await broker.rank()
     driver = await broker.seated(KEY)
-    assert await rank.expect(Audience) == Audience(viewers=1, generation=1, rows=40, columns=120, colors=256)
+    seated = Audience(viewers=1, generation=1, rows=40, columns=120, colors=256, driven=True)
+    assert await rank.expect(Audience) == seated
     await driver.say(Resize(rows=50, columns=200))
-    assert await rank.expect(Audience) == Audience(viewers=1, generation=1, rows=50, columns=200, colors=256)
+    assert await rank.expect(Audience) == replace(seated, rows=50, columns=200)
     await driver.say(Detach())
-    assert await rank.expect(Audience) == Audience(viewers=0, generation=1, rows=50, columns=200, colors=256)
+    left = replace(seated, rows=50, columns=200, viewers=0, driven=False)
+    assert await rank.expect(Audience) == left
 
 
 async def test_a_dead_terminal_leaves_the_rank_as_a_detached_one_does(broker: Broker) -> None:

@@ -48,7 +48,7 @@ print("ended", flush=True)
 
 CRASHING = """\
 import dbg_agent
-dbg_agent.install(post_mortem=True)
+dbg_agent.install(post_mortem=True, lease=600)
 def scaled(number):
     raise ValueError(f"bad {number}")
 scaled(7)
