@@ -1,6 +1,6 @@
 """This process as a rank: its one link, its one current stop, its debugger, and how they meet.
 
-Methods of :class:`Rank` named ``on_…`` run in the link's thread; the others in the thread that says so.
+What the broker says comes in by :mod:`dbg_agent.desk`.
 """
 
 from __future__ import annotations
@@ -14,47 +14,30 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dbg_wire.errors import DbgError, WrongHost, printable
+from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import (
     Applied,
-    Ask,
-    Audience,
-    Chosen,
-    Complete,
-    Completions,
     Discarded,
     Goodbye,
-    Interrupt,
-    Kept,
     Message,
-    Probe,
-    Pulse,
     RankReport,
-    Refusal,
-    Register,
-    Repaint,
-    Replay,
-    Replied,
-    Reply,
-    Report,
     Welcome,
 )
 from dbg_wire.ranks import Place
 from dbg_wire.states import StopPhase
-from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 from .clocks import Clocks
 from .console import Console
-from .identity import Identity, ancestors, this_process
-from .inbox import GoOn, Inbox, Line, Move, OpenDebugger, ProgramRaised, Redraw, Run, Switch
+from .desk import Desk
+from .identity import Identity, this_process
+from .inbox import GoOn, Inbox, Move, OpenDebugger, ProgramRaised, Run
 from .interrupt import BreakIn
 from .interruptible import Interruptible
 from .lease import Lease
 from .link import SLOW_STEP_SECONDS, Link
-from .mesh import coordinates
 from .questions import Questions
 from .say import say
-from .settings import Settings, find_broker
+from .settings import Settings
 from .source import source_of
 from .stacks import is_own, place_of, stack_of, thread_frame, traceback_of
 from .stop import HELD, Stops
@@ -62,9 +45,6 @@ from .terminal import Terminal
 from .waits import Waits
 
 if TYPE_CHECKING:
-    from dbg_wire.codec import Input
-    from dbg_wire.endpoint import Reach
-
     from .engines import Engine, Outcome
     from .engines.tracing import Tracing
     from .typed_ahead import Loss
@@ -85,10 +65,11 @@ class Rank:
         self.settings = settings
         self._parent = parent
         self.reads_rc = settings.rc
-        self.identity = self._identify()
+        self.identity = self.identify()
         self.inbox = Inbox()
         self.stops = Stops(self.publish, self._end_stop)
-        self.link = Link(self)
+        self.desk = Desk(self)
+        self.link = Link(self.desk)
         self.terminal = Terminal(self.link.outgoing.put_output)
         self.exit_status: int | None = None
         self.breaks: dict[str, list[int]] = {}
@@ -96,8 +77,7 @@ class Rank:
         self._engines: dict[str, Engine] = {}
         self._engine: Engine | None = None
         self._stop_engine: str | None = None
-        self._taken_prompt = 0
-        self._welcome: Welcome | None = None
+        self.welcome: Welcome | None = None
         self._warned: set[str] = set()
         self.frame: FrameType | None = None
         """Where the stopped thread is halted; None while it runs."""
@@ -121,8 +101,8 @@ class Rank:
     @property
     def address(self) -> str:
         """Return what terminals call this rank; before the broker has said so, what it will most likely be."""
-        if self._welcome is not None and self._welcome.address:
-            return self._welcome.address
+        if self.welcome is not None and self.welcome.address:
+            return self.welcome.address
         return f"{self.identity.host}:{self.identity.rank}"
 
     @property
@@ -130,7 +110,7 @@ class Rank:
         """Tell whether a launcher started this rank, and would end the others with it."""
         return self.identity.launcher != "none"
 
-    def _identify(self) -> Identity:
+    def identify(self) -> Identity:
         """Return who this process is now; forked from a rank without a launcher, it stays in its parent's job."""
         me = this_process()
         if self._parent is not None and me.launcher == "none":
@@ -169,14 +149,16 @@ class Rank:
         """Have a report sent."""
         self.link.outgoing.put_report()
 
-    def _rank_report(self) -> RankReport:
+    def rank_report(self) -> RankReport:
+        """Return all that is true of this rank now."""
         generation, applied = self.inbox.settled()
         breakpoints = sum(len(lines) for lines in list(self.breaks.values()))
         report = self.stops.report(breakpoints=breakpoints, generation=generation, applied=applied)
         arrivals = self.waits.holds.arrivals()
         return replace(report, prompt=self.console.prompt, arrivals=arrivals, waits=self.waits.waiting)
 
-    def _tell_loss(self, loss: Loss | None) -> None:
+    def tell_loss(self, loss: Loss | None) -> None:
+        """Tell which keys the debugger will never get, if any."""
         if loss is not None:
             self.send(Discarded(generation=loss.generation, offset=loss.offset, count=loss.count, reason=loss.reason))
 
@@ -278,7 +260,8 @@ class Rank:
             return
         self.send(source_of(frame, self.breaks))
 
-    def _show_source_again(self) -> None:
+    def show_source_again(self) -> None:
+        """Tell the lines round the line debugger's frame once more, for whoever has just come; in the stopped thread."""
         if self.stops.engine == "pdb":
             self.show_source(self.looked_at())
 
@@ -310,7 +293,7 @@ class Rank:
     ) -> None:
         """Wait for this thread's turn to stop, and begin the stop; whatever comes out has ended it."""
         try:
-            if self._identify().key != self.identity.key:
+            if self.identify().key != self.identity.key:
                 # A framework has given this process its rank since it registered.
                 self.link.reconnect()
             self.stops.arrive(frame, reason, detail)
@@ -463,7 +446,7 @@ class Rank:
         self.frame = self.crash = None
         self._complete_sites()
         self.clocks.end()
-        self._tell_loss(self.inbox.end(self.stops.number, self.stops.end, "the stop ended"))
+        self.tell_loss(self.inbox.end(self.stops.number, self.stops.end, "the stop ended"))
         self.questions.moved("running")
 
     def _pass_by(self, site: str) -> None:
@@ -488,161 +471,7 @@ class Rank:
             self._complete_sites()
             self.publish()
 
-    # ------------------------------------------------------------------------------------------ in the link's thread
-
-    def find_broker(self) -> Reach:
-        """Return where the broker is now; raise DbgError if nobody says, or if it can't be reached from this host."""
-        from dbg_wire.endpoint import wrong_host_reason
-
-        reach, rendezvous = find_broker(self.settings, os.environ)
-        # A loopback address that somebody typed may be the end of a tunnel; one that the broker wrote is its own.
-        if rendezvous is not None and reach.sources["address"] == "broker.json":
-            reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename)
-            if reason is not None:
-                raise WrongHost(reason)
-        return reach
-
-    def registration(self) -> str:
-        """Return the frame that says who this rank is, read anew: a framework may know better by now."""
-        from dbg_wire.codec import encode
-
-        self.identity = me = self._identify()
-        return encode(
-            Register(
-                minor=PROTOCOL_MINOR,
-                release=RELEASE,
-                key=me.key,
-                job=me.job,
-                run=me.run,
-                host=me.host,
-                rank=me.rank,
-                local_rank=me.local_rank,
-                world_size=me.world_size,
-                child=self._welcome.child if self._welcome is not None else None,
-                pid=me.pid,
-                ancestors=ancestors(me.pid),
-                kernel=kernel_name(),
-                script=me.script,
-                directory=me.directory,
-                python=sys.version.split()[0],
-                report=self._rank_report(),
-                coordinates=coordinates(self.settings.mesh, me.rank),
-            )
-        )
-
-    def report(self) -> str:
-        """Return the frame that says what is true of this rank."""
-        from dbg_wire.codec import encode
-
-        return encode(Report(report=self._rank_report()))
-
-    def redraw(self) -> None:
-        """Have the screen drawn again, or the end of the log sent again."""
-        stop, session = self.stops.current
-        if self.stops.engine == "pdb" and session is not None:
-            self.console.replay(session, 0)
-        elif stop is not None:
-            self.inbox.put(stop, Redraw())
-
-    def on_input(self, frame: Input) -> None:
-        """Pass keys to the stopped thread."""
-        self._tell_loss(self.inbox.type(frame, lambda: self.stops.current))
-
-    def on_disconnect(self) -> None:
-        """Note that nobody looks any more; the stop stays as it is."""
-        self.terminal.viewers = 0
-        self.lease.left()
-
-    def on_message(self, message: Message) -> None:
-        """Act on what the broker says."""
-        if isinstance(message, Audience):
-            self._on_audience(message)
-        elif isinstance(message, Probe):
-            self.break_in.note()
-            self.send(Pulse(where=self.whereabouts(), frames=self.stack()))
-        elif isinstance(message, Repaint):
-            self.redraw()
-        elif isinstance(message, Reply):
-            self._on_reply(message)
-        elif isinstance(message, Complete):
-            self._on_complete(message)
-        elif isinstance(message, Interrupt):
-            self._on_interrupt(message)
-        elif isinstance(message, Replay):
-            self.console.replay(message.session, message.offset)
-        elif isinstance(message, Chosen):
-            self.waits.on_chosen(message)
-        elif isinstance(message, Kept):
-            self.waits.on_kept(message)
-        elif isinstance(message, Ask):
-            self.questions.on_ask(message)
-        elif isinstance(message, Welcome):
-            self._welcome = message
-            self.waits.welcomed()
-        elif isinstance(message, Refusal):
-            self.warn(f"the broker refused this rank: {printable(message.text)}")
-
-    def _on_audience(self, audience: Audience) -> None:
-        self.lease.note(audience)
-        resized = self.terminal.seat(audience)
-        self._tell_loss(self.inbox.change_driver(audience.generation))
-        if resized:
-            self.stops.resize_session(self.terminal.rows, self.terminal.columns)
-        stop, _ = self.stops.current
-        if stop is None or not audience.viewers:
-            return
-        open_one = self.stops.engine
-        if open_one is not None and audience.engine not in (None, open_one):
-            self.inbox.put(stop, Switch())
-        else:
-            self.inbox.put(stop, OpenDebugger(self.engine_wanted()))
-        if resized:
-            self.inbox.put(stop, Redraw())
-        if open_one == "pdb":
-            # Whoever has just sat down has not heard it, or has come back with another idea of it.
-            self.inbox.put(stop, Run(self._show_source_again))
-
-    def _on_reply(self, reply: Reply) -> None:
-        prompt = self.console.prompt
-        stop, _ = self.stops.current
-        generation, _ = self.inbox.settled()
-        if reply.generation != generation:
-            why = "the keyboard was taken"
-        elif prompt is None or stop is None or prompt.number != reply.prompt:
-            why = "the prompt it was typed for is gone"
-        elif reply.prompt == self._taken_prompt:
-            # Sent again after a reconnect; it was taken when it came first.
-            why = ""
-        else:
-            self._taken_prompt = reply.prompt
-            self.inbox.put(stop, Line(reply.text))
-            why = ""
-        self.send(Replied(prompt=reply.prompt, taken=not why, reason=why))
-
-    def _on_complete(self, complete: Complete) -> None:
-        stop, _ = self.stops.current
-        engine = self._engine
-        prompt = self.console.prompt
-        if stop is None or prompt is None or prompt.number != complete.prompt or engine is None:
-            return
-
-        def answer() -> None:
-            matches = engine.complete(complete.line, complete.begin, complete.end)
-            self.send(Completions(request=complete.request, matches=matches))
-
-        self.inbox.put(stop, Run(answer))
-
-    def _on_interrupt(self, interrupt: Interrupt) -> None:
-        generation, _ = self.inbox.settled()
-        engine = self._engine
-        if interrupt.generation != generation:
-            return
-        if self.stops.phase is StopPhase.OPEN and engine is not None:
-            engine.interrupt()
-        elif self.stops.phase in (StopPhase.NONE, StopPhase.STEPPING):
-            if engine is not None:
-                engine.tracing.break_in()
-            self.break_in.stop(None)
+    # ------------------------------------------------------------------------------------------------- any thread
 
     def whereabouts(self) -> Place | None:
         """Return where the stop's thread, or else the main thread, is now; None while it is halted."""
@@ -679,13 +508,3 @@ def _local_tracers(frame: FrameType) -> list[tuple[FrameType, Any]]:
         tracers.append((walk, walk.f_trace))
         walk = walk.f_back
     return tracers
-
-
-def kernel_name() -> str:
-    """Return what names this boot and process-id namespace; a broker with the same can see our processes."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
-            boot = file.read().strip()
-        return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116
-    except OSError:
-        return "unknown"

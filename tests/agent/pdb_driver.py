@@ -65,14 +65,14 @@ class Driver:
     def wait_for(self, condition: Callable[[], object], what: str) -> None:
         with self._changed:
             if not self._changed.wait_for(condition, SECONDS):
-                pytest.fail(f"never saw {what}; the log:\n{self.text}\n{self.rank._rank_report()}")
+                pytest.fail(f"never saw {what}; the log:\n{self.text}\n{self.rank.rank_report()}")
 
     @property
     def text(self) -> str:
         return self.log.decode()
 
     def look(self) -> None:
-        self.rank.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
+        self.rank.desk.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
 
     def prompt(self) -> PromptInfo:
         """Wait for a prompt that has not been answered yet."""
@@ -92,7 +92,7 @@ class Driver:
         """Answer the next prompt; return it."""
         prompt = self.prompt()
         self._answered = prompt.number
-        self.rank.on_message(Reply(prompt=prompt.number, generation=1, text=text))
+        self.rank.desk.on_message(Reply(prompt=prompt.number, generation=1, text=text))
         return prompt
 
     def output_of(self, command: str) -> str:
@@ -116,7 +116,7 @@ def drive(driver: Driver, script: Callable[[], None]) -> Callable[[], None]:
             script()
         except BaseException as error:  # a failing script must not leave the stop waiting for ever
             failures.append(error)
-            driver.rank.on_message(Ask(request=9, action=Action.CONTINUE, rows=24, columns=80))
+            driver.rank.desk.on_message(Ask(request=9, action=Action.CONTINUE, rows=24, columns=80))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
@@ -148,4 +148,4 @@ def play(driver: Driver, script: Callable[[], None]) -> int:
 
 def interrupt(driver: Driver) -> None:
     """Press Ctrl-C."""
-    driver.rank.on_message(Interrupt(generation=1))
+    driver.rank.desk.on_message(Interrupt(generation=1))

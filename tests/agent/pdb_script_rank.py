@@ -72,7 +72,7 @@ class Alone:
         rank.close = lambda: None  # type: ignore[method-assign]
         rank.link.call_later = lambda *_: None  # type: ignore[method-assign]
         process._rank = rank
-        rank.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
+        rank.desk.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
 
     def feed(self, lines: Iterator[str]) -> None:
         """Reply with these lines from here on."""
@@ -94,7 +94,7 @@ class Alone:
         if reply is None:
             # As at the end of stdin.
             os._exit(0)
-        self.rank.on_message(Reply(prompt=prompt.number, generation=1, text=reply))
+        self.rank.desk.on_message(Reply(prompt=prompt.number, generation=1, text=reply))
 
 
 # ---------------------------------------------------------------------------------------------------- how pdb is called

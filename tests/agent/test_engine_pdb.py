@@ -136,9 +136,9 @@ def test_a_reply_counts_once_and_only_for_its_prompt(driver: Driver) -> None:
     def script() -> None:
         first = driver.say("total += 10")
         driver.prompt()
-        driver.rank.on_message(Reply(prompt=first.number, generation=1, text="total += 10"))
-        driver.rank.on_message(Reply(prompt=first.number + 99, generation=1, text="total += 100"))
-        driver.rank.on_message(Reply(prompt=driver.prompt().number, generation=7, text="total += 1000"))
+        driver.rank.desk.on_message(Reply(prompt=first.number, generation=1, text="total += 10"))
+        driver.rank.desk.on_message(Reply(prompt=first.number + 99, generation=1, text="total += 100"))
+        driver.rank.desk.on_message(Reply(prompt=driver.prompt().number, generation=7, text="total += 1000"))
         assert driver.output_of("p total") == "11\n"
         driver.say("c")
 
@@ -151,7 +151,7 @@ def test_completion_of_names_attributes_and_commands(driver: Driver) -> None:
     def script() -> None:
         prompt = driver.prompt()
         for request, (line, begin) in enumerate([("p tot", 2), ("unti", 0), ("p rank.sto", 2)]):
-            driver.rank.on_message(
+            driver.rank.desk.on_message(
                 Complete(request=request, prompt=prompt.number, generation=1, line=line, begin=begin, end=len(line))
             )
         driver.wait_for(lambda: len(driver.heard("completions")) == 3, "completions")
@@ -171,7 +171,7 @@ def test_the_log_is_replayed_from_any_offset_and_has_what_was_typed(driver: Driv
         driver.say("p 'first'")
         driver.prompt()
         kept, driver.log = bytes(driver.log), bytearray()
-        driver.rank.on_message(Replay(session=driver.session, offset=0))
+        driver.rank.desk.on_message(Replay(session=driver.session, offset=0))
         assert bytes(driver.log) == kept
         assert b"(Pdb) p 'first'\n'first'\n" in kept
         driver.say("c")
@@ -199,7 +199,7 @@ def test_source_is_told_at_every_stop(driver: Driver) -> None:
 
 def test_pudb_and_pdb_follow_each_other_on_one_stop(driver: Driver) -> None:
     def audience(engine: str | None) -> None:
-        driver.rank.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256, engine=engine))
+        driver.rank.desk.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256, engine=engine))
 
     def opened(engine: str) -> Callable[[], object]:
         return lambda: driver.rank.stops.engine == engine
@@ -214,7 +214,7 @@ def test_pudb_and_pdb_follow_each_other_on_one_stop(driver: Driver) -> None:
         audience("pudb")
         driver.wait_for(opened("pudb"), "PuDB")
         stop, session = driver.rank.stops.current
-        driver.rank.on_input(Input(session or 0, stop or 0, 1, 0, b"n"))
+        driver.rank.desk.on_input(Input(session or 0, stop or 0, 1, 0, b"n"))
         driver.wait_for(lambda: driver.rank.inbox.settled()[1] == 1, "a step in PuDB")
         audience("pdb")
         driver.wait_for(opened("pdb"), "pdb")
@@ -251,7 +251,7 @@ def completions(driver: Driver, request: int, line: str) -> object:
     number = driver.prompt().number
     begin = line.rfind(" ") + 1
     asked = Complete(request=request, prompt=number, generation=1, line=line, begin=begin, end=len(line))
-    driver.rank.on_message(asked)
+    driver.rank.desk.on_message(asked)
 
     def answered() -> list[dict[str, object]]:
         return [message for message in driver.heard("completions") if message["request"] == request]

@@ -15,7 +15,7 @@ def test_an_expression_that_never_ends_is_interrupted(driver: Driver, endless: s
         driver.wait_for(
             lambda: "begun\n" in driver.text.rpartition("(Pdb)")[2].replace("print('begun')\n", ""), "begun"
         )
-        driver.rank.on_message(Interrupt(generation=1))
+        driver.rank.desk.on_message(Interrupt(generation=1))
         driver.prompt()
         assert "KeyboardInterrupt" in driver.text
         driver.say("c")
@@ -103,7 +103,7 @@ def test_ctrl_c_at_pdbs_own_prompt_does_nothing_then_or_later(driver: Driver) ->
     def script() -> None:
         prompt = driver.prompt()
         interrupt(driver)
-        driver.rank.on_message(Interrupt(generation=1))
+        driver.rank.desk.on_message(Interrupt(generation=1))
         assert driver.prompt().number == prompt.number
         assert driver.output_of("p sum(range(100000))") == "4999950000\n"
         assert "KeyboardInterrupt" not in driver.text

@@ -78,7 +78,9 @@ class Viewer:
     def look(self, rows: int = ROWS, columns: int = COLUMNS) -> None:
         with self._changed:
             self.display.resize(rows, columns)
-        self.rank.on_message(Audience(viewers=1, generation=self.generation, rows=rows, columns=columns, colors=256))
+        self.rank.desk.on_message(
+            Audience(viewers=1, generation=self.generation, rows=rows, columns=columns, colors=256)
+        )
 
     def waits_for_stop(self, number: int) -> None:
         stops = self.rank.stops
@@ -93,7 +95,7 @@ class Viewer:
 
     def type(self, keys: bytes) -> None:
         stop, session = self.rank.stops.current
-        self.rank.on_input(Input(session or 0, stop or 0, self.generation, self._typed, keys))
+        self.rank.desk.on_input(Input(session or 0, stop or 0, self.generation, self._typed, keys))
         self._typed += len(keys)
 
 
@@ -139,7 +141,7 @@ def train(rank: Rank) -> int:
 
 
 def let_go(viewer: Viewer) -> None:
-    viewer.rank.on_message(Ask(request=9, action=Action.CONTINUE, rows=ROWS, columns=COLUMNS))
+    viewer.rank.desk.on_message(Ask(request=9, action=Action.CONTINUE, rows=ROWS, columns=COLUMNS))
 
 
 def drive(viewer: Viewer, script: Callable[[], None]) -> Callable[[], None]:
@@ -217,14 +219,14 @@ def test_q_asks_and_continue_takes_the_breakpoints_along(viewer: Viewer) -> None
     def script() -> None:
         viewer.opens()
         viewer.type(b"jjb")
-        viewer.wait_for(lambda: viewer.rank._rank_report().breakpoints == 1, "a breakpoint")
+        viewer.wait_for(lambda: viewer.rank.rank_report().breakpoints == 1, "a breakpoint")
         viewer.type(b"q")
         viewer.sees("Leave the debugger?")
         viewer.type(b"c")
 
     assert play(viewer, script) == 7
     assert sys.gettrace() is None
-    assert viewer.rank._rank_report().breakpoints == 0
+    assert viewer.rank.rank_report().breakpoints == 0
 
 
 def test_a_breakpoint_stops_again_as_a_new_stop(viewer: Viewer) -> None:
@@ -292,7 +294,7 @@ def test_continue_from_outside_leaves_through_open_dialogs_and_drops_what_was_ty
 def test_the_screen_is_told_as_text_without_anybody_attached(viewer: Viewer) -> None:
     def script() -> None:
         viewer.waits_for_stop(1)
-        viewer.rank.on_message(Ask(request=5, action=Action.SCREEN, rows=24, columns=80))
+        viewer.rank.desk.on_message(Ask(request=5, action=Action.SCREEN, rows=24, columns=80))
         viewer.wait_for(lambda: any('"request":5' in answer for answer in viewer.answers), "the screen")
         let_go(viewer)
 
@@ -418,7 +420,7 @@ def test_sigint_in_a_stop_reaches_the_program_as_always(viewer: Viewer) -> None:
     with pytest.raises((KeyboardInterrupt, ProgramRaised)):
         train(viewer.rank)
     finish()
-    assert viewer.rank._rank_report().state is RankState.RUNNING
+    assert viewer.rank.rank_report().state is RankState.RUNNING
     assert sys.gettrace() is None
 
 
@@ -437,7 +439,7 @@ def test_a_long_step_is_told_as_running_and_where(viewer: Viewer) -> None:
         viewer.type(b"n")
         viewer.wait_for(lambda: viewer.rank.stops.phase is StopPhase.STEPPING, "a step")
         viewer.rank.stops.step_is_slow(1)
-        report = viewer.rank._rank_report()
+        report = viewer.rank.rank_report()
         assert (report.state, report.stepping) == (RankState.RUNNING, True)
         assert viewer.rank.whereabouts() is not None
         released.set()
