@@ -261,7 +261,7 @@ class Rank:
         self.send(source_of(frame, self.breaks))
 
     def show_source_again(self) -> None:
-        """Tell the lines round the line debugger's frame once more, for whoever has just come; in the stopped thread."""
+        """Tell the lines round the line debugger's frame once more, for whoever came; in the stopped thread."""
         if self.stops.engine == "pdb":
             self.show_source(self.looked_at())
 
