@@ -263,6 +263,9 @@ def note_exit(status: int) -> None:
 
 
 def _warn_if_alone(rank: Rank) -> None:
+    if rank.welcome is not None:
+        # It has been in; a broker that is away just now changes nothing, least of all a stop.
+        return
     problem = rank.link.wait_connected(0.0)
     if problem is not None:
         _warn_of_missing(rank, problem)

@@ -17,7 +17,7 @@ from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
 from tests.support.proxy import Proxy
 from tests.support.pudb_terminal import DRAWN, line_after_all_keys, line_shown, rows_of_rank, sit_in_pudb, wait_for_line
-from tests.support.ranks import attach, attach_list, start_ranks, wait_until_stopped
+from tests.support.ranks import attach, attach_list, start_ranks, wait_until_states, wait_until_stopped
 from tests.support.straight import LINES, STOP, STRAIGHT, TOLD_EVERY
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
@@ -358,3 +358,20 @@ def test_a_broker_killed_while_output_floods_leaves_no_broken_screen(
 def padded(rows: list[str], count: int) -> list[str]:
     """Return ``rows`` with the empty ones at the end that a print leaves out."""
     return rows + [""] * (count - len(rows))
+
+
+def test_a_broker_that_goes_away_early_is_not_called_missing(processes: Processes, home: Path) -> None:
+    broker = running_broker(processes, home)
+    script = """\
+import time
+import dbg_agent
+dbg_agent.install(connect_timeout=3)
+time.sleep(4)
+print("went on", flush=True)
+"""
+    (rank,) = start_ranks(processes, home, script, 1)
+    wait_until_states(home, {0: "running"})
+    broker.kill()
+    rank.wait_for_output("went on")
+    assert rank.wait() == 0
+    assert "no broker" not in rank.text("stderr")
