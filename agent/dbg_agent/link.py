@@ -17,6 +17,7 @@ from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Re
 from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
 
 from .outgoing import Outgoing, ReportNow
+from .rest import Rest, RestfulSelector
 from .say import say
 
 if TYPE_CHECKING:
@@ -33,11 +34,6 @@ FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.1, 3.0
 
 SLOW_STEP_SECONDS = 0.3
 """Seconds after which a step counts as running; a quick one would only make the list flicker."""
-
-
-importing = threading.Lock()
-"""Held while the link's thread imports: a child forked meanwhile would wait for ever for modules that nobody there goes
-on to import."""
 
 
 class Desk(Protocol):
@@ -78,6 +74,7 @@ class Link:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self.outgoing = Outgoing(self._wake)
+        self.rest = Rest()
         self._status = threading.Condition()
         self._connected = False
         self._problem: DbgError | None = None
@@ -187,17 +184,21 @@ class Link:
     def _run(self) -> None:
         # Signals belong to the program's threads: one taken here would not interrupt what the main thread waits in.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            with importing:
-                import asyncio
-                import encodings.idna  # noqa: F401 - for names of hosts
-                import socket
+        with self.rest:
+            self._run_loop()
 
-                from . import dial  # noqa: F401 - and with it all that dialling needs
+    def _run_loop(self) -> None:
+        try:
+            import asyncio
+            import encodings.idna  # noqa: F401 - for names of hosts
+            import socket
+
+            from . import dial  # noqa: F401 - and with it all that dialling needs
+
             # For want of these asyncio could not build a loop, and would complain on stderr of the half of it.
             for end in socket.socketpair():
                 end.close()
-            loop = asyncio.SelectorEventLoop()
+            loop = asyncio.SelectorEventLoop(RestfulSelector(self.rest))
             # On in a program under PYTHONDEVMODE; it would complain on the job's stderr of a busy host.
             loop.set_debug(False)
             # The default logs, and waits for locks that a stopped thread of the program may hold.

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from dbg_wire.errors import DbgError, printable
 
-from . import link
 from .group_timeouts import timeouts
 from .identity import Identity, is_launcher, this_process
 from .inbox import ProgramRaised
@@ -33,12 +32,7 @@ STACK_FRAMES = 100
 NOT_DEFAULTS = frozenset({"breakpoint", "classic", "collective_timeout", "guard", "lease", "mesh", "post_mortem"})
 """Arguments of ``install`` that are its own, and no defaults of the stops that follow."""
 
-IMPORT_SECONDS = 5.0
-"""Seconds that a fork waits for the link's thread to import asyncio and websockets, which takes below one; longer only
-if that waits for a module which the forking thread is about to import itself."""
-
 _lock = threading.Lock()
-_fork_waits = False
 _rank: Rank | None = None
 _defaults: dict[str, object] = {}
 _former_hook: Callable[..., object] | None = None
@@ -309,7 +303,7 @@ def _this_rank(settings: Settings) -> Rank | None:
                 # Its own hook takes the lock that the link's imports need, and of two hooks the later one goes first.
                 import logging  # noqa: F401
 
-                os.register_at_fork(before=_finish_imports, after_in_parent=_forked, after_in_child=_forget_parent)
+                os.register_at_fork(before=_rest_link, after_in_parent=_forked, after_in_child=_forget_parent)
                 atexit.register(_say_goodbye)
         return _rank
 
@@ -343,21 +337,20 @@ def _stay_interrupted() -> None:
             exec("raise KeyboardInterrupt")  # noqa: S102 - it notes it for whatever text raises it
 
 
-def _finish_imports() -> None:
-    """Let the link's thread finish what it imports before this process forks."""
-    global _fork_waits  # noqa: PLW0603
-    _fork_waits = link.importing.acquire(timeout=IMPORT_SECONDS)
+def _rest_link() -> None:
+    """Have the link's thread be at rest while this process forks."""
+    if _rank is not None:
+        _rank.link.rest.before_fork()
 
 
 def _forked() -> None:
-    if _fork_waits:
-        link.importing.release()
+    if _rank is not None:
+        _rank.link.rest.after_fork()
 
 
 def _forget_parent() -> None:
     """Be nobody yet in a forked child: it has neither the parent's connection, nor its stop, nor its tracing."""
     global _rank, _lock, _forked_from  # noqa: PLW0603
-    link.importing = threading.Lock()
     _lock = threading.Lock()
     parent, _rank = _rank, None
     if parent is None:

@@ -204,7 +204,10 @@ class Terminal:
         self.signal(signal.SIGKILL)
 
     def close_window(self) -> None:
-        """Close the window under the program: it gets SIGHUP, and nothing can be read or written any more."""
+        """Close the window under the program: it gets SIGHUP, and nothing can be read or written any more.
+
+        Which of the two a program that reads notices first is open, as in any window.
+        """
         if self._master >= 0:
             os.close(self._master)
             self._master = -1

@@ -1,0 +1,209 @@
+"""A fork finds the link's thread at rest, and neither hangs the program nor waits long."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dbg_agent import rest
+from dbg_agent.rest import Rest, RestfulSelector
+from tests.support.time_unit import seconds
+
+LONG = seconds(60)
+
+FORK_WHILE_DIALLING = """\
+import os, sys, threading, time
+import dbg_agent, dbg_agent.dial
+
+inside, forking = threading.Event(), threading.Event()
+lock = threading.Lock()
+def context(secure):
+    # As OpenSSL: takes a lock of its own, Python's being free meanwhile.
+    with lock:
+        inside.set()
+        forking.wait()
+        time.sleep(0.1)
+    raise OSError
+dbg_agent.dial._context = context
+dbg_agent.install(guard=False)
+# Of two hooks the later one goes first.
+os.register_at_fork(before=forking.set)
+inside.wait()
+child = os.fork()
+if child == 0:
+    os._exit(0 if lock.acquire(timeout=0) else 7)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+class Link:
+    """Be a thread with a rest, which does one thing after another and is at rest between them."""
+
+    def __init__(self) -> None:
+        self.rest = Rest()
+        self.selector = RestfulSelector(self.rest)
+        self._read, self._write = os.pipe()
+        self._ending = False
+        self._work: list[Callable[[], object]] = []
+        self.selector.register(self._read, 1)
+        self._thread = threading.Thread(target=self._run)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def do(self, work: Callable[[], object]) -> None:
+        self._work.append(work)
+        os.write(self._write, b"x")
+
+    def end(self) -> None:
+        self.do(lambda: setattr(self, "_ending", True))
+        self._thread.join()
+        self.selector.close()
+        os.close(self._read)
+        os.close(self._write)
+
+    def _run(self) -> None:
+        with self.rest:
+            while not self._ending:
+                self.selector.select()
+                os.read(self._read, 1)
+                self._work.pop(0)()
+
+
+@pytest.fixture
+def link() -> Iterator[Link]:
+    link = Link()
+    link.start()
+    yield link
+    link.end()
+
+
+@contextmanager
+def forking(rest: Rest) -> Iterator[float]:
+    """Stand for a fork; give the seconds that it had to wait."""
+    before = time.monotonic()
+    rest.before_fork()
+    try:
+        yield time.monotonic() - before
+    finally:
+        rest.after_fork()
+
+
+@contextmanager
+def busy(link: Link) -> Iterator[None]:
+    """Have the thread be in the middle of something."""
+    inside, enough = threading.Event(), threading.Event()
+
+    def work() -> None:
+        inside.set()
+        enough.wait(LONG)
+
+    link.do(work)
+    assert inside.wait(LONG)
+    yield
+    enough.set()
+
+
+def test_a_child_forked_while_its_parent_dials_has_the_locks_of_that_for_itself(tmp_path: Path) -> None:
+    environ = {**os.environ, "DBG_HOME": str(tmp_path), "DBG_BROKER": "127.0.0.1:1#sha256:" + "0" * 64}
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK_WHILE_DIALLING]
+    result = subprocess.run(
+        command, env={**environ, "DBG_TOKEN": "t" * 43}, capture_output=True, text=True, timeout=LONG, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_fork_waits_for_what_the_thread_is_doing(link: Link) -> None:
+    done: list[str] = []
+    started = threading.Event()
+
+    def work() -> None:
+        started.set()
+        time.sleep(0.05)
+        done.append("work")
+
+    link.do(work)
+    assert started.wait(LONG)
+    with forking(link.rest):
+        assert done == ["work"]
+
+
+def test_the_thread_does_nothing_during_a_fork_and_goes_on_afterwards(link: Link) -> None:
+    ran = threading.Event()
+    with forking(link.rest):
+        link.do(ran.set)
+        assert not ran.wait(0.05)
+    assert ran.wait(LONG)
+
+
+def test_a_thread_that_is_never_idle_lets_a_fork_in_between(link: Link) -> None:
+    begun, ending = threading.Event(), threading.Event()
+    rounds = []
+
+    def again() -> None:
+        begun.set()
+        rounds.append(1)
+        time.sleep(0.001)
+        if not ending.is_set():
+            link.do(again)
+
+    link.do(again)
+    assert begun.wait(LONG)
+    passed = []
+    for _ in range(100):
+        before = len(rounds)
+        with forking(link.rest):
+            passed.append(len(rounds) - before)
+    ending.set()
+    # Some that may begin before the fork is asked for, on a busy machine.
+    assert max(passed) <= 3
+
+
+def test_a_fork_waits_for_a_round_in_vain_but_once(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rest, "IMPORT_SECONDS", 0.2)
+    monkeypatch.setattr(rest, "ROUND_SECONDS", 0.2)
+    with busy(link):
+        with forking(link.rest) as first:
+            assert first >= 0.2
+        with forking(link.rest) as second:
+            assert second < 0.2
+    with busy(link), forking(link.rest) as third:
+        assert third >= 0.2
+
+
+def test_forks_in_a_handler_during_a_fork_and_in_several_threads_leave_the_thread_going(link: Link) -> None:
+    def forks() -> None:
+        for _ in range(100):
+            with forking(link.rest), forking(link.rest):
+                pass
+
+    threads = [threading.Thread(target=forks) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ran = threading.Event()
+    link.do(ran.set)
+    assert ran.wait(LONG)
+
+
+def test_the_thread_itself_may_fork(link: Link) -> None:
+    waits = []
+
+    def fork() -> None:
+        with forking(link.rest) as waited:
+            waits.append(waited)
+
+    ran = threading.Event()
+    link.do(fork)
+    link.do(ran.set)
+    assert ran.wait(LONG)
+    assert waits[0] < rest.ROUND_SECONDS
