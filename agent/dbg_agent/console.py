@@ -138,6 +138,7 @@ class Console(io.TextIOBase):
 
     def ask(self, state: PromptState) -> str:
         """Make what was last written on its line the prompt, and wait for the reply, doing what the inbox asks."""
+        self._rank.user_breakpoints.look()
         with self._lock:
             self._number += 1
             text, self._tail = self._tail, ""

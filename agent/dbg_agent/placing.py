@@ -79,12 +79,26 @@ def _place_in(tree: ast.Module, function: str, number: int) -> Placed:
     for name, node in list(_functions(tree, "")):
         if name != function:
             continue
-        body = [statement for statement in node.body if _has_code(statement)]
-        before = body[0] if body else None
+        before = _first_with_code(node)
         line = _first_line(before) if before is not None else node.body[0].lineno
         _insert(node.body, before, line, number)
         first = line if first is None else first
     return Placed(first, "" if first is not None else f"it has no function {function}")
+
+
+def first_line_of(source: str, function: str, line: int) -> int:
+    """Return where a function begins to run that has this line in its head; the line itself if none has.
+
+    Raise what ``ast.parse`` raises for a source that is no Python.
+    """
+    for name, node in _functions(ast.parse(source), ""):
+        if name.rpartition(".")[2] == function and _first_line(node) <= line <= node.lineno:
+            return _first_line(_first_with_code(node) or node.body[0])
+    return line
+
+
+def _first_with_code(function: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt | None:
+    return next((statement for statement in function.body if _has_code(statement)), None)
 
 
 def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:

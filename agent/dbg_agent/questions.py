@@ -163,6 +163,7 @@ class Questions:
             self.answer(ask, Kind.RUNNING, "running")
         else:
             run_command(ask, frame, self._rank, _Words(self, ask))
+            self._rank.user_breakpoints.look()
 
     def _in_time(self, ask: Ask, asked: float, job: Callable[[], None]) -> None:
         """Run ``job``, which answers, in this thread, interrupted at the question's deadline; nothing comes out."""

@@ -26,6 +26,7 @@ from dbg_wire.messages import (
 from dbg_wire.ranks import Place
 from dbg_wire.states import StopPhase
 
+from .breakpoints import UserBreakpoints
 from .clocks import Clocks
 from .console import Console
 from .desk import Desk
@@ -73,6 +74,7 @@ class Rank:
         self.terminal = Terminal(self.link.outgoing.put_output)
         self.exit_status: int | None = None
         self.breaks: dict[str, list[int]] = {}
+        self.user_breakpoints = UserBreakpoints(self)
         self.console = Console(self)
         self._engines: dict[str, Engine] = {}
         self._engine: Engine | None = None
@@ -155,7 +157,13 @@ class Rank:
         breakpoints = sum(len(lines) for lines in list(self.breaks.values()))
         report = self.stops.report(breakpoints=breakpoints, generation=generation, applied=applied)
         arrivals = self.waits.holds.arrivals()
-        return replace(report, prompt=self.console.prompt, arrivals=arrivals, waits=self.waits.waiting)
+        return replace(
+            report,
+            prompt=self.console.prompt,
+            arrivals=arrivals,
+            waits=self.waits.waiting,
+            user_breakpoints=self.user_breakpoints.known,
+        )
 
     def tell_loss(self, loss: Loss | None) -> None:
         """Tell which keys the debugger will never get, if any."""
@@ -428,6 +436,8 @@ class Rank:
         except BaseException:
             self._end_stop()
             raise
+        if not engine.tracing.has_let_go:
+            self.user_breakpoints.look()
         if outcome is Outcome.LEFT:
             self.stops.close_session()
             self.inbox.put(self.stops.number, OpenDebugger(self.engine_wanted()))

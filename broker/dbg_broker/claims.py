@@ -12,7 +12,7 @@ import re
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Attach, Complete, Greet, RankReport, Register, Replay, Source, Testimony
-from dbg_wire.ranks import Place, RankState
+from dbg_wire.ranks import Breakpoint, Place, RankState
 
 MAX_ANCESTORS = 64
 """Process ids above a rank: launchers nest a dozen deep; more is no process tree."""
@@ -27,9 +27,6 @@ MAX_RANK = 10**9
 """Ranks, world sizes and lines above it are mistakes, and would only widen every column."""
 
 MAX_CHILD = 10**6
-
-MAX_PATH = 4096
-"""Characters of a path, Linux's own bound, and of a function's name, for which it is plenty."""
 
 MAX_NAME = 200
 """Characters of a terminal's name, ``user@host``, which others see beside a rank."""
@@ -86,6 +83,21 @@ def check_report(report: RankReport) -> None:
         _check_text("report.session.engine", report.session.engine, _WORD, "a word")
         _check_number("report.session.rows", report.session.rows, 0, MAX_RANK)
         _check_number("report.session.columns", report.session.columns, 0, MAX_RANK)
+    _check_breakpoints(report.user_breakpoints)
+
+
+def _check_breakpoints(breakpoints: tuple[Breakpoint, ...]) -> None:
+    field = "report.user_breakpoints"
+    if len(breakpoints) > limits.MAX_BREAKPOINTS:
+        raise PeerError(f"{field} has {len(breakpoints)} elements, above {limits.MAX_BREAKPOINTS}")
+    for breakpoint_ in breakpoints:
+        _check_length(f"{field}.file", breakpoint_.file)
+        if not breakpoint_.file.startswith("/"):
+            raise PeerError(f"{field}.file is {breakpoint_.file[:80]!r}, not an absolute path")
+        _check_number(f"{field}.line", breakpoint_.line, 1, MAX_RANK)
+        condition = breakpoint_.condition or ""
+        if len(condition) > limits.MAX_CONDITION:
+            raise PeerError(f"{field}.condition has {len(condition)} characters, above {limits.MAX_CONDITION}")
 
 
 def check_place(field: str, place: Place) -> None:
@@ -147,8 +159,8 @@ def check_source(message: Source) -> None:
 
 
 def _check_length(field: str, value: str) -> None:
-    if len(value) > MAX_PATH:
-        raise PeerError(f"{field} has {len(value)} characters, above {MAX_PATH}")
+    if len(value) > limits.MAX_PATH:
+        raise PeerError(f"{field} has {len(value)} characters, above {limits.MAX_PATH}")
 
 
 def _check_text(field: str, value: str, pattern: re.Pattern[str], meaning: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from dbg_wire.messages import Mode
 
+from .breakpoints import Breakpoints
 from .engine import NO_WISH, Wish
 from .startup import Startup
 
@@ -15,6 +16,8 @@ class Manner:
     """Hold what the user wants of every session of one run; ``note`` is for the first line of the next one.
 
     ``prefix`` is the byte of the escape key, None for no such key. ``startup`` is what line debuggers are told first.
+    ``breakpoints`` is where those are kept that people have set; it is the same for all sessions that belong together.
+    ``may_run_again`` says that somebody can start the job anew.
     """
 
     mode: Mode
@@ -26,3 +29,5 @@ class Manner:
     note: str | None = None
     wish: Wish = NO_WISH
     startup: Startup = field(default_factory=Startup)
+    may_run_again: bool = False
+    breakpoints: Breakpoints = field(default_factory=Breakpoints)

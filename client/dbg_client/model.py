@@ -27,7 +27,7 @@ from dbg_wire.messages import (
     Seat,
     Take,
 )
-from dbg_wire.ranks import LIVE_STATES, Place, RankInfo, RankState
+from dbg_wire.ranks import LIVE_STATES, Breakpoint, Place, RankInfo, RankState
 
 from .drawing import Drawing
 from .effects import Bell, Blank, Effects, Finish, Open, Send, Wake
@@ -112,6 +112,11 @@ class Attachment:
     def engine(self) -> str | None:
         """Return the debugger that is open; None while there is none."""
         return self.report.session.engine if self.report and self.report.session else None
+
+    @property
+    def breakpoints(self) -> tuple[Breakpoint, ...]:
+        """Return what people have set in the rank, as it told last, also if it is dead or out of reach by now."""
+        return self.report.user_breakpoints if self.report else ()
 
     @property
     def size(self) -> tuple[int, int]:

@@ -106,13 +106,14 @@ class Driver:
         return [message for message in self.messages if message["type"] == kind]
 
 
-def drive(driver: Driver, script: Callable[[], None]) -> Callable[[], None]:
+def drive(driver: Driver, script: Callable[[], None], *, look: bool = True) -> Callable[[], None]:
     failures: list[BaseException] = []
 
     def run() -> None:
         try:
             driver.wait_for(lambda: driver.rank.stops.phase is not StopPhase.NONE, "a stop")
-            driver.look()
+            if look:
+                driver.look()
             script()
         except BaseException as error:  # a failing script must not leave the stop waiting for ever
             failures.append(error)

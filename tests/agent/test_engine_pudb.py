@@ -20,7 +20,7 @@ from dbg_agent.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.messages import Action, Ask, Audience, Sender
-from dbg_wire.ranks import RankState
+from dbg_wire.ranks import Breakpoint, RankState
 from dbg_wire.states import StopPhase
 
 SECONDS = 10.0
@@ -227,6 +227,37 @@ def test_q_asks_and_continue_takes_the_breakpoints_along(viewer: Viewer) -> None
     assert play(viewer, script) == 7
     assert sys.gettrace() is None
     assert viewer.rank.rank_report().breakpoints == 0
+
+
+def test_breakpoints_are_told_while_pudb_is_open_and_kept_when_it_lets_the_rank_go(viewer: Viewer) -> None:
+    first = train.__code__.co_firstlineno + 4
+
+    def waits_for(*breakpoints: Breakpoint) -> None:
+        viewer.wait_for(lambda: viewer.rank.rank_report().user_breakpoints == breakpoints, repr(breakpoints))
+
+    def script() -> None:
+        viewer.opens()
+        viewer.type(b"jjb")
+        plain = Breakpoint(file=__file__, line=first)
+        waits_for(plain)
+        viewer.type(b"jb")
+        waits_for(plain, Breakpoint(file=__file__, line=first + 1))
+        viewer.type(b"kb")
+        waits_for(Breakpoint(file=__file__, line=first + 1))
+        # In the list of breakpoints: edit, one down to the condition, and Enter for OK.
+        viewer.type(b"B")
+        viewer.type(b"e")
+        viewer.sees("Edit Breakpoint")
+        viewer.type(b"\x1b[Btotal < 0\r")
+        waits_for(Breakpoint(file=__file__, line=first + 1, condition="total < 0"))
+        viewer.type(b"q")
+        viewer.sees("Leave the debugger?")
+        viewer.type(b"c")
+
+    assert play(viewer, script) == 7
+    kept = (Breakpoint(file=__file__, line=first + 1, condition="total < 0"),)
+    report = viewer.rank.rank_report()
+    assert (report.breakpoints, report.user_breakpoints) == (0, kept)
 
 
 def test_a_breakpoint_stops_again_as_a_new_stop(viewer: Viewer) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.placing import CALL, Placed, compile_with
+from dbg_agent.placing import CALL, Placed, compile_with, first_line_of
 from dbg_wire.stop_points import StopAt, StopIn
 
 SOURCE = textwrap.dedent(
@@ -209,3 +209,21 @@ def test_tracebacks_are_those_of_the_source() -> None:
 def test_what_is_no_python_raises_what_compile_raises() -> None:
     with pytest.raises(SyntaxError):
         compile_with(b"def f(:\n", "train.py", [])
+
+
+LOSS, ONE_LINE = (1 + SOURCE[: SOURCE.index(head)].count("\n") for head in ("def loss", "def one_line"))
+
+
+@pytest.mark.parametrize(
+    ("function", "line", "begins"),
+    [
+        ("loss", LOSS - 1, LOSS + 3),
+        ("loss", LOSS, LOSS + 3),
+        ("loss", LOSS + 3, LOSS + 3),
+        ("train", LOSS, LOSS),
+        ("one_line", ONE_LINE, ONE_LINE),
+    ],
+    ids=["decorator", "head", "body", "another function's head", "all in one line"],
+)
+def test_a_function_begins_behind_its_head_and_docstring(function: str, line: int, begins: int) -> None:
+    assert first_line_of(SOURCE, function, line) == begins

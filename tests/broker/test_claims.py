@@ -9,14 +9,16 @@ import pytest
 
 from dbg_broker.claims import MAX_ANCESTORS, check_attach, check_greet, check_register, check_report
 from dbg_wire.errors import PeerError
+from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION
 from dbg_wire.messages import Greet, RankReport, SessionInfo
-from dbg_wire.ranks import Place, RankState
+from dbg_wire.ranks import Breakpoint, Place, RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, attach, registration
 
 
 def test_what_ranks_say_passes() -> None:
     check_register(registration(local_rank=None, world_size=None, child=3, ancestors=()))
     check_report(RUNNING)
+    check_report(replace(RUNNING, user_breakpoints=(SET, replace(SET, condition=None)) * (MAX_BREAKPOINTS // 2)))
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,7 @@ def test_what_can_not_be_true_is_named(field: str, value: Any) -> None:
         check_register(registration(**{field: value}))
 
 
+SET = Breakpoint(file="/home/me/train.py", line=44, condition="loss > 9")
 SESSION = SessionInfo(number=1, engine="pudb", rows=24, columns=80)
 
 
@@ -69,6 +72,14 @@ SESSION = SessionInfo(number=1, engine="pudb", rows=24, columns=80)
         (replace(STOPPED, session=replace(SESSION, engine="a b")), "report.session.engine"),
         (replace(STOPPED, session=replace(SESSION, number=2**32)), "report.session.number"),
         (replace(STOPPED, session=replace(SESSION, rows=-1)), "report.session.rows"),
+        (replace(RUNNING, user_breakpoints=(SET,) * (MAX_BREAKPOINTS + 1)), "report.user_breakpoints has 101 elements"),
+        (replace(RUNNING, user_breakpoints=(replace(SET, file="train.py"),)), "report.user_breakpoints.file"),
+        (replace(RUNNING, user_breakpoints=(replace(SET, file="/" * 5000),)), "report.user_breakpoints.file"),
+        (replace(RUNNING, user_breakpoints=(replace(SET, line=0),)), "report.user_breakpoints.line"),
+        (
+            replace(RUNNING, user_breakpoints=(replace(SET, condition="x" * (MAX_CONDITION + 1)),)),
+            "report.user_breakpoints.condition",
+        ),
     ],
 )
 def test_reports_that_can_not_be_true_are_named(report: RankReport, field: str) -> None:

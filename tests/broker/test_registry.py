@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from dbg_broker.registry import Rank, Registry
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
-from dbg_wire.ranks import DIED, LIVE_STATES, RankInfo, RankState
+from dbg_wire.ranks import DIED, LIVE_STATES, Breakpoint, RankInfo, RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, registration
 
 
@@ -69,6 +69,8 @@ def test_report_that_changes_nothing_listed_is_no_news() -> None:
     registry = Registry()
     rank = enter(registry)
     assert not registry.report(rank, replace(STOPPED, applied=9, generation=2), 1.0)
+    told = (Breakpoint(file="/home/me/train.py", line=44),)
+    assert not registry.report(rank, replace(STOPPED, breakpoints=1, user_breakpoints=told), 1.0)
     assert registry.report(rank, replace(STOPPED, queued=1), 2.0)
     assert registry.report(rank, replace(STOPPED, queued=1, session=None), 3.0)
 

@@ -25,7 +25,8 @@ from dbg_wire.codec import (
     type_name,
 )
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import MESSAGES, Applied, Greet, Message, Sender
+from dbg_wire.messages import MESSAGES, Applied, Greet, Message, RankReport, Report, Sender
+from dbg_wire.ranks import Breakpoint, RankState
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
 numbers = st.integers(-MAX_NUMBER, MAX_NUMBER)
@@ -66,6 +67,11 @@ def refusal_of(text: str, sender: Sender) -> str:
     except PeerError as error:
         return str(error)
     return ""
+
+
+def reporting(breakpoints: object) -> str:
+    """Return a report with these breakpoints as a frame."""
+    return json.dumps({"type": "report", "report": {"state": "running", "user_breakpoints": breakpoints}})
 
 
 @given(messages)
@@ -111,6 +117,12 @@ def test_a_field_with_anything_else_in_it_is_refused_by_name_or_taken_for_what_i
         ('{"type":"answer","request":1,"kind":"odd","text":""}', "not one of value, error"),
         ('{"type":"answer","request":1,"kind":"value","text":"\\ud800"}', "answer.text is"),
         ('{"type":"answer","request":1,"kind":"value","text":"","rows":"row"}', "not a list"),
+        (reporting([{"file": "/f", "line": "7"}]), "report.report.user_breakpoints[0].line is '7'"),
+        (reporting([{"file": "/f"}]), "report.report.user_breakpoints[0] lacks the field 'line'"),
+        (reporting([{"file": "/f", "line": 7, "condition": True}]), "user_breakpoints[0].condition is True"),
+        (reporting([{"file": "\ud800", "line": 7}]), "user_breakpoints[0].file is"),
+        (reporting([None]), "user_breakpoints[0] is None"),
+        (reporting(7), "user_breakpoints is 7, not a list"),
         ('{"type":"greet","minor":0,"release":"1","name":"x"}', "does not come from agents"),
     ],
 )
@@ -135,6 +147,20 @@ def test_sizes_are_bounded() -> None:
     many = json.dumps({"type": "answer", "request": 1, "kind": "value", "text": "", "rows": [""] * 5000})
     with pytest.raises(PeerError, match="5000 elements"):
         decode(many, Sender.AGENT)
+
+
+def test_a_report_of_an_earlier_release_has_no_breakpoints() -> None:
+    message = decode('{"type":"report","report":{"state":"running","breakpoints":2}}', Sender.AGENT)
+    assert message == Report(report=RankReport(state=RankState.RUNNING, breakpoints=2))
+
+
+def test_all_breakpoints_that_a_rank_may_tell_fit_into_a_frame() -> None:
+    largest = tuple(
+        Breakpoint(file="/".ljust(limits.MAX_PATH, "x"), line=line, condition="x" * limits.MAX_CONDITION)
+        for line in range(limits.MAX_BREAKPOINTS)
+    )
+    message = Report(report=RankReport(state=RankState.RUNNING, user_breakpoints=largest))
+    assert decode(encode(message), Sender.AGENT) == message
 
 
 def test_names_on_the_wire_are_words() -> None:

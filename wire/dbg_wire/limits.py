@@ -50,6 +50,16 @@ MAX_LOG = 1 * MIB
 MAX_STACK_FRAMES = 256
 """Frames of one stack: deeper ones recurse, and 512 of these stacks still fit into a terminal's memory."""
 
+MAX_BREAKPOINTS = 100
+"""Breakpoints of one rank that are told; more are no longer a person's."""
+
+MAX_CONDITION = 1000
+"""Characters of a breakpoint's condition: with these, and with the longest paths, MAX_BREAKPOINTS of them are about
+half of MAX_CONTROL_BYTES."""
+
+MAX_PATH = 4096
+"""Characters of a path, Linux's own bound, and of a function's name, for which it is plenty."""
+
 MAX_COMPLETIONS = 200
 """Completions of one word: more than anybody reads."""
 

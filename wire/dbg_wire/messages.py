@@ -10,7 +10,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import ClassVar, Union, get_args
 
-from .ranks import Coordinate, Place, RankInfo, RankState
+from .ranks import Breakpoint, Coordinate, Place, RankInfo, RankState
 
 
 class Sender(str, enum.Enum):
@@ -165,6 +165,8 @@ class RankReport:
     a step; then the state is ``running`` while the stop goes on. ``breakpoints`` counts those that may stop it again,
     ``queued`` the threads that wait for their own stop. ``prompt`` is what a line debugger waits for, if it does.
     ``arrivals`` are the sites where this rank was chosen to stop, ``waits`` is what it is held for.
+    ``user_breakpoints`` are those that people have set, to be set again in a later job; they stay when a debugger is
+    left in a way that lets the rank run past them, until the next one is open.
     """
 
     state: RankState
@@ -178,6 +180,7 @@ class RankReport:
     prompt: PromptInfo | None = None
     arrivals: tuple[Arrival, ...] = ()
     waits: Waiting | None = None
+    user_breakpoints: tuple[Breakpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,15 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Breakpoint:
+    """Name a breakpoint by its file's absolute path, its line, and the expression that must be true there, if any."""
+
+    file: str
+    line: int
+    condition: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinate:
     """Say where on one axis of the job's mesh a rank is, such as ``tp`` 3."""
 

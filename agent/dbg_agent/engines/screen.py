@@ -77,6 +77,8 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
 
     def draw_screen(self, size: tuple[int, int], canvas: Any) -> None:
         """Draw, and keep what was drawn for whoever asks for it as text."""
+        # Before and not after: whoever sees a breakpoint may leave, and has heard of it.
+        self._rank.user_breakpoints.look()
         self._canvas = canvas
         super().draw_screen(size, canvas)
 

@@ -31,6 +31,8 @@ class Tracing(bdb.Bdb):
         self._rank = rank
         self._stepper: int | None = None
         self.going_on = False
+        self.has_let_go = False
+        """The debugger was last left by :meth:`let_go`."""
         # bdb begins with none of its own, and would take away those of the other engine.
         kept = rank.breaks
         super().__init__(**options)
@@ -66,7 +68,7 @@ class Tracing(bdb.Bdb):
 
     def leave_by(self, interaction: Callable[[], object]) -> Outcome:
         """Run the debugger's interaction; return how it was left."""
-        self.going_on = False
+        self.going_on = self.has_let_go = False
         try:
             interaction()
         except LeaveDebugger as leave:
@@ -150,6 +152,8 @@ class Tracing(bdb.Bdb):
         self.let_go()
 
     def let_go(self) -> None:
-        """Go on without breakpoints."""
+        """Go on without breakpoints; those there were stay known, since nobody has cleared them one by one."""
+        self._rank.user_breakpoints.look()
+        self.has_let_go = True
         self.clear_all_breaks()
         self.set_continue()

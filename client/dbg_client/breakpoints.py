@@ -1,0 +1,25 @@
+"""The breakpoints that a user leaves behind, to be set again in a later job. Pure."""
+
+from __future__ import annotations
+
+from dbg_wire.ranks import Breakpoint
+
+
+class Breakpoints:
+    """Keep the breakpoints of every rank that this terminal was at, each as the rank told them last.
+
+    Over any number of sessions; ranks may have ended meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._by_rank: dict[str, tuple[Breakpoint, ...]] = {}
+
+    def note(self, key: str, breakpoints: tuple[Breakpoint, ...]) -> None:
+        """Take in all that are set in the rank with this key, instead of those that were before."""
+        self._by_rank[key] = breakpoints
+
+    @property
+    def all(self) -> tuple[Breakpoint, ...]:
+        """Return the breakpoints of all ranks, ordered by file and line, each once."""
+        found = {one for told in self._by_rank.values() for one in told}
+        return tuple(sorted(found, key=lambda one: (one.file, one.line, one.condition or "")))

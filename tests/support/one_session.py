@@ -1,0 +1,52 @@
+"""Sit at one rank in this terminal as ``dbg-attach`` does, and write to a file which breakpoints people have set there.
+
+Arguments: the file, the target, and the debugger to open. Each breakpoint is ``[file, line, condition]``, in JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+from dbg_client.choose import choose
+from dbg_client.directory import Directory
+from dbg_client.engine import Wish
+from dbg_client.line import Line
+from dbg_client.manner import Manner
+from dbg_client.picker import pick_in_session
+from dbg_client.reach import find_reach
+from dbg_client.session import Outcome, Session
+from dbg_client.waiting import list_ranks
+from dbg_wire.messages import Mode
+from dbg_wire.targets import parse_target
+
+SECONDS = 30.0
+
+
+async def hold_session(target: str, engine: str) -> Outcome:
+    """Hold one session at the rank of this target until it ends."""
+    line = Line(lambda: find_reach(None, os.environ), "me@here", SECONDS)
+    await line.open()
+    try:
+        directory = Directory()
+        await list_ranks(line, directory, SECONDS)
+        rank = choose(parse_target(target), directory.ranks).rank
+        manner = Manner(mode=Mode.DRIVE, prefix=b"\x1d", status=True, colors=256, color=True, wish=Wish(asked=engine))
+        return await Session(line, directory, rank, manner, pick_in_session).run()
+    finally:
+        await line.close()
+
+
+def main() -> None:
+    """Write what the session's outcome says."""
+    file, target, engine = sys.argv[1:]
+    outcome = asyncio.run(hold_session(target, engine))
+    told = [[one.file, one.line, one.condition] for one in outcome.breakpoints]
+    Path(file).write_text(json.dumps(told), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
