@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import sys
@@ -25,7 +26,9 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit status; errors are one line on stderr."""
     try:
-        given = _parser().parse_args(arguments)
+        words, behind = _parted(list(sys.argv[1:] if arguments is None else arguments))
+        given = _parser().parse_args(words)
+        given.behind = behind
         status: int = given.run(given)
         sys.stdout.flush()
     except DbgError as error:
@@ -66,8 +69,12 @@ def _parser() -> argparse.ArgumentParser:
         "--classic-size", metavar="COLUMNSxROWS", help="the term_size of those sessions (default: as seen, e.g. 240x72)"
     )
     serve.add_argument("--insecure", action="store_true", help="plain ws without TLS, for networks you trust wholly")
+    # What `run` starts its own one with.
+    serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
     serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
     serve.set_defaults(run=_serve)
+
+    run = _add_run(verbs)
 
     status = verbs.add_parser("status", help="is it up, and which ranks, sessions and terminals has it")
     status.add_argument("--json", action="store_true", help="one JSON document")
@@ -88,9 +95,56 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.set_defaults(run=_check)
 
-    for verb in (serve, status, token, check):
+    for verb in (serve, run, status, token, check):
         verb.add_argument("--home", metavar="DIR", help="where certificate, tokens and broker.json are")
     return parser
+
+
+def _parted(words: list[str]) -> tuple[list[str], list[str] | None]:
+    """Part the words of ``run`` at the first ``--``: what is behind it is not ours to read."""
+    if words[:1] != ["run"] or "--" not in words:
+        return words, None
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+def _add_run(verbs: argparse._SubParsersAction[_Parser]) -> argparse.ArgumentParser:
+    run = verbs.add_parser(
+        "run",
+        usage="dbg-broker run [options] -- COMMAND …    or    dbg-broker run --again [options]",
+        help="run a command, and attach this terminal wherever one of its ranks stops",
+        epilog="Ctrl-C goes to the job. Leaving the debugger leaves the job running; closing the terminal, too.",
+    )
+    run.add_argument(
+        "--stop-at",
+        metavar="'FILE:LINE[, CONDITION]'",
+        action="append",
+        default=[],
+        help="stop before this line, if the condition is true there; may be given again",
+    )
+    run.add_argument(
+        "--stop-in", metavar="MODULE:FUNCTION", action="append", default=[], help="stop at the beginning of a function"
+    )
+    run.add_argument("--ranks", metavar="SET", help="only these ranks stop, e.g. 0-3,7; the others wait for them")
+    run.add_argument("--rank-filter", metavar="SET", help="which ranks' stops this terminal follows (default: all)")
+    run.add_argument("--engine", metavar="NAME", help="the debugger to open, pudb or pdb")
+    run.add_argument("-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first")
+    run.add_argument("--post-mortem", action="store_true", help="keep ranks that crash, and stop there")
+    run.add_argument(
+        "--collective-timeout", metavar="S", help="give collectives at least S seconds, so that ranks can wait"
+    )
+    run.add_argument(
+        "--again", action="store_true", help="the last command of this directory, with its stops and breakpoints"
+    )
+    run.add_argument("--output", metavar="FILE", help="where to write what the job prints (default: in the home)")
+    run.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help="where a broker of its own listens (default: everywhere under srun, mpirun and alike, else 127.0.0.1)",
+    )
+    run.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    run.set_defaults(run=_run)
+    return run
 
 
 def _version() -> str:
@@ -112,6 +166,43 @@ def _serve(given: argparse.Namespace) -> int:
     from dbg_broker.settings import serve_settings
 
     return serve(serve_settings(given, os.environ, os.getcwd()), _say)  # noqa: PTH109
+
+
+def _run(given: argparse.Namespace) -> int:
+    from dbg_broker.run.terminal import Terminal
+
+    home = _home(given)
+    # First of all, and while we load the rest.
+    terminal = Terminal(os.environ, home)
+    from dbg_broker.run.life import run
+    from dbg_broker.run.settings import RunSettings, Wishes, command_of
+
+    wishes = Wishes(
+        stop_at=tuple(given.stop_at),
+        stop_in=tuple(given.stop_in),
+        ranks=given.ranks,
+        engine=given.engine,
+        post_mortem=given.post_mortem,
+        collective_timeout=given.collective_timeout,
+        commands=given.commands,
+        rank_filter=given.rank_filter,
+        listen=given.listen,
+        output=given.output,
+    )
+    settings = RunSettings(
+        home=home,
+        directory=os.getcwd(),  # noqa: PTH109
+        wishes=wishes,
+        command=command_of(given.command, given.behind),
+        again=given.again,
+    )
+    return run(settings, os.environ, _say_aside, terminal)
+
+
+def _say_aside(line: str) -> None:
+    """Write a line for people; a terminal that was closed is no reason to fail."""
+    with contextlib.suppress(OSError):
+        print(f"dbg-broker: {line}", file=sys.stderr, flush=True)
 
 
 def _status(given: argparse.Namespace) -> int:

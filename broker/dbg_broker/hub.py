@@ -139,7 +139,7 @@ class Hub:
             for finished in self.gather.drop_client(link.number):
                 self.deliver(finished)
             self.carry_out(self.sessions.leave(link.number))
-        if self.on_empty is not None and not self.connected:
+        if self.on_empty is not None and not self._links and not self._pending:
             self.on_empty()
 
     def overflowed(self, connection: Connection) -> None:

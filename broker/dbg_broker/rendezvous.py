@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import secrets
 import shlex
 import stat
 from pathlib import Path
@@ -71,7 +70,7 @@ def make_private_directory(path: Path) -> None:
 
 def write_private(path: Path, text: str) -> None:
     """Write a file of mode 0600, whole or not at all; readers see the old text or the new. Raise BadSecretFile."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:

@@ -33,6 +33,7 @@ from dbg_broker.rendezvous import (
 )
 from dbg_broker.server import PortTaken, Server, listen
 from dbg_broker.settings import LOOPBACK, Listen, ServeSettings, ports_to_try
+from dbg_broker.uses import Leaving
 from dbg_wire.endpoint import Endpoint, Rendezvous, wrong_host_reason
 from dbg_wire.errors import BadSecretFile, DbgError, printable
 from dbg_wire.version import RELEASE
@@ -81,7 +82,14 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
                 secure=context is not None,
                 fingerprint=fingerprint,
             )
-            setup = _Setup(home=home, tokens=tokens, listener=listener, context=context, endpoint=endpoint)
+            setup = _Setup(
+                home=home,
+                tokens=tokens,
+                listener=listener,
+                context=context,
+                endpoint=endpoint,
+                idle_seconds=settings.idle_seconds,
+            )
             asyncio.run(
                 _run(setup, _Stock(classic, settings.classic_size), partial(_announce, settings, setup, classic, say))
             )
@@ -101,6 +109,8 @@ class _Setup:
     listener: socket.socket
     context: ssl.SSLContext | None
     endpoint: Endpoint
+    idle_seconds: float | None
+    """Seconds without any use after which it ends by itself; None for never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +141,13 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
         url=endpoint.url, host=host, pid=pid, fingerprint=endpoint.fingerprint, tokens=tokens.by_name()
     )
     write_rendezvous(home, rendezvous)
+    leaving = Leaving(home, loop, lambda: hub.connected, stopping.set, setup.idle_seconds)
+    hub.on_empty = leaving.look
     try:
         announce()
         await stopping.wait()
     finally:
+        leaving.close()
         remove_rendezvous(home, pid=pid, host=host)
         await classic.stop()
         await server.stop()
@@ -217,6 +230,9 @@ def _announce(
     reached_at = LOOPBACK if settings.listen.is_everywhere else endpoint.url.partition("://")[2].rpartition(":")[0]
     address = str(endpoint).removeprefix("wss://")
     say(f"dbg-broker {RELEASE} ready at {endpoint.url} (pid {os.getpid()}, home {settings.home})")
+    if settings.idle_seconds is not None:
+        # Started by a run, which reads the first line alone.
+        return
     say(f"in a job script, where this home is shared:  export DBG_HOME={home}")
     say(f"where it is not:  export DBG_BROKER={shlex.quote(address)} DBG_TOKEN_FILE={token_file}")
     say(f"from your own machine:  ssh -L {port}:{reached_at}:{port} {socket.gethostname()}")

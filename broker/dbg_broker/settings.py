@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import math
 import posixpath
 import re
 from collections.abc import Mapping
@@ -15,6 +16,13 @@ from dbg_wire.errors import BadInput, printable
 from dbg_wire.home import home_directory
 
 LOOPBACK = "127.0.0.1"
+
+IDLE_SECONDS = 60.0
+"""Seconds for which a run's own broker stays when no run, rank or terminal is left: the next run of a cycle of edits
+finds it, and it is not what somebody finds on the host the next day."""
+
+MAX_IDLE_SECONDS = 7 * 24 * 3600.0
+"""Seconds that it can be told to stay; for longer there is `serve`."""
 
 CLASSIC_PORT = 6899
 """The port that stock ``pudb.remote`` calls by itself."""
@@ -56,6 +64,8 @@ class ServeSettings:
     listen: Listen = Listen()
     insecure: bool = False
     verbosity: int = 0
+    idle_seconds: float | None = None
+    """Seconds without any use after which it ends by itself; None for never."""
     classic: Listen | None = None
     classic_size: tuple[int, int] | None = None
     """Rows and columns."""
@@ -99,9 +109,24 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         listen=Listen() if arguments.listen is None else parse_listen(arguments.listen),
         insecure=arguments.insecure,
         verbosity=arguments.verbose,
+        idle_seconds=idle_seconds(environ) if arguments.while_used else None,
         classic=None if arguments.classic is None else parse_classic(arguments.classic),
         classic_size=None if arguments.classic_size is None else parse_size(arguments.classic_size),
     )
+
+
+def idle_seconds(environ: Mapping[str, str]) -> float:
+    """Return for how many seconds a run's own broker stays unused: $DBG_IDLE, or a minute. Raise BadInput."""
+    text = environ.get("DBG_IDLE") or str(IDLE_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= MAX_IDLE_SECONDS:
+        raise BadInput(
+            f"DBG_IDLE {printable(text)!r} is not a number of seconds", "set it to one up to a week, such as 60"
+        )
+    return seconds
 
 
 def home(argument: str | None, environ: Mapping[str, str], directory: str) -> str:

@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_wire.codec import Input
 from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Answers, Kind, Message, Refusal
+from dbg_wire.messages import Action, Kind
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Target, select
 
@@ -18,50 +17,12 @@ from .asking import Asker
 from .choose import choose, is_ready
 from .commands import USUAL_TARGETS, read_scope
 from .directory import Directory
-from .line import Down, Event
 from .many import ask_many, break_in, read_saved
 from .marks import read_target
 from .settings import Settings, Verb
+from .shared_line import SharedLine
 from .views.answers import show_answers, show_screen
 from .views.list import show_table
-
-MAX_EVENTS = 1024
-"""Pages of answers and the like that wait for whoever asked; one that reads empties it at once, so more is a bug."""
-
-
-class SharedLine:
-    """Be a line for questions beside a session, which reads the real one and hands over what answers a question."""
-
-    def __init__(self, send: Callable[[Message | Input], bool]) -> None:
-        self._send = send
-        self._events: asyncio.Queue[Event] | None = None
-
-    def begin(self) -> None:
-        """Begin to take what comes for a question; what came for one that was given up is forgotten."""
-        self._events = asyncio.Queue(MAX_EVENTS)
-
-    def end(self) -> None:
-        """Take nothing any more."""
-        self._events = None
-
-    def offer(self, event: Event) -> bool:
-        """Take an event if a question is open and waits for one like it; return whether it was for the question."""
-        if self._events is None or not isinstance(event, (Answers, Refusal, Down)):
-            return False
-        if self._events.full():
-            self._events.get_nowait()
-        self._events.put_nowait(event)
-        return not isinstance(event, Down)
-
-    def send(self, item: Message | Input) -> bool:
-        """Queue for the broker; return False while the line is down."""
-        return self._send(item)
-
-    async def next(self) -> Event:
-        """Return the next event for the question."""
-        if self._events is None:
-            raise RuntimeError("no question is open")
-        return await self._events.get()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo
 from dbg_wire.targets import Target, parse_target, unique_target
 
+from .breakpoints import Breakpoints
 from .choose import Choice, choose, choose_when_ready
 from .dialled import Stock, dial, parse_stock
 from .directory import Directory
@@ -50,7 +51,7 @@ async def attach(settings: Settings) -> int:
 
     Raises DbgError where it comes to no session, or where one ends badly.
     """
-    _require_terminal()
+    require_terminal()
     stock = parse_stock(settings.target)
     target = None
     if settings.target is not None and stock is None:
@@ -60,12 +61,13 @@ async def attach(settings: Settings) -> int:
     line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
     await line.open()
     try:
-        return await _Attaching(settings, line, startup).run(target, stock)
+        return await Attaching(settings, line, startup).run(target, stock)
     finally:
         await line.close()
 
 
-def _require_terminal() -> None:
+def require_terminal() -> None:
+    """Raise NoTerminal unless both ends of this process are one."""
     for stream, name in ((sys.stdin, "stdin"), (sys.stdout, "stdout")):
         if not stream.isatty():
             raise NoTerminal(
@@ -74,17 +76,19 @@ def _require_terminal() -> None:
             )
 
 
-class _Attaching:
-    """Hold one session after another over one line."""
+class Attaching:
+    """Hold one session after another over one line; those of one job if it can be run again from there."""
 
-    def __init__(self, settings: Settings, line: Line, startup: Startup) -> None:
+    def __init__(self, settings: Settings, line: Line, startup: Startup, *, may_run_again: bool = False) -> None:
         self._settings = settings
         self._startup = startup
         self._line = line
-        self._directory = Directory()
+        self._may_run_again = may_run_again
+        self._breakpoints = Breakpoints()
+        self.directory = Directory()
 
     async def run(self, target: Target | None, stock: Stock | None) -> int:
-        await list_ranks(self._line, self._directory, self._settings.timeout)
+        await list_ranks(self._line, self.directory, self._settings.timeout)
         if target is None:
             picked = await self._pick_first() if stock is None else await self._dial(stock)
             if picked is None:
@@ -93,43 +97,44 @@ class _Attaching:
         else:
             choice = await self._first_choice(target)
         while True:
-            outcome = await self._session(choice)
+            outcome = await self.session(choice)
             if outcome.loss is not None:
                 talk(outcome.loss)
             if not self._goes_on(outcome):
                 return _tell(outcome)
-            talk(f"{_how_it_ended(outcome)}.")
+            talk(f"{how_it_ended(outcome)}.")
             choice = await self._wait(target, math.inf, outcome.rank)
 
     async def _pick_first(self) -> tuple[Target, Choice] | None:
         from .picker import pick_from
 
-        rank, _ = await pick_from(self._line, self._directory)
+        rank, _ = await pick_from(self._line, self.directory)
         if rank is None:
             return None
-        return parse_target(unique_target(rank, self._directory.ranks)), Choice(rank)
+        return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
 
     async def _dial(self, stock: Stock) -> tuple[Target, Choice]:
-        rank = await dial(self._line, self._directory, stock)
-        return parse_target(unique_target(rank, self._directory.ranks)), Choice(rank)
+        rank = await dial(self._line, self.directory, stock)
+        return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
 
     async def _first_choice(self, target: Target) -> Choice:
         if self._settings.wait is not None:
             return await self._wait(target, self._settings.wait)
         if self._settings.follow:
             return await self._wait(target, math.inf)
-        return choose(target, self._directory.ranks)
+        return choose(target, self.directory.ranks)
 
     async def _wait(self, target: Target, seconds: float, ended: RankInfo | None = None) -> Choice:
-        choice = choose_when_ready(target, self._directory.ranks, ended)
+        choice = choose_when_ready(target, self.directory.ranks, ended)
         if choice is None:
-            choice = await wait_for_stop(self._line, self._directory, target, seconds, ended)
+            choice = await wait_for_stop(self._line, self.directory, target, seconds, ended)
             # What an impatient user typed meanwhile was not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         return choice
 
-    async def _session(self, choice: Choice) -> Outcome:
+    async def session(self, choice: Choice) -> Outcome:
+        """Hold one session, and return how it ended."""
         from .picker import pick_in_session
 
         manner = Manner(
@@ -142,8 +147,10 @@ class _Attaching:
             wish=self._settings.wish,
             startup=self._startup,
             note=choice.note,
+            may_run_again=self._may_run_again,
+            breakpoints=self._breakpoints,
         )
-        return await Session(self._line, self._directory, choice.rank, manner, pick_in_session).run()
+        return await Session(self._line, self.directory, choice.rank, manner, pick_in_session).run()
 
     def _goes_on(self, outcome: Outcome) -> bool:
         if not self._settings.follow or outcome.end is End.DETACHED:
@@ -155,14 +162,15 @@ def _tell(outcome: Outcome) -> int:
     if outcome.error is not None:
         raise outcome.error
     if outcome.end is End.WENT_ON:
-        talk(f"{_how_it_ended(outcome)}; --follow waits for its next stop")
+        talk(f"{how_it_ended(outcome)}; --follow waits for its next stop")
         return WENT_ON
     address = printable(outcome.rank.address)
     talk(f"Detached from {address}, which stays as it is; `dbg-attach {address}` comes back.")
     return 0
 
 
-def _how_it_ended(outcome: Outcome) -> str:
+def how_it_ended(outcome: Outcome) -> str:
+    """Return that in a few words, without an end."""
     if outcome.error is not None:
         return str(outcome.error)
     return f"{printable(outcome.rank.address)} went on"

@@ -31,6 +31,7 @@ examples:
   dbg-attach 4711.0/gpu013:5     the same, of one of several jobs
   dbg-attach --wait 5            as soon as rank 5 stops
   dbg-attach --follow 5          again at its next stop, also after a relaunch
+  dbg-attach --tmux 0-3          a window of tmux with a pane for each of four ranks
   dbg-attach --watch 5           look only; --take takes the keyboard from whoever has it
   dbg-attach tcp://127.0.0.1:4444
                                  a stock remote_pdb that listens on the broker's host
@@ -49,7 +50,8 @@ _EPILOG = """\
 TARGET is host:rank, :rank, rank, host:*, all, 0-3,5, 0-1023/8, gpu[01-04]:*, stopped, held, crashed or !5, each
 optionally with job/ or */ before it; @1, @err, @run, @lost and '@?' (which shells want quoted) are groups of the last
 answer in this terminal.
-Attaching takes one rank, the other actions take any number.
+Attaching takes one rank, the other actions take any number, and --tmux up to 16: inside of tmux a new window, elsewhere
+a new session, in which each pane follows its rank from stop to stop.
 
 Answers to -e and -c are grouped by equality of the whole values, memory addresses apart, biggest group first; ranks
 that run, are silent or are lost are groups, too. An exception that -e raises is an answer. -c takes any command of pdb;
@@ -109,6 +111,7 @@ def build_parser() -> argparse.ArgumentParser:
     actions.add_argument("-w", "--where", action="store_true", help="merge the stacks of all ranks into one tree")
     actions.add_argument("-i", "--interrupt", action="store_true", help="break in; attach if it is one rank")
     actions.add_argument("--release", action="store_true", help="let held ranks go on")
+    actions.add_argument("--tmux", action="store_true", help="attach to each rank in a pane of its own, in tmux")
     _add_asking_options(parser.add_argument_group("asking many ranks"))
     _add_attach_options(parser.add_argument_group("attaching"))
     _add_common_options(parser.add_argument_group("other options"))
@@ -156,6 +159,8 @@ def _add_common_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("-y", "--yes", action="store_true", help="don't ask")
     group.add_argument("--broker", metavar="ADDRESS", help="host:port or URL of the broker (or DBG_BROKER)")
+    # What `dbg-broker run` starts its terminal with: the socket by which the two talk.
+    group.add_argument("--run", type=int, help=argparse.SUPPRESS)
     group.add_argument("-v", "--verbose", action="store_true", help="show where an error came from")
     group.add_argument(
         "--version",
@@ -195,10 +200,18 @@ def _run(settings: Settings) -> int:
 
     # Nothing may write into a terminal that shows a debugger; what matters is told in errors.
     logging.getLogger().addHandler(logging.NullHandler())
+    if settings.run is not None:
+        from .job import follow_job
+
+        return asyncio.run(follow_job(settings, settings.run))
     if settings.verb is Verb.ATTACH:
         from .attach import attach
 
         return asyncio.run(attach(settings))
+    if settings.verb is Verb.TMUX:
+        from .panes import open_panes
+
+        return open_panes(settings)
     from .actions import run_action
 
     return asyncio.run(run_action(settings))

@@ -27,6 +27,14 @@ _HISTORY: list[str] = []
 """What was typed so far: of the process, since sessions come and go while the user stays."""
 
 
+async def ask(question: str, typed_ahead: bytes) -> tuple[bool, bytes]:
+    """Ask in the row where the cursor stands; return whether the answer is yes, and the keys typed behind it."""
+    source = create_input()
+    store_typeahead(source, key_presses(typed_ahead))
+    agreed = await CommandRow(source, terminal_output(), _HISTORY).agrees(question)
+    return agreed, key_bytes(get_typeahead(source))
+
+
 class CommandLine:
     """Take one command and show its answer; the terminal is lent for it, the cursor where the row is to be."""
 

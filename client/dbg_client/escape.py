@@ -17,7 +17,7 @@ DEFAULT_PREFIX = b"\x1d"
 """Ctrl-]: telnet's key, and one that neither PuDB nor a terminal multiplexer binds."""
 
 HELP = "?"
-COMMANDS = frozenset("d.?rnpw:")
+COMMANDS = frozenset("d.?rnpw:R")
 
 PASTE_START = b"\x1b[200~"
 PASTE_END = b"\x1b[201~"

@@ -34,11 +34,12 @@ class Host(Protocol):
         """Do what the key behind the prefix means; False if it means nothing to the session."""
         ...
 
-    def pick(self, typed_ahead: bytes) -> None:
-        """Let the user pick another rank; keys typed ahead are for the list."""
+    def lends(self, key: str) -> bool:
+        """Tell whether the key behind the prefix opens something that takes the terminal for a while."""
+        ...
 
-    def command_line(self, typed_ahead: bytes) -> None:
-        """Let the user type a command to any ranks; keys typed ahead are for it."""
+    def lend(self, key: str, typed_ahead: bytes) -> None:
+        """Open what the key behind the prefix means; keys typed ahead are for it."""
 
     def detach(self) -> None:
         """End the session, since the user wants it or the terminal is gone."""

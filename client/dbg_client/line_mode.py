@@ -292,10 +292,9 @@ class LineFace:
 
     def prefixed(self, key: str) -> None:
         """Do what the key behind the prefix means."""
-        if key in ("r", ":"):
+        if self._host.lends(key):
             self._leave_prompt()  # at once: the keys behind this one are for what comes
-            lend = self._host.pick if key == "r" else self._host.command_line
-            lend(b"")
+            self._host.lend(key, b"")
         elif not self._host.command(key):
             self._print(pages.line_help(self._prefix))
 

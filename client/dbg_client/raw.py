@@ -122,10 +122,9 @@ class RawFace:
                 self._uncover()
             elif isinstance(part, Keys):
                 self._host.perform(self._host.attachment.keys(part.data, self._host.now()))
-            elif part.key in ("r", ":"):
+            elif self._host.lends(part.key):
                 self._loop.remove_reader(STDIN)
-                lend = self._host.pick if part.key == "r" else self._host.command_line
-                lend(b"".join(map(_as_typed, parts[number + 1 :])))
+                self._host.lend(part.key, b"".join(map(_as_typed, parts[number + 1 :])))
                 return
             elif not self._host.command(part.key):
                 self._help()

@@ -8,14 +8,13 @@ import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode, Refusal
-from dbg_wire.ranks import RankInfo
+from dbg_wire.ranks import Breakpoint, RankInfo
 
-from .answering import Answering, SharedLine
 from .choose import neighbour
 from .directory import Directory
 from .effects import Bell, Effects, Finish, Open, Send, Wake
@@ -28,7 +27,11 @@ from .model import Attachment
 from .raw import RawFace
 from .say import talk
 from .screen import RawTerminal
+from .shared_line import SharedLine
 from .views.status import Others, count_others
+
+if TYPE_CHECKING:
+    from .answering import Answering
 
 TICK_SECONDS = 1.0
 """Seconds between two looks at the clock: the status line counts seconds."""
@@ -41,6 +44,7 @@ class End(enum.Enum):
 
     DETACHED = "detached"
     WENT_ON = "went on"
+    AGAIN = "again"
     FAILED = "failed"
 
 
@@ -49,6 +53,7 @@ class Outcome:
     """Hold how a session ended and at which rank.
 
     ``error`` says it where it failed, ``opened`` if it began, ``loss`` which keys were discarded right before.
+    ``breakpoints`` are those that people have set in the ranks it was at, ordered by file and line.
     """
 
     end: End
@@ -56,6 +61,7 @@ class Outcome:
     opened: bool
     error: DbgError | None = None
     loss: str | None = None
+    breakpoints: tuple[Breakpoint, ...] = ()
 
 
 Picked = tuple[RankInfo | None, bytes]
@@ -79,7 +85,7 @@ class Session:
         self._line = line
         self._directory = directory
         self._questions = SharedLine(line.send)
-        self._answering = Answering(self._questions, directory)
+        self._answering: Answering | None = None
         self._pick_rank = picker
         self._loop = asyncio.get_running_loop()
         self._done: asyncio.Future[Outcome] = self._loop.create_future()
@@ -96,6 +102,16 @@ class Session:
     def attachment(self) -> Attachment:
         """Return the rank's side."""
         return self._attachment
+
+    @property
+    def breakpoints(self) -> tuple[Breakpoint, ...]:
+        """Return what people have set in all ranks that ``manner.breakpoints`` knows, ordered by file and line."""
+        self._note_breakpoints()
+        return self.manner.breakpoints.all
+
+    def _note_breakpoints(self) -> None:
+        if self._attachment.opened:
+            self.manner.breakpoints.note(self._attachment.rank.key, self._attachment.breakpoints)
 
     async def run(self) -> Outcome:
         """Attach, and return how the session ended. Raises BadInput where stdin is no terminal."""
@@ -227,8 +243,9 @@ class Session:
         if not self._done.done():
             # As the list has it now, so that the same stop is known again.
             rank = self._directory.by_key.get(self._attachment.rank.key, self._attachment.rank)
-            loss = self._attachment.unread_loss(self.now())
-            self._done.set_result(Outcome(end, rank, self._attachment.opened, error, loss))
+            attachment = self._attachment
+            loss = attachment.unread_loss(self.now())
+            self._done.set_result(Outcome(end, rank, attachment.opened, error, loss, self.breakpoints))
 
     async def watched(self, part: Awaitable[None]) -> None:
         """Run a part of the session; what it raises ends all of it."""
@@ -314,6 +331,9 @@ class Session:
             self.perform(self._attachment.take(self.now()))
         elif key in ("n", "p"):
             self._go_to_neighbour(1 if key == "n" else -1)
+        elif key == "R":
+            self._attachment.say("only what `dbg-broker run` has started can be run again from here", self.now())
+            self.perform([Bell()])
         else:
             return False
         return True
@@ -329,21 +349,38 @@ class Session:
     def _go_to(self, rank: RankInfo) -> None:
         left = self._attachment
         self._back = left.rank if left.opened else None
+        self._note_breakpoints()
         mode = Mode.WATCH if self.manner.mode is Mode.WATCH else Mode.DRIVE
         self._attachment = self._attachment_to(rank, mode)
         self.perform(self._attachment.attach())
 
-    def pick(self, typed_ahead: bytes) -> None:
-        """Let the user pick another rank; keys typed ahead are for the list."""
-        self._lend(partial(self._pick_rank, self._directory, typed_ahead), row=False)
+    def lends(self, key: str) -> bool:
+        """Tell whether the key behind the prefix opens something that takes the terminal for a while."""
+        return key in ("r", ":") or (key == "R" and self.manner.may_run_again)
 
-    def command_line(self, typed_ahead: bytes) -> None:
-        """Let the user type a command to any ranks; keys typed ahead are for it."""
-        self._lend(partial(self._command, typed_ahead), row=True)
+    def lend(self, key: str, typed_ahead: bytes) -> None:
+        """Open what the key behind the prefix means; keys typed ahead are for it.
+
+        These are the list of ranks, the command line, and the question whether to run the job again.
+        """
+        if key == "r":
+            self._lend(partial(self._pick_rank, self._directory, typed_ahead), row=False)
+        else:
+            self._lend(partial(self._command if key == ":" else self._ask_again, typed_ahead), row=True)
+
+    async def _ask_again(self, typed_ahead: bytes) -> Picked:
+        from .command_line import ask
+
+        agreed, unused = await ask("End the job and run it again?", typed_ahead)
+        if agreed:
+            self._end(End.AGAIN)
+        return None, unused
 
     async def _command(self, typed_ahead: bytes) -> Picked:
-        from .command_line import CommandLine  # what it needs is not loaded before
+        from .answering import Answering  # what it needs is not loaded before
+        from .command_line import CommandLine
 
+        self._answering = self._answering or Answering(self._questions, self._directory)
         return await CommandLine(self._answering, self._attachment.rank, color=self.manner.color).run(typed_ahead)
 
     def _lend(self, use: Callable[[], Awaitable[Picked]], *, row: bool) -> None:

@@ -41,11 +41,12 @@ class Verb(enum.Enum):
     WHERE = "--where"
     INTERRUPT = "--interrupt"
     RELEASE = "--release"
+    TMUX = "--tmux"
 
     @property
     def attaches(self) -> bool:
         """Return whether it may come to a session."""
-        return self in (Verb.ATTACH, Verb.INTERRUPT)
+        return self in (Verb.ATTACH, Verb.INTERRUPT, Verb.TMUX)
 
 
 class Format(enum.Enum):
@@ -70,6 +71,7 @@ class Arguments:
     where: bool = False
     interrupt: bool = False
     release: bool = False
+    tmux: bool = False
     exact: bool = False
     tol: str | None = None
     stats: bool = False
@@ -95,6 +97,7 @@ class Arguments:
     vi: bool = False
     broker: str | None = None
     verbose: bool = False
+    run: int | None = None
 
 
 WAIT_FOR_EVER = ""
@@ -109,6 +112,7 @@ class Settings:
     status line. ``prefix`` is the byte of the escape key, None for no such key. ``commands`` is the file whose lines a
     line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before. ``question`` is the
     expression or command that ranks are asked; ``tolerance`` and ``every`` are None where not asked for.
+    ``run`` is the socket to the ``dbg-broker run`` whose terminal this is, if it is.
     """
 
     target: str | None
@@ -138,6 +142,7 @@ class Settings:
     broker: str | None = None
     verbose: bool = False
     color: bool = False
+    run: int | None = None
 
 
 def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: bool) -> Settings:
@@ -175,6 +180,7 @@ def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: b
         vi=arguments.vi or environ.get("DBG_EDITING", "").lower() == "vi",
         broker=arguments.broker,
         verbose=arguments.verbose,
+        run=arguments.run,
         color=stdout_is_tty and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb",
     )
 
@@ -192,6 +198,7 @@ def _verb(arguments: Arguments) -> Verb:
             (Verb.WHERE, arguments.where),
             (Verb.INTERRUPT, arguments.interrupt),
             (Verb.RELEASE, arguments.release),
+            (Verb.TMUX, arguments.tmux),
         )
         if given
     ]
@@ -216,7 +223,7 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
         ):
             if given:
                 raise BadInput(f"{name} is for attaching and {verb.value} does not attach", "give one of them")
-    if verb is Verb.ATTACH and (arguments.json or arguments.plain):
+    if verb in (Verb.ATTACH, Verb.TMUX) and (arguments.json or arguments.plain):
         name = "--json" if arguments.json else "--plain"
         raise BadInput(f"{name} is a format of --list and other actions, not of a terminal session", "add --list")
     if arguments.plain and verb is not Verb.LIST:

@@ -28,7 +28,7 @@ async def list_ranks(line: Line, directory: Directory, seconds: float) -> None:
         return directory.complete or None
 
     try:
-        await asyncio.wait_for(_until(line, directory, complete, quiet=True), seconds)
+        await asyncio.wait_for(until(line, directory, complete, quiet=True), seconds)
     except asyncio.TimeoutError:
         raise BrokerUnreachable(line.url, f"it did not list its ranks within {seconds:g} s") from None
 
@@ -50,12 +50,16 @@ async def wait_for_stop(
     shown = printable(target.text)
     talk(f"Waiting for {shown} to stop; Ctrl-C gives up.")
     try:
-        return await asyncio.wait_for(_until(line, directory, chosen), None if math.isinf(seconds) else seconds)
+        return await asyncio.wait_for(until(line, directory, chosen), None if math.isinf(seconds) else seconds)
     except asyncio.TimeoutError:
         raise TimedOut(f"{shown} did not stop within {seconds:g} s") from None
 
 
-async def _until(line: Line, directory: Directory, found: Callable[[], T | None], *, quiet: bool = False) -> T:
+async def until(line: Line, directory: Directory, found: Callable[[], T | None], *, quiet: bool = False) -> T:
+    """Return what ``found`` finds; it is asked now, and whenever the broker has said something.
+
+    The broker may come and go meanwhile, which is said unless ``quiet``. Safe to cancel.
+    """
     told = quiet
     while True:
         result = found()

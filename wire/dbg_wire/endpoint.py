@@ -366,7 +366,7 @@ def wrong_host_reason(
 
     Don't ask for an address the user typed: an ssh tunnel may end on this loopback.
     """
-    if not _is_loopback(endpoint.host) or _same_host(rendezvous_host, own_host):
+    if not is_loopback(endpoint) or _same_host(rendezvous_host, own_host):
         return None
     return (
         f"the broker listens only on the loopback of {printable(rendezvous_host)}, this {who} is on "
@@ -374,7 +374,9 @@ def wrong_host_reason(
     )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(endpoint: Endpoint) -> bool:
+    """Tell whether an address leads to the host itself, whichever that is."""
+    host = endpoint.host
     name = host.lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost") or name == "localhost.localdomain":
         return True

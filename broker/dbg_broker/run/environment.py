@@ -1,0 +1,73 @@
+"""What ranks find in their environment, and what can be told of a job by its command. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from dbg_wire.stop_points import STOP_AT_VARIABLE, STOP_IN_VARIABLE, StopAt, StopIn
+
+from .settings import Wishes
+
+MANY_HOSTS = frozenset(
+    {
+        *("srun", "sbatch", "salloc", "mpirun", "mpiexec", "mpiexec.hydra", "prun", "prterun", "orterun", "jsrun"),
+        *("flux", "aprun", "pdsh", "ssh", "clush", "deepspeed", "ray", "bsub", "qsub", "msrun", "horovodrun"),
+    }
+)
+"""Commands that start processes on other hosts, as a rule; ranks there can't reach a broker on this loopback."""
+
+_MORE_NODES = re.compile(r"--(?:nnodes|num[-_]machines|worker[-_]num)(?:=(?P<value>.*))?")
+
+MAX_NAME = 40
+"""Characters of a job's name from its script; the list has to have room beside it."""
+
+
+def is_for_many_hosts(command: Sequence[str]) -> bool:
+    """Tell whether a command may start ranks on other hosts than this one."""
+    if any(word.rpartition("/")[2] in MANY_HOSTS for word in command[:1]):
+        return True
+    for word, following in zip(command, [*command[1:], ""], strict=True):
+        found = _MORE_NODES.fullmatch(word)
+        if found is not None and (found["value"] if found["value"] is not None else following) not in ("1", "1:1"):
+            return True
+    return False
+
+
+def job_name(command: Sequence[str], number: str, former: str | None) -> str:
+    """Return what to call a job: DBG_JOB, or its script or command, and a number that no other run here has."""
+    name = former or _name(command)
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:MAX_NAME]}-{number}"
+
+
+def _name(command: Sequence[str]) -> str:
+    for word in command:
+        if word.endswith(".py"):
+            return word.rpartition("/")[2].removesuffix(".py")
+    for word, following in pairwise(command):
+        if word == "-m":
+            return following.rpartition(".")[2]
+    return command[0].rpartition("/")[2]
+
+
+def job_environment(
+    environ: Mapping[str, str], *, home: str, job: str, wishes: Wishes, stops: Sequence[StopAt | StopIn]
+) -> dict[str, str]:
+    """Return the environment of a job: ours, and what its ranks are told; what is not asked for stays as it is."""
+    told = {
+        "DBG_HOME": home,
+        "DBG_JOB": job,
+        STOP_AT_VARIABLE: "\n".join(_typed(stop) for stop in stops if isinstance(stop, StopAt)),
+        STOP_IN_VARIABLE: "\n".join(_typed(stop) for stop in stops if isinstance(stop, StopIn)),
+        "DBG_RANKS": wishes.ranks,
+        "DBG_ENGINE": wishes.engine,
+        "DBG_POST_MORTEM": "1" if wishes.post_mortem else None,
+        "DBG_COLLECTIVE_TIMEOUT": wishes.collective_timeout,
+    }
+    # What a program prints goes to a file, and would come in blocks, long after what has printed it.
+    return {"PYTHONUNBUFFERED": "1", **environ, **{name: value for name, value in told.items() if value is not None}}
+
+
+def _typed(stop: StopAt | StopIn) -> str:
+    return str(stop).partition(" ")[2]

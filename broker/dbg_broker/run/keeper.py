@@ -1,0 +1,138 @@
+"""The job's process, and the one small process that stays with it whatever happens to the terminal.
+
+The keeper is forked, not started: it must be there before anything else, and it needs nothing that isn't loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from dbg_wire.errors import DbgError, printable
+
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+"""Exit statuses of shells for a command that can't be run, and for one that isn't there."""
+
+AUTOSTART_VARIABLE = "DBG_AUTOSTART"
+"""Makes ranks of what the job starts; its value is the process that has started the job."""
+
+
+class CantStart(DbgError):
+    """Say that the command can't be started, with the status that a shell would give."""
+
+    def __init__(self, command: str, number: int) -> None:
+        super().__init__(command, number)
+        self.command = command
+        self.number = number
+        self.exit_status = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
+
+    def __str__(self) -> str:
+        why = os.strerror(self.number) if self.number else "its keeper was ended"
+        return f"the command '{printable(self.command)}' can't be started ({why}); look at its name"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Name the processes of a job that runs: ``keeper`` is our child, and ends with the status of ``process``."""
+
+    keeper: int
+    process: int
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the job's process group; nothing happens if nobody is left there."""
+        with contextlib.suppress(OSError):
+            os.killpg(self.process, number)
+
+
+def start(command: Sequence[str], environ: Mapping[str, str], output: int, *, not_kept: int) -> Job:
+    """Start a command in a session of its own, its output appended to ``output``, and a keeper that waits for it.
+
+    The keeper inherits all our descriptors but ``not_kept``: what is locked or held here is so until the job ends.
+    Raise CantStart.
+    """
+    read_end, write_end = os.pipe()
+    keeper = os.fork()
+    if keeper == 0:
+        os.close(read_end)
+        os.close(not_kept)
+        _keep(command, environ, output, write_end)
+    os.close(write_end)
+    with os.fdopen(read_end, encoding="ascii") as answers:
+        answer = answers.read()
+    if answer.startswith("started "):
+        return Job(keeper, int(answer.split()[1]))
+    os.waitpid(keeper, 0)
+    number = answer.partition(" ")[2]
+    raise CantStart(command[0], int(number) if number.isdecimal() else 0)
+
+
+def _keep(command: Sequence[str], environ: Mapping[str, str], output: int, answers: int) -> NoReturn:
+    """Be the keeper; whatever happens here must not run on in the code of whoever forked it."""
+    status = 1
+    try:
+        # The terminal's end is none of ours, nor is its Ctrl-C.
+        os.setsid()
+        process = _start_process(command, environ, output, answers)
+        if process is not None:
+            status = shell_status(process.wait())
+    finally:
+        os._exit(status)
+
+
+def _start_process(
+    command: Sequence[str], environ: Mapping[str, str], output: int, answers: int
+) -> subprocess.Popen[bytes] | None:
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
+        if descriptor is not None:
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(nowhere, descriptor.fileno())
+    try:
+        process = subprocess.Popen(
+            list(command),
+            stdin=nowhere,
+            stdout=output,
+            stderr=output,
+            env={**environ, AUTOSTART_VARIABLE: str(os.getpid())},
+            start_new_session=True,
+        )
+    except OSError as error:
+        _answer(answers, f"failed {error.errno or 0}")
+        return None
+    _answer(answers, f"started {process.pid}")
+    return process
+
+
+def _answer(answers: int, text: str) -> None:
+    # Whoever asked may have been killed meanwhile, and the job is to go on.
+    with contextlib.suppress(OSError):
+        os.write(answers, text.encode("ascii"))
+    os.close(answers)
+
+
+def shell_status(returncode: int) -> int:
+    """Return what a shell would exit with: a signal's number above 128."""
+    return 128 - returncode if returncode < 0 else returncode
+
+
+def lock_output(output: int) -> None:
+    """Mark an output as being written, for as long as this process or its keeper lives; without locks nobody knows."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(output, fcntl.LOCK_SH)
+
+
+def is_written(output: int) -> bool:
+    """Tell whether the job of an output still runs; the descriptor is one of our own, and is locked if not."""
+    try:
+        fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    return False

@@ -1,0 +1,280 @@
+"""The life of a run: which processes it has, and what follows when one of them ends or a signal comes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from dbg_broker.rendezvous import open_home
+from dbg_wire.errors import BadInput, BadSecretFile, DbgError, printable
+from dbg_wire.run_terminal import Task, Told
+
+from . import keeper
+from .environment import is_for_many_hosts, job_environment, job_name
+from .own_broker import Found, find_or_start
+from .own_programs import own_command, own_environment
+from .plan import Plan, make_plan
+from .remembered import Folder, folder_of
+from .screen import Screen
+from .settings import RunSettings, Wishes, check
+from .terminal import Terminal, is_attachable
+from .wakeup import Wakeup
+
+END_SECONDS = 10.0
+"""Seconds between the polite end of a job that is to run again, and the one that is not: launchers take up to five to
+end all their ranks, and those that are stopped don't look at the first."""
+
+LONG_SECONDS = 10.0
+"""Seconds after which a job's ranks would have said that they are there, even if it failed."""
+
+RESTARTS = 3
+"""Brokers of its own that a run starts at most; more of them die of something that another one dies of as well."""
+
+PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+"""Signals that are meant for the job: Ctrl-C and Ctrl-\\ are typed at it, and a scheduler ends it by the last one."""
+
+Say = Callable[[str], None]
+"""Write a line for people."""
+
+
+def run(settings: RunSettings, environ: Mapping[str, str], say: Say, terminal: Terminal) -> int:
+    """Run a command until it ends and return its exit status; what it prints also goes to a file. Raise DbgError.
+
+    ``terminal`` waits to be told what to follow, and ends with this. The job and what it needs outlive this process, if
+    its terminal is closed or it is killed.
+    """
+    number, cycle = f"{os.getpid()}", 1
+    while True:
+        try:
+            one = _start(settings, environ, say, terminal, number)
+        except BaseException:
+            terminal.give_up()
+            raise
+        try:
+            status = one.go()
+        finally:
+            one.close()
+        if not one.again:
+            return status
+        settings = RunSettings(home=settings.home, directory=settings.directory, wishes=Wishes(), again=True)
+        terminal = Terminal(environ, settings.home)
+        cycle += 1
+        number = f"{os.getpid()}.{cycle}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """Hold what all runs of one command line share."""
+
+    home: str
+    folder: Folder
+    environ: Mapping[str, str]
+    say: Say
+
+
+def _start(settings: RunSettings, environ: Mapping[str, str], say: Say, terminal: Terminal, number: str) -> _Run:
+    settings = check(settings)
+    folder = _open_folder(open_home(settings.home), settings.directory)
+    plan = make_plan(settings, folder.load())
+    _require_file(plan.wishes.commands)
+    return _Run(plan, _Surroundings(settings.home, folder, environ, say), terminal, number)
+
+
+def _require_file(commands: str | None) -> None:
+    if commands is not None and not os.access(commands, os.R_OK):
+        raise BadInput(f"-x {printable(commands)} can't be read", "name a file of pdb commands")
+
+
+def _open_folder(home: Path, directory: str) -> Folder:
+    try:
+        return folder_of(home, directory)
+    except OSError as error:
+        raise BadInput(
+            f"nothing can be written to {printable(str(home))} ({error.strerror})", "set DBG_HOME to another directory"
+        ) from None
+
+
+class _Run:
+    """Be one job from its start to its end; one thread, which waits for whichever of its processes ends."""
+
+    def __init__(self, plan: Plan, surroundings: _Surroundings, terminal: Terminal, number: str) -> None:
+        self._plan = plan
+        self._home, self._folder = surroundings.home, surroundings.folder
+        self._environ, self._say = surroundings.environ, surroundings.say
+        self._name = job_name(plan.command, number, self._environ.get("DBG_JOB"))
+        self._listen = plan.wishes.listen or ("0.0.0.0" if is_for_many_hosts(plan.command) else "")  # noqa: S104
+        self._screen = Screen()
+        self._terminal: Terminal | None = terminal
+        self._status: int | None = None
+        self._left = False
+        self._deadline: float | None = None
+        self._restarts = 0
+        self.again = False
+        self._broker = find_or_start(self._home, self._listen, self._environ)
+        self._began = time.monotonic()
+        self._output = Path()
+        self._job = self._start_job(terminal)
+        self._wakeup = Wakeup({**dict.fromkeys(PASSED_ON, self._pass_on), signal.SIGHUP: self._leave})
+
+    def _start_job(self, terminal: Terminal) -> keeper.Job:
+        plan = self._plan
+        output, self._output = self._folder.open_output(self._name, plan.wishes.output)
+        environ = job_environment(
+            own_environment(self._environ), home=self._home, job=self._name, wishes=plan.wishes, stops=plan.stops
+        )
+        try:
+            job = keeper.start(plan.command, environ, output, not_kept=terminal.fileno())
+        finally:
+            os.close(output)
+        task = Task(
+            job=self._name,
+            output=str(self._output),
+            ranks=plan.wishes.rank_filter or "all",
+            prefer=plan.prefer,
+            commands=plan.wishes.commands,
+            attach=is_attachable(),
+        )
+        self._tell_beginning(task)
+        terminal.follow(task)
+        # Already now: what is typed next may be `--again`, whatever becomes of this one.
+        self._remember()
+        return job
+
+    def _tell_beginning(self, task: Task) -> None:
+        for note in self._plan.notes:
+            self._say(note)
+        if self._broker.is_loopback and is_for_many_hosts(self._plan.command):
+            self._say(
+                f"the broker at {printable(self._broker.url)} can't be reached from other hosts; stop it, and the "
+                "run starts one that can, or start `dbg-broker serve --listen 0.0.0.0`"
+            )
+        self._say(f"job {self._name}, its output in {printable(task.output)}")
+        if not task.attach:
+            self._say(f"there is no terminal here; to attach from one: dbg-attach --follow {self._name}/stopped")
+
+    def go(self) -> int:
+        """Wait until job and terminal have ended, or until the terminal was closed; return the exit status."""
+        with self._wakeup:
+            while not self._is_over:
+                self._wait()
+        if self._left and self._status is None:
+            return 128 + signal.SIGHUP
+        return self._status or 0
+
+    @property
+    def _is_over(self) -> bool:
+        return self._terminal is None and (self._left or self._status is not None)
+
+    # ----------------------------------------------------------------------------------------------------- what comes
+
+    def _wait(self) -> None:
+        poll = select.poll()
+        poll.register(self._wakeup, select.POLLIN)
+        if self._terminal is not None:
+            poll.register(self._terminal, select.POLLIN)
+        if self._broker.uses is not None:
+            # Nothing but its end: a pipe that can be written to is no news.
+            poll.register(self._broker.uses, 0)
+        left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic()) * 1000
+        ready = {descriptor for descriptor, _ in poll.poll(left)}
+        self._wakeup.drain()
+        if self._terminal is not None and self._terminal.fileno() in ready:
+            self._terminal.read()
+        if self._broker.uses is not None and self._broker.uses in ready:
+            self._broker_died(self._broker.uses)
+        self._reap()
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            self._deadline = None
+            self._end_by_force()
+
+    def _reap(self) -> None:
+        """Take note of those of our children that have ended."""
+        if self._status is None:
+            pid, status = os.waitpid(self._job.keeper, os.WNOHANG)
+            if pid:
+                self._job_ended(keeper.shell_status(os.waitstatus_to_exitcode(status)))
+        if self._terminal is not None and self._terminal.process.poll() is not None:
+            self._terminal_ended(self._terminal)
+        if self._broker.process is not None:
+            self._broker.process.poll()
+
+    def _job_ended(self, status: int) -> None:
+        self._status = status
+        self._deadline = None
+        if self._terminal is not None:
+            self._terminal.job_is_over()
+
+    def _terminal_ended(self, terminal: Terminal) -> None:
+        terminal.close()
+        self._terminal = None
+        if terminal.process.returncode < 0:
+            self._screen.restore()
+        self._remember(terminal)
+        told = terminal.told
+        if told.again:
+            self.again = True
+            self._end_job()
+        elif self._status is None and not self._left:
+            self._say(
+                f"the terminal of job {self._name} has ended, and the job goes on; its output in "
+                f"{printable(str(self._output))}, back to its ranks by: dbg-attach --follow {self._name}/stopped"
+            )
+        elif not told.took_part and (self._status == 0 or time.monotonic() - self._began > LONG_SECONDS):
+            self._say("no rank took part in the debugger; is dbg-broker installed in the Python that runs the job?")
+
+    def _broker_died(self, uses: int) -> None:
+        os.close(uses)
+        self._broker = Found(self._broker.url)
+        if self._status is not None or self._restarts == RESTARTS:
+            return
+        self._restarts += 1
+        # What becomes of it the terminal shows, whose screen this is.
+        with contextlib.suppress(DbgError):
+            self._broker = find_or_start(self._home, self._listen, self._environ)
+
+    # ----------------------------------------------------------------------------------------------------- what is done
+
+    def _pass_on(self, number: int, _: FrameType | None) -> None:
+        if self._status is None:
+            self._job.signal(number)
+
+    def _leave(self, number: int, _: FrameType | None) -> None:
+        self._left = True
+        if self._terminal is not None:
+            self._terminal.process.send_signal(number)
+
+    def _end_job(self) -> None:
+        if self._status is None:
+            self._say(f"ending job {self._name}")
+            self._job.signal(signal.SIGTERM)
+            # Those that are stopped in a debugger by a job's own launcher, or by nobody.
+            self._job.signal(signal.SIGCONT)
+            self._deadline = time.monotonic() + END_SECONDS
+
+    def _end_by_force(self) -> None:
+        """End a job that did not go: its ranks on all hosts, and its launcher."""
+        command = own_command("dbg_client.cli", [f"{self._name}/all", "--kill", "-y"])
+        environ = {**own_environment(self._environ), "DBG_HOME": self._home}
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(command, env=environ, capture_output=True, timeout=END_SECONDS, check=False)
+        self._job.signal(signal.SIGKILL)
+
+    def _remember(self, terminal: Terminal | None = None) -> None:
+        told = terminal.told if terminal is not None else Told()
+        try:
+            self._folder.save(self._plan.to_remember(told.breakpoints, told.rank))
+        except BadSecretFile as error:
+            self._say(f"--again will not know this run: {error}")
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        if self._broker.uses is not None:
+            os.close(self._broker.uses)

@@ -1,0 +1,146 @@
+"""The broker that a run uses: the one that is there, or one of its own that stays as long as anybody needs it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dbg_broker.rendezvous import lock, open_home, read_rendezvous
+from dbg_broker.uses import hold
+from dbg_wire.endpoint import is_loopback, wrong_host_reason
+from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, printable
+
+from .own_programs import own_command, own_environment
+
+LOG_FILE = "run-broker.log"
+"""What a run's own broker complained of; each one begins it anew."""
+
+ANSWER_SECONDS = 2.0
+"""Seconds given to a broker on another host: one on this cluster takes milliseconds."""
+
+ATTEMPTS = 20
+ATTEMPT_PAUSE_SECONDS = 0.1
+"""Attempts to find or start one, while another of the same home is just starting or ending: two seconds, twice what
+the slower of them takes."""
+
+
+class CantServe(DbgError):
+    """Say that a broker of our own did not come up, with its last words."""
+
+    exit_status = 4
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.words = words
+
+    def __str__(self) -> str:
+        return f"no broker could be started: {printable(self.words)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Hold what keeps the broker of a run: a descriptor, if it is on this host, and its process, if it is ours."""
+
+    url: str
+    uses: int | None = None
+    process: subprocess.Popen[bytes] | None = None
+    is_loopback: bool = False
+
+
+def find_or_start(home: str, listen: str, environ: Mapping[str, str]) -> Found:
+    """Return the broker for a job: one that DBG_BROKER or the home names, else a new one that listens there.
+
+    Blocks until it answers. Raise DbgError if the one that DBG_BROKER names does not, or if none can be started.
+    """
+    if environ.get("DBG_BROKER"):
+        return _named(home, environ)
+    folder = open_home(home)
+    for _ in range(ATTEMPTS):
+        found = _running(folder)
+        if found is not None:
+            return found
+        free = lock(folder)
+        if free is not None:
+            free.release()
+            return _start(folder, listen, environ)
+        # One is starting or ending. Its lock can't be waited for with a limit.
+        time.sleep(ATTEMPT_PAUSE_SECONDS)
+    raise CantServe(f"another one has held the lock of {folder} for long, and does not serve")
+
+
+def _running(home: Path) -> Found | None:
+    """Return the broker that serves this home already, on this host or on another one, held if that can be."""
+    uses = hold(home)
+    try:
+        rendezvous = read_rendezvous(home)
+    except BadSecretFile:
+        rendezvous = None
+    if rendezvous is not None:
+        reason = wrong_host_reason(rendezvous.endpoint, rendezvous.host, socket.gethostname(), who="terminal")
+        is_near = reason is None and rendezvous.host == socket.gethostname()
+        if (uses is not None and is_near) or (reason is None and _answers(home)):
+            return Found(rendezvous.url, uses, is_loopback=is_loopback(rendezvous.endpoint))
+    if uses is not None:
+        os.close(uses)
+    return None
+
+
+def _answers(home: Path) -> bool:
+    # Loads TLS and more, which nobody needs who has taken hold of a broker on this host.
+    from dbg_broker.probe import answers
+
+    rendezvous = read_rendezvous(home)
+    return rendezvous is not None and answers(rendezvous.endpoint, ANSWER_SECONDS)
+
+
+def _named(home: str, environ: Mapping[str, str]) -> Found:
+    from dbg_broker.probe import answers
+    from dbg_broker.whereabouts import find_broker
+
+    reach = find_broker(None, home, environ, "driver")
+    if not answers(reach.endpoint, ANSWER_SECONDS):
+        raise BrokerUnreachable(reach.endpoint.url, "DBG_BROKER names it; unset that, and the run starts its own")
+    return Found(reach.endpoint.url)
+
+
+def _start(home: Path, listen: str, environ: Mapping[str, str]) -> Found:
+    """Start a broker and wait until it serves. Raise CantServe."""
+    arguments = ["serve", "--while-used", "--home", str(home), *(["--listen", listen] if listen else [])]
+    with open(home / LOG_FILE, "w", opener=_private) as log:
+        process = subprocess.Popen(
+            own_command("dbg_broker.cli", arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=own_environment(environ),
+            # Else it would keep a directory that the user wants to remove.
+            cwd="/",
+            start_new_session=True,
+        )
+    if process.stdout is None:
+        raise CantServe("it has no output")
+    with process.stdout:
+        is_ready = bool(process.stdout.readline())
+    found = _running(home) if is_ready else None
+    if found is not None:
+        return replace(found, process=process)
+    return _other_or_fail(home, process)
+
+
+def _other_or_fail(home: Path, process: subprocess.Popen[bytes]) -> Found:
+    """Return the broker of another run that was started at the same time, and was first. Raise CantServe."""
+    process.wait()
+    found = _running(home)
+    if found is not None:
+        return found
+    lines = (home / LOG_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
+    raise CantServe(lines[-1] if lines else f"it ended with status {process.returncode} and said nothing")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)

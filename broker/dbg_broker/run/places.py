@@ -1,0 +1,18 @@
+"""Find the line of a stop again after its file was edited. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def text_of(lines: Sequence[str], number: int) -> str | None:
+    """Return what stands in a line, without the blanks around it; None if there is none, or nothing in it."""
+    return (lines[number - 1].strip() or None) if 0 < number <= len(lines) else None
+
+
+def find_again(lines: Sequence[str], number: int, text: str | None) -> int:
+    """Return the number that a line with this text has now: the same, or another one if only that can be meant."""
+    if text is None or text_of(lines, number) == text:
+        return number
+    equal = [at for at, line in enumerate(lines, 1) if line.strip() == text]
+    return equal[0] if len(equal) == 1 else number

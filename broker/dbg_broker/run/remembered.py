@@ -1,0 +1,270 @@
+"""What is remembered of the last run of a directory, for ``--again``, and where the output of runs is.
+
+All of it lies in the broker's home, a folder for each directory that runs were started in; what is there is bounded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from dbg_broker.rendezvous import make_private_directory, read_private, write_private
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.ranks import Breakpoint
+from dbg_wire.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in
+
+from .keeper import is_written, lock_output
+from .places import find_again, text_of
+from .settings import Wishes
+
+RUNS_FOLDER = "runs"
+LAST_FILE = "last.json"
+OUTPUT_SUFFIX = ".out"
+
+OUTPUTS_KEPT = 1
+"""Outputs of ended runs that stay beside the present one's: what the run before has said is what one compares with."""
+
+FOLDERS_KEPT = 64
+"""Directories that are remembered, the newest; more than anybody works in at a time."""
+
+MAX_SOURCE_BYTES = 10_000_000
+"""Bytes of a source file that are looked through for a line; no file that people debug is longer."""
+
+_NONE = type(None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Hold a stop of the last run: how it was typed or set, and the text of its line, by which it is found again."""
+
+    stop: StopAt
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """Hold the last run of a directory: what was typed, which breakpoints were set in it, and the rank followed."""
+
+    command: tuple[str, ...]
+    wishes: Wishes
+    texts: tuple[str | None, ...] = ()
+    """Of the line of each ``wishes.stop_at``."""
+    breakpoints: tuple[Kept, ...] = ()
+    rank: int | None = None
+
+
+class NothingToRepeat(BadInput):
+    """Say that there was no run in this directory."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(
+            f"no run in {printable(directory)} is remembered", "give the command: dbg-broker run -- COMMAND"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Be where the runs of one directory are remembered."""
+
+    path: Path
+
+    def load(self) -> Remembered | None:
+        """Return the last run, None if there was none or if what is there can't be used."""
+        try:
+            text = read_private(self.path / LAST_FILE)
+            return None if text is None else _parse(text)
+        except (BadInput, ValueError, TypeError, KeyError, RecursionError):
+            return None
+
+    def save(self, remembered: Remembered) -> None:
+        """Remember a run instead of the one before. Raise BadSecretFile."""
+        write_private(self.path / LAST_FILE, _format(remembered))
+
+    def open_output(self, job: str, given: str | None) -> tuple[int, Path]:
+        """Return a descriptor and path for the output of a job: ``given``, or one here, where older ones go.
+
+        It is marked as written for as long as anybody holds it. Raise BadInput.
+        """
+        path = Path(given) if given is not None else self.path / f"{job}{OUTPUT_SUFFIX}"
+        try:
+            output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise BadInput(
+                f"the output can't be written to {printable(str(path))} ({error.strerror})", "give another --output"
+            ) from None
+        lock_output(output)
+        if given is None:
+            self._remove_older(path)
+        return output, path
+
+    def _remove_older(self, newest: Path) -> None:
+        ended = [path for path in self.path.glob(f"*{OUTPUT_SUFFIX}") if path != newest and not _is_written(path)]
+        ended.sort(key=_changed, reverse=True)
+        for path in ended[OUTPUTS_KEPT:]:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def folder_of(home: Path, directory: str) -> Folder:
+    """Return the folder for runs of a directory, made if it is missing; the oldest of too many go. Raise OSError."""
+    runs = home / RUNS_FOLDER
+    path = runs / hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
+    make_private_directory(path)
+    os.utime(path)
+    _forget_oldest(runs, path)
+    return Folder(path)
+
+
+def _forget_oldest(runs: Path, newest: Path) -> None:
+    others = sorted((other for other in runs.iterdir() if other != newest), key=_changed, reverse=True)
+    for other in others[FOLDERS_KEPT - 1 :]:
+        if not any(_is_written(output) for output in other.glob(f"*{OUTPUT_SUFFIX}")):
+            import shutil  # half of what a run needs to load, and hardly ever used
+
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _is_written(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return is_written(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _changed(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0
+
+
+# ------------------------------------------------------------------------------------------------------------- stops
+
+
+def keep_texts(wishes: Wishes, directory: str) -> tuple[str | None, ...]:
+    """Return the text of the line of each stop that was typed, None where the file isn't found from the directory."""
+    return tuple(_text_at(parse_stop_at(typed), directory) for typed in wishes.stop_at)
+
+
+def keep_breakpoints(breakpoints: Sequence[Breakpoint], directory: str, former: Sequence[Kept]) -> tuple[Kept, ...]:
+    """Return what to keep of breakpoints that were set in a debugger, behind those that were kept before."""
+    kept = {(one.stop.file, one.stop.line): one for one in former}
+    for point in breakpoints:
+        stop = StopAt(file=point.file, line=point.line, condition=point.condition)
+        if _can_be_told(stop):
+            kept[point.file, point.line] = Kept(stop=stop, text=_text_at(stop, directory))
+    return tuple(kept.values())
+
+
+def _can_be_told(stop: StopAt) -> bool:
+    """Tell whether ranks can read a stop in a line of a variable: a debugger takes more than that."""
+    try:
+        return parse_stop_at(str(stop).partition(" ")[2]) == stop
+    except BadInput:
+        return False
+
+
+def moved(kept: Kept, directory: str) -> Kept:
+    """Return a stop at the line where its text is now, and the text of that line, by which it is found next time."""
+    lines = _lines(kept.stop.file, directory)
+    if lines is None:
+        return kept
+    line = find_again(lines, kept.stop.line, kept.text)
+    return Kept(stop=replace(kept.stop, line=line), text=text_of(lines, line) or kept.text)
+
+
+def refuse_short(stop: StopAt, directory: str) -> None:
+    """Raise BadInput for a line behind the end of a file that is found from the directory."""
+    lines = _lines(stop.file, directory)
+    if lines is not None and stop.line > len(lines):
+        raise BadInput(
+            f"--stop-at {printable(stop.file)}:{stop.line} is behind the file's end, which has {len(lines)} lines",
+            "name one of them",
+        )
+
+
+def _text_at(stop: StopAt, directory: str) -> str | None:
+    lines = _lines(stop.file, directory)
+    return None if lines is None else text_of(lines, stop.line)
+
+
+def _lines(file: str, directory: str) -> list[str] | None:
+    path = Path(directory, file)
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
+            return None
+        return path.read_bytes().decode("utf-8", "replace").removesuffix("\n").split("\n")
+    except OSError:
+        return None
+
+
+# -------------------------------------------------------------------------------------------------------------- JSON
+
+
+def _format(remembered: Remembered) -> str:
+    breakpoints = [{**asdict(kept.stop), "text": kept.text} for kept in remembered.breakpoints]
+    return json.dumps({"schema": 1, **asdict(remembered), "breakpoints": breakpoints}, indent=1) + "\n"
+
+
+def _parse(text: str) -> Remembered:
+    document = json.loads(text)
+    remembered = Remembered(
+        command=_words(document["command"]),
+        wishes=_parse_wishes(document["wishes"]),
+        texts=tuple(_of(text, str, _NONE) for text in _of(document["texts"], list)),
+        breakpoints=tuple(_parse_kept(each) for each in _of(document["breakpoints"], list)),
+        rank=_of(document["rank"], int, _NONE),
+    )
+    typed_stops(remembered.wishes)
+    if not remembered.command or len(remembered.texts) != len(remembered.wishes.stop_at):
+        raise ValueError("something is missing")
+    return remembered
+
+
+def _parse_wishes(document: Any) -> Wishes:
+    wishes: dict[str, Any] = {}
+    for field in fields(Wishes):
+        if field.name not in _of(document, dict):
+            continue
+        value = document[field.name]
+        if field.default == ():
+            wishes[field.name] = _words(value)
+        else:
+            wishes[field.name] = _of(value, bool) if field.default is False else _of(value, str, _NONE)
+    return Wishes(**wishes)
+
+
+def _parse_kept(document: Any) -> Kept:
+    stop = StopAt(
+        file=_of(document["file"], str),
+        line=_of(document["line"], int),
+        condition=_of(document["condition"], str, _NONE),
+    )
+    if stop.line < 1:
+        raise ValueError("no file has such a line")
+    return Kept(stop=stop, text=_of(document["text"], str, _NONE))
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    return tuple(_of(word, str) for word in _of(value, list))
+
+
+def _of(value: Any, *kinds: type) -> Any:
+    """Return a value of one of these types, exactly; raise TypeError for another, which was not written here."""
+    if type(value) not in kinds:
+        raise TypeError(f"a {type(value).__name__} has no place here")
+    return value
+
+
+def typed_stops(wishes: Wishes) -> list[StopAt | StopIn]:
+    """Return the stops that were typed. Raise BadInput."""
+    return [*map(parse_stop_at, wishes.stop_at), *map(parse_stop_in, wishes.stop_in)]

@@ -1,0 +1,62 @@
+"""Which stop of a job a terminal goes to next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dbg_wire.errors import AmbiguousTarget, NoSuchRank
+from dbg_wire.ranks import LIVE_STATES, RankInfo
+from dbg_wire.targets import Target, select
+
+from .choose import is_ready
+
+PREFERRED_SECONDS = 5.0
+"""Seconds that the first rank of a job that stops waits for the one which was followed last time: imports of one and
+the same program differ by that much between ranks on a busy host."""
+
+SAME_RANK_SECONDS = 1.0
+"""Seconds after a stop in which the same rank may stop again before another one is gone to: a turn of a short loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Say for whom other ranks wait for some seconds: a rank's global number."""
+
+    rank: int
+    seconds: float
+
+
+def ranks_of(job: str, ranks: Sequence[RankInfo]) -> list[RankInfo]:
+    """Return the ranks of one job."""
+    return [rank for rank in ranks if rank.job == job]
+
+
+def next_stop(
+    target: Target, ranks: Sequence[RankInfo], left: Mapping[str, float], wanted: Wanted | None
+) -> tuple[RankInfo | None, bool]:
+    """Return the stop to go to, None if there is none, and whether to go at once or to give the wanted rank time.
+
+    ``ranks`` are those of the job, ``left`` the stops that the user has left, by key and time of their beginning. The
+    wanted rank goes first, then the lowest.
+    """
+    try:
+        found = select(target, ranks).ranks
+    except (NoSuchRank, AmbiguousTarget):
+        return None, False
+    ready = [rank for rank in found if is_ready(rank) and left.get(rank.key) != rank.since]
+    if not ready:
+        return None, False
+    first = min(ready, key=lambda rank: _order(rank, wanted))
+    return first, wanted is None or first.rank == wanted.rank or _is_gone(wanted, ranks)
+
+
+def _order(rank: RankInfo, wanted: Wanted | None) -> tuple[bool, int, int, str]:
+    is_wanted = wanted is not None and rank.rank == wanted.rank
+    return not is_wanted, rank.rank, -1 if rank.child is None else rank.child, rank.key
+
+
+def _is_gone(wanted: Wanted, ranks: Sequence[RankInfo]) -> bool:
+    """Tell whether the wanted rank was there and is no more."""
+    states = [rank.state for rank in ranks if rank.rank == wanted.rank]
+    return bool(states) and not any(state in LIVE_STATES for state in states)

@@ -1,0 +1,279 @@
+"""The terminal of ``dbg-broker run``: the job's output, and a session wherever one of its ranks stops.
+
+It follows one job until that is over, and leaves the job alone in all other respects: Ctrl-C is for the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import termios
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from dbg_wire.errors import DbgError, PeerError, printable
+from dbg_wire.ranks import LIVE_STATES, RankInfo
+from dbg_wire.run_terminal import Task, Told, decode_task, encode_line
+from dbg_wire.targets import parse_target
+
+from .attach import Attaching, how_it_ended, user_name
+from .choose import Choice, is_ready
+from .following import PREFERRED_SECONDS, SAME_RANK_SECONDS, Wanted, next_stop, ranks_of
+from .job_output import JobOutput
+from .line import Line
+from .reach import find_reach
+from .say import talk
+from .session import End, Outcome
+from .settings import Settings
+from .startup import read_startup
+from .waiting import list_ranks, until
+
+STDIN = 0
+
+GOODBYE_SECONDS = 1.0
+"""Seconds after the end of a job in which its ranks may still say goodbye, before they count as left behind."""
+
+MAX_TASK = 64 * 1024
+"""Bytes of what a run says at most: a path and a target."""
+
+
+async def follow_job(settings: Settings, descriptor: int) -> int:
+    """Follow the job of the run at the other end of a socket until it is over; return the exit status.
+
+    Blocks until the run knows what to do. Raises PeerError if it says something else than a task.
+    """
+    connection = socket.socket(fileno=descriptor)
+    task = _read_task(connection)
+    if task is None:
+        # It has found that there is nothing to follow, and has said so.
+        return 1
+    settings = replace(settings, commands=task.commands)
+    run = _Run(connection, task)
+    output = JobOutput(run.task.output)
+    # Both of us are told by the terminal; it is the run that tells the job.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: None)
+    output.show()
+    try:
+        if run.task.attach:
+            await _follow(settings, run, output)
+        await run.over.wait()
+    finally:
+        output.finish()
+        run.close()
+    return 0
+
+
+def _read_task(connection: socket.socket) -> Task | None:
+    """Return what the run says first, None if it ends without a word."""
+    data = b""
+    while not data.endswith(b"\n"):
+        more = connection.recv(4096)
+        if not more and not data:
+            return None
+        if not more or len(data) > MAX_TASK:
+            raise PeerError("a run that was cut off")
+        data += more
+    return decode_task(data)
+
+
+async def _follow(settings: Settings, run: _Run, output: JobOutput) -> None:
+    home = os.environ.get("HOME") if settings.rc else None
+    try:
+        startup = await asyncio.to_thread(read_startup, home, settings.commands)
+        line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
+        await line.open()
+    except DbgError as error:
+        talk(f"dbg-attach: {error}; the job goes on without this terminal")
+        return
+    try:
+        await _Following(settings, run, output, line, Attaching(settings, line, startup, may_run_again=True)).go()
+    except DbgError as error:
+        talk(f"dbg-attach: {error}; the job goes on without this terminal")
+    finally:
+        await line.close()
+
+
+class _Run:
+    """Be the run's end of the socket, as seen from here."""
+
+    def __init__(self, connection: socket.socket, task: Task) -> None:
+        self._connection = connection
+        self._told = Told()
+        self.task = task
+        self.over = asyncio.Event()
+        """Set once the job has ended, or the run."""
+        connection.setblocking(False)
+        asyncio.get_running_loop().add_reader(connection, self._read)
+
+    def tell(self, told: Told) -> None:
+        """Have the run know this, if it is there, and if it is new."""
+        if told == self._told:
+            return
+        self._told = told
+        self._connection.setblocking(True)
+        with contextlib.suppress(OSError):
+            self._connection.sendall(encode_line(told))
+        self._connection.setblocking(False)
+
+    def close(self) -> None:
+        """Say no more."""
+        asyncio.get_running_loop().remove_reader(self._connection)
+        self._connection.close()
+
+    def _read(self) -> None:
+        try:
+            data = self._connection.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            asyncio.get_running_loop().remove_reader(self._connection)
+            self.over.set()
+
+
+class _Following:
+    """Go from stop to stop."""
+
+    def __init__(self, settings: Settings, run: _Run, output: JobOutput, line: Line, attaching: Attaching) -> None:
+        self._settings, self._run, self._output = settings, run, output
+        self._line, self._attaching, self._directory = line, attaching, attaching.directory
+        self._target = parse_target(run.task.ranks)
+        self._left: dict[str, float] = {}
+        self._wanted = None if run.task.prefer is None else Wanted(run.task.prefer, PREFERRED_SECONDS)
+        self._told = Told()
+        self._come_back = asyncio.Event()
+
+    async def go(self) -> None:
+        """Return once the job is over, or the terminal, or the user wants another run of it."""
+        await list_ranks(self._line, self._directory, self._settings.timeout)
+        while not self._told.again and os.isatty(STDIN):
+            rank = await self._unless_over()
+            if rank is None:
+                await self._tell_who_is_left()
+                return
+            self._output.hide()
+            outcome = await self._attaching.session(Choice(rank))
+            self._take(outcome)
+            self._output.show()
+        self._run.over.set()
+
+    async def _unless_over(self) -> RankInfo | None:
+        """Return the next stop to go to, None if the job is over before."""
+        asyncio.get_running_loop().add_reader(STDIN, self._typed)
+        over = asyncio.ensure_future(self._run.over.wait())
+        try:
+            while True:
+                rank = await self._search(over)
+                if rank is not None or over.done():
+                    return rank
+                # Enter: whatever was left is wanted again.
+                self._come_back.clear()
+                self._left.clear()
+        finally:
+            asyncio.get_running_loop().remove_reader(STDIN)
+            await _end(over)
+            # What an impatient user typed meanwhile was not meant for the debugger.
+            with contextlib.suppress(termios.error):
+                termios.tcflush(STDIN, termios.TCIFLUSH)
+
+    async def _search(self, over: asyncio.Future[Any]) -> RankInfo | None:
+        """Return the next stop, None if the job is over or the user wants another search."""
+        searching: asyncio.Future[RankInfo] = asyncio.ensure_future(self._next_stop())
+        coming_back: asyncio.Future[Any] = asyncio.ensure_future(self._come_back.wait())
+        try:
+            await asyncio.wait([searching, coming_back, over], return_when=asyncio.FIRST_COMPLETED)
+            return searching.result() if searching.done() and not over.done() else None
+        finally:
+            await _end(searching, coming_back)
+
+    async def _next_stop(self) -> RankInfo:
+        rank, is_clear = await until(self._line, self._directory, partial(self._look, clear=False))
+        if is_clear or self._wanted is None:
+            return rank
+        try:
+            looking = until(self._line, self._directory, partial(self._look, clear=True))
+            return (await asyncio.wait_for(looking, self._wanted.seconds))[0]
+        except asyncio.TimeoutError:
+            # Whoever is there by now; a stop that has ended meanwhile is waited for like any other.
+            self._wanted = None
+            return await self._next_stop()
+
+    def _look(self, *, clear: bool) -> tuple[RankInfo, bool] | None:
+        """Return the next stop and whether to go there at once; with ``clear`` nothing but one to go to at once."""
+        if not self._directory.complete:
+            return None
+        ranks = ranks_of(self._run.task.job, self._directory.ranks)
+        if ranks and not self._told.took_part:
+            self._tell(replace(self._told, took_part=True))
+        rank, is_clear = next_stop(self._target, ranks, self._left, self._wanted)
+        return (rank, is_clear) if rank is not None and (is_clear or not clear) else None
+
+    def _take(self, outcome: Outcome) -> None:
+        """Take note of how a session ended."""
+        rank = outcome.rank
+        self._wanted = None
+        told = replace(self._told, breakpoints=outcome.breakpoints)
+        self._tell(replace(told, rank=rank.rank) if outcome.opened else told)
+        if outcome.loss is not None:
+            talk(outcome.loss)
+        if outcome.end is End.AGAIN:
+            self._tell(replace(self._told, again=True))
+        elif outcome.end is End.WENT_ON:
+            self._wanted = Wanted(rank.rank, SAME_RANK_SECONDS)
+            talk(f"{how_it_ended(outcome)}; waiting for the next stop.")
+        else:
+            self._leave(rank)
+            stays = outcome.end is End.DETACHED
+            address = printable(rank.address)
+            left = f"Detached from {address}, which stays as it is; Enter comes back"
+            talk(f"{left if stays else how_it_ended(outcome)}.")
+
+    def _leave(self, rank: RankInfo) -> None:
+        """Go to no stop that is there now: who leaves one wants to see what comes, and not the next of a hundred."""
+        stopped = [each for each in ranks_of(self._run.task.job, self._directory.ranks) if is_ready(each)]
+        self._left = {each.key: each.since for each in (rank, *stopped)}
+
+    def _tell(self, told: Told) -> None:
+        self._told = told
+        self._run.tell(told)
+
+    def _typed(self) -> None:
+        """Take a line: whoever presses Enter wants to see a stop that was left."""
+        try:
+            typed = os.read(STDIN, 4096)
+        except OSError:
+            typed = b""
+        if typed:
+            self._come_back.set()
+        else:
+            asyncio.get_running_loop().remove_reader(STDIN)
+
+    async def _tell_who_is_left(self) -> None:
+        job = self._run.task.job
+
+        def gone() -> bool | None:
+            return not self._living() or None
+
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(until(self._line, self._directory, gone, quiet=True), GOODBYE_SECONDS)
+        if left := self._living():
+            several = f"{left} ranks of it are" if left > 1 else "a rank of it is"
+            talk(
+                f"The command has ended, and {several} still there: `dbg-attach {job}/all --list` shows where, "
+                f"`dbg-attach {job}/all --kill` ends what is left."
+            )
+
+    def _living(self) -> int:
+        ranks = ranks_of(self._run.task.job, self._directory.ranks)
+        return sum(rank.state in LIVE_STATES for rank in ranks)
+
+
+async def _end(*futures: asyncio.Future[Any]) -> None:
+    for future in futures:
+        future.cancel()
+    await asyncio.gather(*futures, return_exceptions=True)

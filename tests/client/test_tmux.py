@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_client.tmux import (
+    NoRoom,
+    Pane,
+    Place,
+    TmuxRefused,
+    open_command,
+    open_window,
+    plain_name,
+    split_command,
+    title_command,
+    with_loader_path,
+)
+
+INSIDE, OUTSIDE = Place(0, 0, inside=True), Place(120, 40, inside=False)
+
+FakeTmux = Callable[[str], Path]
+
+
+@pytest.fixture
+def fake_tmux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeTmux:
+    """Put a tmux on PATH that runs this after noting how it was called; the file of notes is returned."""
+
+    def install(body: str) -> Path:
+        notes = tmp_path / "notes"
+        script = tmp_path / "tmux"
+        script.write_text(f'#!/bin/sh\necho "$*" >>{notes}\n{body}\n')
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        return notes
+
+    return install
+
+
+def panes(count: int) -> list[Pane]:
+    return [Pane(f"h:{number}", ("python", str(number))) for number in range(count)]
+
+
+def taken_by_tmux(argument: str) -> tuple[str, bool]:
+    """Return the argument as tmux's own parser takes it, and whether it ends the command."""
+    if not argument.endswith(";"):
+        return argument, False
+    if argument.endswith("\\;"):
+        return f"{argument[:-2]};", False
+    return argument[:-1], True
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=2))
+def test_any_argument_reaches_the_command_as_it_is(words: list[str]) -> None:
+    pane = Pane("h:0", tuple(words))
+
+    for command in (open_command(INSIDE, "0", pane), open_command(OUTSIDE, "0", pane), split_command("%1", pane)):
+        assert [taken_by_tmux(word) for word in command[-len(words) :]] == [(word, False) for word in words]
+
+
+@given(st.text())
+def test_a_name_is_no_format_that_runs_commands_and_no_end_of_a_command(text: str) -> None:
+    for hostile in (text, f"#({text})", f"{text};"):
+        shown, ends = taken_by_tmux(title_command("%1", hostile)[-1])
+        assert not ends
+        assert shown == plain_name(hostile)
+        assert "#" not in shown
+        assert shown.isprintable()
+
+
+def test_a_window_in_this_session_or_a_session_of_the_terminals_size() -> None:
+    (pane,) = panes(1)
+
+    assert open_command(INSIDE, "0-3", pane)[0] == "new-window"
+    outside = open_command(OUTSIDE, "0-3", pane)
+    assert outside[0] == "new-session"
+    assert outside[outside.index("-x") : outside.index("-x") + 4] == ["-x", "120", "-y", "40"]
+
+
+def test_an_interpreter_of_an_environment_module_finds_its_libraries() -> None:
+    assert with_loader_path(["python"], {"LD_LIBRARY_PATH": "/opt/lib", "DBG_TOKEN": "secret"}) == (
+        "env",
+        "LD_LIBRARY_PATH=/opt/lib",
+        "python",
+    )
+    assert with_loader_path(["python"], {"LD_LIBRARY_PATH": ""}) == ("python",)
+
+
+def test_panes_are_split_behind_each_other_and_tiled_at_once(fake_tmux: FakeTmux) -> None:
+    notes = fake_tmux("case $1 in new-window) echo '$1 @2 %3';; split-window) echo \"%$((${7#%} + 1))\";; esac")
+
+    made = open_window(INSIDE, "0-3", panes(4))
+
+    assert (made.session, made.window) == ("$1", "@2")
+    called = [line.split() for line in notes.read_text().splitlines()]
+    assert [words[-1] for words in called if words[0] in ("new-window", "split-window")] == ["0", "1", "2", "3"]
+    assert [words[6] for words in called if words[0] == "split-window"] == ["%3", "%4", "%5"]
+    assert [words[0] for words in called].count("select-layout") == 3
+    assert [words[2:] for words in called if words[0] == "select-pane"] == [
+        [f"%{3 + number}", "-T", f"h:{number}"] for number in range(4)
+    ]
+
+
+def test_a_tmux_that_knows_no_titles_and_borders_makes_the_window_all_the_same(fake_tmux: FakeTmux) -> None:
+    fake_tmux(
+        "case $1 in new-session) echo '$1 @2 %3';; split-window) echo %4;; select-layout) ;;"
+        " *) echo unknown >&2; exit 1;; esac"
+    )
+
+    assert open_window(OUTSIDE, "0-1", panes(2)).window == "@2"
+
+
+@pytest.mark.parametrize(
+    ("failing", "said", "error"),
+    [
+        ("split-window", "no space for new pane", NoRoom),
+        ("split-window", "can't find pane \x1b[31m", TmuxRefused),
+        ("select-layout", "no such window", TmuxRefused),
+    ],
+)
+def test_a_window_that_can_not_be_made_whole_is_killed(
+    failing: str, said: str, error: type[TmuxRefused], fake_tmux: FakeTmux
+) -> None:
+    notes = fake_tmux(
+        f"case $1 in {failing}) printf '%s\\n' \"{said}\" >&2; exit 1;; new-window) echo '$1 @2 %3';;"
+        " split-window) echo %4;; esac"
+    )
+
+    with pytest.raises(TmuxRefused) as caught:
+        open_window(INSIDE, "0-3", panes(4))
+
+    assert caught.type is error
+    assert caught.value.exit_status == 1
+    assert str(caught.value).isprintable()
+    assert notes.read_text().splitlines()[-1] == "kill-window -t @2"
+
+
+def test_a_server_that_never_answers_is_not_waited_for(fake_tmux: FakeTmux, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, timeout: float, **__: object) -> None:
+        raise subprocess.TimeoutExpired("tmux", timeout)
+
+    monkeypatch.setattr(subprocess, "run", never)
+
+    with pytest.raises(TmuxRefused, match="no answer within 20 s"):
+        open_window(INSIDE, "0", panes(1))

@@ -1,0 +1,128 @@
+"""``dbg-broker run`` as a user has it: in a terminal, in a directory, with a program that knows nothing of us."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.conftest import OpenTerminal
+from tests.support.processes import Processes
+from tests.support.pudb_terminal import DRAWN
+from tests.support.ranks import attach
+from tests.support.terminal import Terminal
+from tests.support.time_unit import seconds
+
+PROGRAM = """\
+import sys
+
+def train(steps):
+    total = 0
+    for step in range(steps):
+        total += step
+        print("total", total, flush=True)
+    return total
+
+print("begins", flush=True)
+train(3)
+print("ends", file=sys.stderr)
+sys.exit(7)
+"""
+
+STEP = "total += step"
+"""The line of the program that tests stop at."""
+
+STATUS = 7
+"""What the program exits with."""
+
+IDLE = seconds(2)
+"""Seconds for which a run's own broker stays when nobody needs it."""
+
+
+def line_of(text: str, source: str = PROGRAM) -> int:
+    """Return the number of the line that holds a text."""
+    return next(number for number, line in enumerate(source.split("\n"), 1) if text in line)
+
+
+@dataclass
+class Directory:
+    """Be a directory in which runs are started, from one shell or several."""
+
+    path: Path
+    home: Path
+    processes: Processes
+    open_terminal: OpenTerminal
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    def write(self, source: str = PROGRAM, name: str = "train.py") -> Path:
+        """Write the program, as an editor would."""
+        path = self.path / name
+        path.write_text(source)
+        return path
+
+    def command(self, *options: str) -> list[str]:
+        """Return the command line of a run in this directory."""
+        run = str(Path(sys.executable).with_name("dbg-broker"))
+        return ["env", "-C", str(self.path), run, "run", *options]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the environment of the user's shell."""
+        return {**os.environ, "DBG_HOME": str(self.home), "DBG_IDLE": str(IDLE), **self.environ}
+
+    def run(self, *options: str, rows: int = 30, cols: int = 140) -> Terminal:
+        """Type a run into a new terminal; return at once."""
+        return self.open_terminal(self.command(*options), rows=rows, cols=cols, env=self.variables)
+
+    def start(self, *options: str) -> Terminal:
+        """Type a run into a new terminal; return once there is a broker to ask."""
+        terminal = self.run(*options)
+        terminal.wait_for(lambda _: (self.home / "broker.json").exists())
+        return terminal
+
+    def run_to_prompt(self, *options: str, line: int, rank: int = 0, timeout: float | None = None) -> Terminal:
+        """Return the terminal once it shows PuDB of this rank at this line, with no key pressed."""
+        terminal = self.run(*options)
+        wait_for_prompt(terminal, line, rank, timeout)
+        return terminal
+
+    def left_behind(self, *terminals: Terminal) -> list[str]:
+        """Return what still runs of all that was started, the windows apart."""
+        windows = frozenset[int]().union(*(terminal.processes for terminal in terminals))
+        return [command_line(pid) for pid in self.processes.strays() if pid not in windows]
+
+    def attach(self, *arguments: str) -> str:
+        """Return what ``dbg-attach`` prints; fail if it fails."""
+        result = attach(self.home, *arguments)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    def outputs(self) -> list[Path]:
+        """Return the files in which outputs of jobs are."""
+        return sorted(self.home.glob("runs/*/*.out"))
+
+
+def wait_for_prompt(terminal: Terminal, line: int, rank: int = 0, timeout: float | None = None) -> None:
+    """Wait until the terminal shows PuDB of this rank at this line."""
+    place = re.compile(rf"^ [^ ]*:{rank}  stopped  \S+\.py:{line} in ")
+
+    def is_there(seen: Terminal) -> bool:
+        return DRAWN in "\n".join(seen.screen) and place.match(seen.row(-1)) is not None
+
+    terminal.wait_for(is_there, timeout)
+
+
+def text_of(terminal: Terminal) -> str:
+    """Return what the screen shows, as one text."""
+    return "\n".join(terminal.screen)
+
+
+def command_line(pid: int) -> str:
+    """Return a process's command line, empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+    except OSError:
+        return ""

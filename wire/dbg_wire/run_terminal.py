@@ -1,0 +1,66 @@
+"""What ``dbg-broker run`` and the terminal that it has started tell each other, over a pair of sockets: lines of JSON.
+
+The run tells once what to do, and that the job is over by saying no more. The terminal tells what the next run of the
+same command will want to know. Both are of one installation, so there are no versions to agree on.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from .errors import PeerError
+from .ranks import Breakpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Say which job's stops the terminal is to follow, and where its output is.
+
+    ``ranks`` is a target without a job, ``prefer`` the global number of the rank that was followed last time;
+    ``commands`` is the file whose lines pdb is told first, ``attach`` is False where there is no terminal to attach.
+    """
+
+    job: str
+    output: str
+    ranks: str = "all"
+    prefer: int | None = None
+    commands: str | None = None
+    attach: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Say what has happened in the terminal; each replaces the one before.
+
+    ``rank`` is the global number of the rank attached to last, None before the first. ``again`` asks for the end of
+    the job and another run of it. ``took_part`` says whether any rank of the job was ever there.
+    """
+
+    rank: int | None = None
+    breakpoints: tuple[Breakpoint, ...] = ()
+    again: bool = False
+    took_part: bool = False
+
+
+def encode_line(item: Task | Told) -> bytes:
+    """Return an item as a line."""
+    return json.dumps(asdict(item), separators=(",", ":")).encode() + b"\n"
+
+
+def decode_task(line: bytes) -> Task:
+    """Return what a line says; raise PeerError if it says something else."""
+    try:
+        return Task(**json.loads(line))
+    except (ValueError, TypeError) as error:
+        raise PeerError(f"no task ({type(error).__name__})") from None
+
+
+def decode_told(line: bytes) -> Told:
+    """Return what a line says; raise PeerError if it says something else."""
+    try:
+        fields = json.loads(line)
+        breakpoints = tuple(Breakpoint(**each) for each in fields.pop("breakpoints", ()))
+        return Told(breakpoints=breakpoints, **fields)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise PeerError(f"nothing a terminal says ({type(error).__name__})") from None
