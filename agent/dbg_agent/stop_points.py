@@ -26,6 +26,9 @@ class Point:
     """One stop, and what became of it in this process."""
 
     stop: StopAt | StopIn
+    wanted: str = ""
+    """The file that was named, with its suffix, and :attr:`name` the last part of it."""
+    name: str = ""
     exact: str = ""
     """The one file that is meant, if the name is that of a file here; else every file whose path ends so is."""
     condition: CodeType | None = None
@@ -73,6 +76,8 @@ def _speaks(environ: Mapping[str, str]) -> bool:
 def _point(stop: StopAt | StopIn) -> Point:
     point = Point(stop)
     if isinstance(stop, StopAt):
+        point.wanted = os.path.normpath(_with_suffix(stop.file))
+        point.name = os.path.basename(point.wanted)  # noqa: PTH119
         if os.path.isfile(_with_suffix(stop.file)):  # noqa: PTH113 - pathlib would be loaded into every rank
             point.exact = os.path.realpath(_with_suffix(stop.file))
         if stop.condition is not None:
@@ -92,9 +97,9 @@ def points_for(path: str, *modules: str) -> list[tuple[int, StopAt | StopIn]]:
 def _is_meant(point: Point, path: str, modules: tuple[str, ...]) -> bool:
     if isinstance(point.stop, StopIn):
         return point.stop.module in modules
-    wanted = os.path.normpath(_with_suffix(point.stop.file))
+    wanted = point.wanted
     # Asked at every import, of which there are thousands, and to resolve a path takes long.
-    if os.path.basename(path) != os.path.basename(wanted) and not os.path.islink(path):  # noqa: PTH114, PTH119
+    if path.rpartition("/")[2] != point.name and not os.path.islink(path):  # noqa: PTH114
         return False
     if point.exact:
         return os.path.realpath(path) == point.exact

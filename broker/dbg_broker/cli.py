@@ -169,11 +169,6 @@ def _serve(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from dbg_broker.run.terminal import Terminal
-
-    home = _home(given)
-    # First of all, and while we load the rest.
-    terminal = Terminal(os.environ, home)
     from dbg_broker.run.life import run
     from dbg_broker.run.settings import RunSettings, Wishes, command_of
 
@@ -190,13 +185,13 @@ def _run(given: argparse.Namespace) -> int:
         output=given.output,
     )
     settings = RunSettings(
-        home=home,
+        home=_home(given),
         directory=os.getcwd(),  # noqa: PTH109
         wishes=wishes,
         command=command_of(given.command, given.behind),
         again=given.again,
     )
-    return run(settings, os.environ, _say_aside, terminal)
+    return run(settings, os.environ, _say_aside)
 
 
 def _say_aside(line: str) -> None:

@@ -80,6 +80,8 @@ class Hub:
         self._host, self._pid = host, pid
         self._started = clock()
         self.on_empty: Callable[[], None] | None = None
+        self.on_unused: Callable[[], None] | None = None
+        """Called when the last rank or terminal has gone; those that only ask for a page are neither."""
         self.classic: Classic | None = None
         self.listing = Listing(self.registry, self.sessions, self.terminals, clock, schedule)
         self.sweeper = Sweeper(self)
@@ -139,6 +141,8 @@ class Hub:
             for finished in self.gather.drop_client(link.number):
                 self.deliver(finished)
             self.carry_out(self.sessions.leave(link.number))
+        if self.on_unused is not None and link is not None and not self._links:
+            self.on_unused()
         if self.on_empty is not None and not self._links and not self._pending:
             self.on_empty()
 
@@ -186,6 +190,11 @@ class Hub:
             overdue.append(connection)
         for connection in overdue:
             self._give_up(connection, f"no first message within {limits.HANDSHAKE_SECONDS:g} s")
+
+    @property
+    def is_used(self) -> bool:
+        """Tell whether any rank or terminal is there."""
+        return bool(self._links)
 
     @property
     def connected(self) -> int:

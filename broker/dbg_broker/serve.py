@@ -141,8 +141,8 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
         url=endpoint.url, host=host, pid=pid, fingerprint=endpoint.fingerprint, tokens=tokens.by_name()
     )
     write_rendezvous(home, rendezvous)
-    leaving = Leaving(home, loop, lambda: hub.connected, stopping.set, setup.idle_seconds)
-    hub.on_empty = leaving.look
+    leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, setup.idle_seconds)
+    hub.on_unused = leaving.look
     try:
         announce()
         await stopping.wait()

@@ -17,9 +17,9 @@ from dbg_wire.home import home_directory
 
 LOOPBACK = "127.0.0.1"
 
-IDLE_SECONDS = 60.0
+IDLE_SECONDS = 45.0
 """Seconds for which a run's own broker stays when no run, rank or terminal is left: the next run of a cycle of edits
-finds it, and it is not what somebody finds on the host the next day."""
+finds it, and after a minute, the time it takes to end included, there is nothing left on the host."""
 
 MAX_IDLE_SECONDS = 7 * 24 * 3600.0
 """Seconds that it can be told to stay; for longer there is `serve`."""

@@ -113,12 +113,12 @@ class Leaving:
         self,
         home: Path,
         loop: asyncio.AbstractEventLoop,
-        connected: Callable[[], int],
+        is_used: Callable[[], bool],
         leave: Callable[[], None],
         seconds: float | None,
     ) -> None:
         self._loop = loop
-        self._connected = connected
+        self._is_used = is_used
         self._leave = leave
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
@@ -138,8 +138,8 @@ class Leaving:
         self._uses.close()
 
     def _overdue(self) -> None:
-        # Looked at in one step with closing the pipe, so that whoever took hold before is seen.
-        if self._connected() or self._uses.held:
+        # Whoever takes hold between this look and the close finds its pipe broken at once, and starts another broker.
+        if self._is_used() or self._uses.held:
             return
         self.close()
         self._leave()

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from dbg_wire.errors import DbgError, PeerError, printable
+from dbg_wire.messages import Action
 from dbg_wire.ranks import LIVE_STATES, RankInfo
 from dbg_wire.run_terminal import Task, Told, decode_task, encode_line
 from dbg_wire.targets import parse_target
@@ -55,7 +56,8 @@ async def follow_job(settings: Settings, descriptor: int) -> int:
     run = _Run(connection, task)
     output = JobOutput(run.task.output)
     # Both of us are told by the terminal; it is the run that tells the job.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: None)
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        asyncio.get_running_loop().add_signal_handler(number, lambda: None)
     output.show()
     try:
         if run.task.attach:
@@ -151,7 +153,10 @@ class _Following:
     async def go(self) -> None:
         """Return once the job is over, or the terminal, or the user wants another run of it."""
         await list_ranks(self._line, self._directory, self._settings.timeout)
+        hangup = signal.getsignal(signal.SIGHUP)
         while not self._told.again and os.isatty(STDIN):
+            # A session that was left has set it aside; between two of them a window that closes ends us.
+            signal.signal(signal.SIGHUP, hangup)
             rank = await self._unless_over()
             if rank is None:
                 await self._tell_who_is_left()
@@ -160,6 +165,9 @@ class _Following:
             outcome = await self._attaching.session(Choice(rank))
             self._take(outcome)
             self._output.show()
+        if self._told.again:
+            await self._run.over.wait()
+            await self._end_who_is_left()
         self._run.over.set()
 
     async def _unless_over(self) -> RankInfo | None:
@@ -226,12 +234,12 @@ class _Following:
         elif outcome.end is End.WENT_ON:
             self._wanted = Wanted(rank.rank, SAME_RANK_SECONDS)
             talk(f"{how_it_ended(outcome)}; waiting for the next stop.")
-        else:
+        elif outcome.end is End.DETACHED:
             self._leave(rank)
-            stays = outcome.end is End.DETACHED
-            address = printable(rank.address)
-            left = f"Detached from {address}, which stays as it is; Enter comes back"
-            talk(f"{left if stays else how_it_ended(outcome)}.")
+            talk(f"Detached from {printable(rank.address)}, which stays as it is; Enter comes back.")
+        else:
+            self._left[rank.key] = rank.since
+            talk(f"{how_it_ended(outcome)}.")
 
     def _leave(self, rank: RankInfo) -> None:
         """Go to no stop that is there now: who leaves one wants to see what comes, and not the next of a hundred."""
@@ -255,22 +263,35 @@ class _Following:
 
     async def _tell_who_is_left(self) -> None:
         job = self._run.task.job
-
-        def gone() -> bool | None:
-            return not self._living() or None
-
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(until(self._line, self._directory, gone, quiet=True), GOODBYE_SECONDS)
-        if left := self._living():
+        if left := len(await self._wait_for_goodbyes()):
             several = f"{left} ranks of it are" if left > 1 else "a rank of it is"
             talk(
                 f"The command has ended, and {several} still there: `dbg-attach {job}/all --list` shows where, "
                 f"`dbg-attach {job}/all --kill` ends what is left."
             )
 
-    def _living(self) -> int:
+    async def _end_who_is_left(self) -> None:
+        """End the ranks that their launcher has left behind: the next ones want their ports and memory."""
+        from .asking import Asker  # hardly ever needed
+
+        if left := await self._wait_for_goodbyes():
+            with contextlib.suppress(DbgError):
+                await Asker(self._line, self._directory, self._settings.timeout).ask(Action.KILL, left)
+
+    async def _wait_for_goodbyes(self) -> list[RankInfo]:
+        """Return the ranks that are still there a moment after the end of their job."""
+
+        def gone() -> bool | None:
+            return not self._living or None
+
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(until(self._line, self._directory, gone, quiet=True), GOODBYE_SECONDS)
+        return self._living
+
+    @property
+    def _living(self) -> list[RankInfo]:
         ranks = ranks_of(self._run.task.job, self._directory.ranks)
-        return sum(rank.state in LIVE_STATES for rank in ranks)
+        return [rank for rank in ranks if rank.state in LIVE_STATES]
 
 
 async def _end(*futures: asyncio.Future[Any]) -> None:

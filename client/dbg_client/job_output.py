@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import sys
 
 from dbg_wire.errors import printable
 
 from .growing_file import GrowingFile
+from .screen import CALM
 from .stream import QueryFilter
 
 MAX_BEHIND = 1024 * 1024
@@ -15,9 +18,6 @@ MAX_BEHIND = 1024 * 1024
 
 END_SHOWN = 64 * 1024
 """Bytes of that end: a few thousand lines."""
-
-_CALM = b"\x18\x1b[0m\x1b[?25h"
-"""Ends what is cut off in the middle: a sequence, colours, a hidden cursor."""
 
 
 class JobOutput:
@@ -58,7 +58,7 @@ class JobOutput:
     def _calm(self) -> None:
         if self._is_terminal:
             self._filter = QueryFilter()
-            self._write(_CALM)
+            self._write(CALM)
 
     def _show(self, data: bytes) -> None:
         self._write(self._filter.feed(data) if self._is_terminal else data)
@@ -68,7 +68,10 @@ class JobOutput:
         view = memoryview(data)
         try:
             while view and not self._nobody_reads:
-                view = view[os.write(sys.stdout.fileno(), view) :]
+                # Whoever shares the terminal may have made it one that does not wait.
+                select.select([], [sys.stdout.fileno()], [])
+                with contextlib.suppress(BlockingIOError):
+                    view = view[os.write(sys.stdout.fileno(), view) :]
         except OSError:
             # `| head` has seen enough, or the window is gone; the file has it all.
             self._nobody_reads = True

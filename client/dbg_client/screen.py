@@ -36,6 +36,8 @@ _FALLBACK_SIZE = (24, 80)
 # take it for "restore the cursor", hence the save before.
 _ENTER = b"\x1b7\x1b[>u"
 
+_POP = b"\x1b[<u"
+
 _RESET = b"".join(
     (
         CANCEL,
@@ -49,12 +51,15 @@ _RESET = b"".join(
         # save makes it the same place.
         b"\x1b7\x1b[?1049l",
         # Resetting the scroll region moves the cursor home. Our keyboard entry goes from the main screen's stack.
-        b"\x1b7\x1b[r\x1b[<u\x1b8",
+        b"\x1b7\x1b[r" + _POP + b"\x1b8",
         b"\x1b[4l\x1b[?7h\x1b[?5l",  # overwrite, wrap, no reverse video
         b"\x0f\x1b(B\x1b)B\x1b[0m",  # ASCII, no colours; after the last restored cursor, which brings its own
         b"\x1b[?12l\x1b[?25h",  # the cursor visible
     )
 )
+
+CALM = _RESET.replace(_POP, b"")
+"""Undoes whatever may be drawn with, where nothing was put on the keyboard's stack."""
 
 
 class RawTerminal:

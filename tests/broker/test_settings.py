@@ -8,7 +8,17 @@ import argparse
 
 import pytest
 
-from dbg_broker.settings import Listen, home, parse_classic, parse_listen, parse_size, ports_to_try, serve_settings
+from dbg_broker.settings import (
+    IDLE_SECONDS,
+    Listen,
+    home,
+    idle_seconds,
+    parse_classic,
+    parse_listen,
+    parse_size,
+    ports_to_try,
+    serve_settings,
+)
 from dbg_wire.errors import BadInput
 
 
@@ -61,10 +71,29 @@ def test_home_is_the_argument_then_the_variable_then_the_default() -> None:
 
 
 def test_serve_settings() -> None:
-    given = argparse.Namespace(home=None, listen=None, insecure=True, verbose=1, classic="6899", classic_size="240x72")
-    settings = serve_settings(given, {"DBG_HOME": "/y"}, "/here")
+    given = argparse.Namespace(
+        home=None, listen=None, insecure=True, verbose=1, while_used=False, classic="6899", classic_size="240x72"
+    )
+    settings = serve_settings(given, {"DBG_HOME": "/y", "DBG_IDLE": "5"}, "/here")
     assert (settings.home, settings.listen, settings.insecure, settings.verbosity) == ("/y", Listen(), True, 1)
+    assert settings.idle_seconds is None
     assert (settings.classic, settings.classic_size) == (Listen(host="127.0.0.1", port=6899), (72, 240))
+
+
+@pytest.mark.parametrize(("text", "idle"), [(None, IDLE_SECONDS), ("", IDLE_SECONDS), ("0.5", 0.5), ("604800", 604800)])
+def test_a_runs_own_broker_stays_for_some_seconds_without_use(text: str | None, idle: float) -> None:
+    given = argparse.Namespace(
+        home="/y", listen=None, insecure=False, verbose=0, while_used=True, classic=None, classic_size=None
+    )
+    environ = {} if text is None else {"DBG_IDLE": text}
+    assert serve_settings(given, environ, "/here").idle_seconds == idle
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "604801", "a minute", "1\x1b"])
+def test_what_is_no_such_number_of_seconds_is_named(text: str) -> None:
+    with pytest.raises(BadInput, match=r"DBG_IDLE .* is not a number of seconds") as refused:
+        idle_seconds({"DBG_IDLE": text})
+    assert str(refused.value).isprintable()
 
 
 @pytest.mark.parametrize(

@@ -531,6 +531,14 @@ def test_help_and_an_unknown_key(broker: FakeBroker, environ: dict[str, str]) ->
         window.at_prompt()
 
 
+def test_only_a_job_of_a_run_can_be_run_again(broker: FakeBroker, environ: dict[str, str]) -> None:
+    with Window(broker, environ, cols=120) as window:
+        window.at_prompt()
+        window.send("p lo\x1dR")
+        window.wait_for(lambda it: "only what `dbg-broker run` has started can be run again" in it.text)  # type: ignore[attr-defined]
+        window.at_prompt("(Pdb) p lo")
+
+
 def test_the_escape_key_is_the_users(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ, "5", "--escape", "^\\") as window:
         window.at_prompt()

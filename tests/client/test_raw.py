@@ -389,6 +389,17 @@ def test_a_rank_that_can_not_be_gone_to_leaves_one_where_one_was(broker: FakeBro
         assert broker.wait_for(Attach, count=3).key == RANK.key
 
 
+def test_only_a_job_of_a_run_can_be_run_again(broker: FakeBroker, environ: dict[str, str]) -> None:
+    with Window(broker, environ) as window:
+        window.opened()
+        window.send("\x1dRy")
+
+        window.wait_for(lambda it: "only what `dbg-broker run` has started can be run again" in it.row(-1))
+        assert broker.wait_for(Input).data == b"y"
+        window.send("\x1dd")
+        assert window.exit_status() == 0
+
+
 def test_the_picker_goes_to_another_rank_and_takes_what_was_typed_ahead(
     broker: FakeBroker, environ: dict[str, str]
 ) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from dbg_client.escape import COMMANDS
 from dbg_client.line_prompt import line_lexer
 from dbg_client.views import pages
 from dbg_client.views.answers import show_answers, show_answers_json, show_screen, show_screen_json
@@ -190,6 +191,17 @@ def test_pages_and_titles_show_foreign_text_harmlessly() -> None:
 
 def test_the_help_page_names_the_key_in_use() -> None:
     assert "Ctrl-^, then" in pages.help_text("Ctrl-^")
+
+
+@pytest.mark.parametrize("page", [pages.help_text("Ctrl-]"), pages.line_help("Ctrl-]")])
+def test_the_help_pages_name_every_key_behind_the_prefix(page: str) -> None:
+    named = {key for line in page.splitlines() if line.startswith("  ") for key in line[2:12].split()}
+    assert named >= COMMANDS
+    assert "  R         end the job and run it again, under dbg-broker run\n" in page
+
+
+def test_without_a_prefix_no_key_behind_it_is_named() -> None:
+    assert "run it again" not in pages.line_help("")
 
 
 # ---------------------------------------------------------------------------------------------------------- pick list

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 NETNS_COMMANDS = ("ip", "nsenter", "unshare", "mount", "hostname")
+SSH_COMMANDS = ("ssh", "ssh-keygen", "dropbear", "dropbearkey")
 SLURM_COMMANDS = ("munged", "munge", "slurmctld", "slurmd", "srun", "sinfo", "sbatch", "scancel", "scontrol")
 
 DEBIAN_REMEDY = "run `make test` as root to install the Debian packages"
@@ -47,6 +48,11 @@ needs_mpirun = pytest.mark.skipif(
     find_command("mpirun") is None,
     reason=f"mpirun not installed; {DEBIAN_REMEDY}",
 )
+needs_ssh = pytest.mark.skipif(
+    any(find_command(name) is None for name in SSH_COMMANDS),
+    reason=f"ssh or dropbear not installed; {DEBIAN_REMEDY}",
+)
+needs_pdsh = pytest.mark.skipif(find_command("pdsh") is None, reason=f"pdsh not installed; {DEBIAN_REMEDY}")
 needs_systemd = pytest.mark.skipif(
     find_command("systemd-analyze") is None, reason=f"systemd-analyze not installed; {DEBIAN_REMEDY}"
 )

@@ -6,8 +6,6 @@ repr or str made here holds a token.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import ipaddress
 import json
 import re
@@ -170,11 +168,15 @@ def _canonical_pin(text: str) -> str | None:
 
 def fingerprint_of(der: bytes) -> str:
     """Return the fingerprint of a certificate in DER form, as :func:`parse_fingerprint` does."""
+    import hashlib  # loads OpenSSL, which most programs that read an address do elsewhere or not at all
+
     return f"sha256:{hashlib.sha256(der).hexdigest()}"
 
 
 def same_fingerprint(a: str, b: str) -> bool:
     """Compare two canonical fingerprints in constant time."""
+    import hmac
+
     return hmac.compare_digest(a.encode("utf-8", "surrogatepass"), b.encode("utf-8", "surrogatepass"))
 
 

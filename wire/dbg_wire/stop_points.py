@@ -77,7 +77,7 @@ def parse_stops(stop_at: str, stop_in: str) -> tuple[list[StopAt | StopIn], list
     stops: list[StopAt | StopIn] = []
     problems = []
     for parse, text in ((parse_stop_at, stop_at), (parse_stop_in, stop_in)):
-        for line in text.splitlines():
+        for line in text.split("\n"):
             if not line.strip():
                 continue
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from dbg_wire.stop_points import STOP_AT_VARIABLE, STOP_IN_VARIABLE, StopAt, StopIn
 
@@ -26,13 +26,18 @@ MAX_NAME = 40
 
 def is_for_many_hosts(command: Sequence[str]) -> bool:
     """Tell whether a command may start ranks on other hosts than this one."""
-    if any(word.rpartition("/")[2] in MANY_HOSTS for word in command[:1]):
+    if any(word in MANY_HOSTS for word in takewhile(_is_before_program, (word.rpartition("/")[2] for word in command))):
         return True
     for word, following in zip(command, [*command[1:], ""], strict=True):
         found = _MORE_NODES.fullmatch(word)
         if found is not None and (found["value"] if found["value"] is not None else following) not in ("1", "1:1"):
             return True
     return False
+
+
+def _is_before_program(word: str) -> bool:
+    """Tell whether what a word stands for may still start something else: `timeout 60 srun`, `env A=1 mpirun`."""
+    return not (word.endswith(".py") or word.startswith("python") or word == "torchrun")
 
 
 def job_name(command: Sequence[str], number: str, former: str | None) -> str:

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -52,17 +53,16 @@ class Job:
             os.killpg(self.process, number)
 
 
-def start(command: Sequence[str], environ: Mapping[str, str], output: int, *, not_kept: int) -> Job:
+def start(command: Sequence[str], environ: Mapping[str, str], output: int) -> Job:
     """Start a command in a session of its own, its output appended to ``output``, and a keeper that waits for it.
 
-    The keeper inherits all our descriptors but ``not_kept``: what is locked or held here is so until the job ends.
+    The keeper inherits all our descriptors: what is locked or held here is so until the job ends.
     Raise CantStart.
     """
     read_end, write_end = os.pipe()
     keeper = os.fork()
     if keeper == 0:
         os.close(read_end)
-        os.close(not_kept)
         _keep(command, environ, output, write_end)
     os.close(write_end)
     with os.fdopen(read_end, encoding="ascii") as answers:
@@ -80,6 +80,10 @@ def _keep(command: Sequence[str], environ: Mapping[str, str], output: int, answe
     try:
         # The terminal's end is none of ours, nor is its Ctrl-C.
         os.setsid()
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD):
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)
         process = _start_process(command, environ, output, answers)
         if process is not None:
             status = shell_status(process.wait())

@@ -22,7 +22,7 @@ from .environment import is_for_many_hosts, job_environment, job_name
 from .own_broker import Found, find_or_start
 from .own_programs import own_command, own_environment
 from .plan import Plan, make_plan
-from .remembered import Folder, folder_of
+from .remembered import Folder, Remembered, folder_of
 from .screen import Screen
 from .settings import RunSettings, Wishes, check
 from .terminal import Terminal, is_attachable
@@ -45,19 +45,15 @@ Say = Callable[[str], None]
 """Write a line for people."""
 
 
-def run(settings: RunSettings, environ: Mapping[str, str], say: Say, terminal: Terminal) -> int:
+def run(settings: RunSettings, environ: Mapping[str, str], say: Say) -> int:
     """Run a command until it ends and return its exit status; what it prints also goes to a file. Raise DbgError.
 
-    ``terminal`` waits to be told what to follow, and ends with this. The job and what it needs outlive this process, if
-    its terminal is closed or it is killed.
+    The job and what it needs outlive this process, if its terminal is closed or it is killed.
     """
     number, cycle = f"{os.getpid()}", 1
+    last: Remembered | None = None
     while True:
-        try:
-            one = _start(settings, environ, say, terminal, number)
-        except BaseException:
-            terminal.give_up()
-            raise
+        one = _start(settings, environ, say, number, last)
         try:
             status = one.go()
         finally:
@@ -65,7 +61,8 @@ def run(settings: RunSettings, environ: Mapping[str, str], say: Say, terminal: T
         if not one.again:
             return status
         settings = RunSettings(home=settings.home, directory=settings.directory, wishes=Wishes(), again=True)
-        terminal = Terminal(environ, settings.home)
+        # Not what lies in the folder: another run of this directory may have been the last one there.
+        last = one.remembered
         cycle += 1
         number = f"{os.getpid()}.{cycle}"
 
@@ -80,12 +77,12 @@ class _Surroundings:
     say: Say
 
 
-def _start(settings: RunSettings, environ: Mapping[str, str], say: Say, terminal: Terminal, number: str) -> _Run:
+def _start(settings: RunSettings, environ: Mapping[str, str], say: Say, number: str, last: Remembered | None) -> _Run:
     settings = check(settings)
     folder = _open_folder(open_home(settings.home), settings.directory)
-    plan = make_plan(settings, folder.load())
+    plan = make_plan(settings, last or folder.load())
     _require_file(plan.wishes.commands)
-    return _Run(plan, _Surroundings(settings.home, folder, environ, say), terminal, number)
+    return _Run(plan, _Surroundings(settings.home, folder, environ, say), number)
 
 
 def _require_file(commands: str | None) -> None:
@@ -105,35 +102,41 @@ def _open_folder(home: Path, directory: str) -> Folder:
 class _Run:
     """Be one job from its start to its end; one thread, which waits for whichever of its processes ends."""
 
-    def __init__(self, plan: Plan, surroundings: _Surroundings, terminal: Terminal, number: str) -> None:
+    def __init__(self, plan: Plan, surroundings: _Surroundings, number: str) -> None:
         self._plan = plan
         self._home, self._folder = surroundings.home, surroundings.folder
         self._environ, self._say = surroundings.environ, surroundings.say
         self._name = job_name(plan.command, number, self._environ.get("DBG_JOB"))
         self._listen = plan.wishes.listen or ("0.0.0.0" if is_for_many_hosts(plan.command) else "")  # noqa: S104
         self._screen = Screen()
-        self._terminal: Terminal | None = terminal
         self._status: int | None = None
         self._left = False
         self._deadline: float | None = None
         self._restarts = 0
         self.again = False
-        self._broker = find_or_start(self._home, self._listen, self._environ)
-        self._began = time.monotonic()
+        self.remembered: Remembered | None = None
+        self._broker = Found("")
+        self._began = 0.0
         self._output = Path()
-        self._job = self._start_job(terminal)
+        self._is_starting = False
+        self._missed: list[int] = []
+        self._job: keeper.Job | None = None
+        self._terminal: Terminal | None = None
         self._wakeup = Wakeup({**dict.fromkeys(PASSED_ON, self._pass_on), signal.SIGHUP: self._leave})
 
-    def _start_job(self, terminal: Terminal) -> keeper.Job:
+    def _start_job(self) -> keeper.Job:
         plan = self._plan
         output, self._output = self._folder.open_output(self._name, plan.wishes.output)
         environ = job_environment(
             own_environment(self._environ), home=self._home, job=self._name, wishes=plan.wishes, stops=plan.stops
         )
         try:
-            job = keeper.start(plan.command, environ, output, not_kept=terminal.fileno())
+            return keeper.start(plan.command, environ, output)
         finally:
             os.close(output)
+
+    def _start_terminal(self) -> Terminal:
+        plan = self._plan
         task = Task(
             job=self._name,
             output=str(self._output),
@@ -143,10 +146,7 @@ class _Run:
             attach=is_attachable(),
         )
         self._tell_beginning(task)
-        terminal.follow(task)
-        # Already now: what is typed next may be `--again`, whatever becomes of this one.
-        self._remember()
-        return job
+        return Terminal(task, self._environ, self._home)
 
     def _tell_beginning(self, task: Task) -> None:
         for note in self._plan.notes:
@@ -163,11 +163,24 @@ class _Run:
     def go(self) -> int:
         """Wait until job and terminal have ended, or until the terminal was closed; return the exit status."""
         with self._wakeup:
+            self._begin()
             while not self._is_over:
                 self._wait()
         if self._left and self._status is None:
             return 128 + signal.SIGHUP
         return self._status or 0
+
+    def _begin(self) -> None:
+        self._broker = find_or_start(self._home, self._listen, self._environ)
+        self._began = time.monotonic()
+        self._is_starting = True
+        self._job = self._start_job()
+        for number in self._missed:
+            self._job.signal(number)
+        # What follows takes its time beside the job, not before it.
+        self._terminal = self._start_terminal()
+        # Already now: what is typed next may be `--again`, whatever becomes of this one.
+        self._remember()
 
     @property
     def _is_over(self) -> bool:
@@ -178,7 +191,7 @@ class _Run:
     def _wait(self) -> None:
         poll = select.poll()
         poll.register(self._wakeup, select.POLLIN)
-        if self._terminal is not None:
+        if self._terminal is not None and self._terminal.has_more:
             poll.register(self._terminal, select.POLLIN)
         if self._broker.uses is not None:
             # Nothing but its end: a pipe that can be written to is no news.
@@ -186,8 +199,9 @@ class _Run:
         left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic()) * 1000
         ready = {descriptor for descriptor, _ in poll.poll(left)}
         self._wakeup.drain()
-        if self._terminal is not None and self._terminal.fileno() in ready:
+        if self._terminal is not None and self._terminal.has_more and self._terminal.fileno() in ready:
             self._terminal.read()
+            self._take_wish(self._terminal)
         if self._broker.uses is not None and self._broker.uses in ready:
             self._broker_died(self._broker.uses)
         self._reap()
@@ -197,7 +211,7 @@ class _Run:
 
     def _reap(self) -> None:
         """Take note of those of our children that have ended."""
-        if self._status is None:
+        if self._job is not None and self._status is None:
             pid, status = os.waitpid(self._job.keeper, os.WNOHANG)
             if pid:
                 self._job_ended(keeper.shell_status(os.waitstatus_to_exitcode(status)))
@@ -212,23 +226,31 @@ class _Run:
         if self._terminal is not None:
             self._terminal.job_is_over()
 
+    def _take_wish(self, terminal: Terminal) -> None:
+        """End the job if that is asked for, so that it can run again; the terminal ends after it."""
+        if terminal.told.again and not self.again:
+            self.again = True
+            self._end_job()
+
     def _terminal_ended(self, terminal: Terminal) -> None:
         terminal.close()
+        self._take_wish(terminal)
         self._terminal = None
         if terminal.process.returncode < 0:
             self._screen.restore()
         self._remember(terminal)
-        told = terminal.told
-        if told.again:
-            self.again = True
-            self._end_job()
-        elif self._status is None and not self._left:
+        if self._status is None and not self._left and not self.again:
             self._say(
                 f"the terminal of job {self._name} has ended, and the job goes on; its output in "
                 f"{printable(str(self._output))}, back to its ranks by: dbg-attach --follow {self._name}/stopped"
             )
-        elif not told.took_part and (self._status == 0 or time.monotonic() - self._began > LONG_SECONDS):
+        elif is_attachable() and not terminal.told.took_part and self._has_had_time:
+            # Without a terminal nobody has looked.
             self._say("no rank took part in the debugger; is dbg-broker installed in the Python that runs the job?")
+
+    @property
+    def _has_had_time(self) -> bool:
+        return self._status == 0 or time.monotonic() - self._began > LONG_SECONDS
 
     def _broker_died(self, uses: int) -> None:
         os.close(uses)
@@ -243,8 +265,14 @@ class _Run:
     # ----------------------------------------------------------------------------------------------------- what is done
 
     def _pass_on(self, number: int, _: FrameType | None) -> None:
-        if self._status is None:
-            self._job.signal(number)
+        if self._job is not None:
+            if self._status is None:
+                self._job.signal(number)
+        elif self._is_starting:
+            # It may be there already, and not be known yet.
+            self._missed.append(number)
+        else:
+            raise KeyboardInterrupt
 
     def _leave(self, number: int, _: FrameType | None) -> None:
         self._left = True
@@ -252,8 +280,7 @@ class _Run:
             self._terminal.process.send_signal(number)
 
     def _end_job(self) -> None:
-        if self._status is None:
-            self._say(f"ending job {self._name}")
+        if self._job is not None and self._status is None:
             self._job.signal(signal.SIGTERM)
             # Those that are stopped in a debugger by a job's own launcher, or by nobody.
             self._job.signal(signal.SIGCONT)
@@ -265,12 +292,16 @@ class _Run:
         environ = {**own_environment(self._environ), "DBG_HOME": self._home}
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run(command, env=environ, capture_output=True, timeout=END_SECONDS, check=False)
-        self._job.signal(signal.SIGKILL)
+        if self._job is not None:
+            self._reap()
+            if self._status is None:
+                self._job.signal(signal.SIGKILL)
 
     def _remember(self, terminal: Terminal | None = None) -> None:
         told = terminal.told if terminal is not None else Told()
+        self.remembered = self._plan.to_remember(told.breakpoints, told.rank)
         try:
-            self._folder.save(self._plan.to_remember(told.breakpoints, told.rank))
+            self._folder.save(self.remembered)
         except BadSecretFile as error:
             self._say(f"--again will not know this run: {error}")
 

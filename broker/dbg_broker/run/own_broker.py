@@ -67,8 +67,11 @@ def find_or_start(home: str, listen: str, environ: Mapping[str, str]) -> Found:
         free = lock(folder)
         if free is not None:
             free.release()
-            return _start(folder, listen, environ)
-        # One is starting or ending. Its lock can't be waited for with a limit.
+            found = _start(folder, listen, environ)
+            if found is not None:
+                return found
+        # One is starting or ending, perhaps that of another run, which was first. Its lock can't be waited for with a
+        # limit.
         time.sleep(ATTEMPT_PAUSE_SECONDS)
     raise CantServe(f"another one has held the lock of {folder} for long, and does not serve")
 
@@ -108,10 +111,10 @@ def _named(home: str, environ: Mapping[str, str]) -> Found:
     return Found(reach.endpoint.url)
 
 
-def _start(home: Path, listen: str, environ: Mapping[str, str]) -> Found:
-    """Start a broker and wait until it serves. Raise CantServe."""
+def _start(home: Path, listen: str, environ: Mapping[str, str]) -> Found | None:
+    """Start a broker and wait until it serves; return None if another one was first. Raise CantServe."""
     arguments = ["serve", "--while-used", "--home", str(home), *(["--listen", listen] if listen else [])]
-    with open(home / LOG_FILE, "w", opener=_private) as log:
+    with open(home / LOG_FILE, "w", encoding="utf-8", opener=_private) as log:
         process = subprocess.Popen(
             own_command("dbg_broker.cli", arguments),
             stdin=subprocess.DEVNULL,
@@ -129,15 +132,19 @@ def _start(home: Path, listen: str, environ: Mapping[str, str]) -> Found:
     found = _running(home) if is_ready else None
     if found is not None:
         return replace(found, process=process)
-    return _other_or_fail(home, process)
-
-
-def _other_or_fail(home: Path, process: subprocess.Popen[bytes]) -> Found:
-    """Return the broker of another run that was started at the same time, and was first. Raise CantServe."""
+    # It has ended, or can't be reached from here, and then is of no use.
+    process.terminate()
     process.wait()
-    found = _running(home)
-    if found is not None:
-        return found
+    _require_another(home, process)
+    return None
+
+
+def _require_another(home: Path, process: subprocess.Popen[bytes]) -> None:
+    """Raise CantServe, with the last words of our broker, unless another one has the home."""
+    free = lock(home)
+    if free is None:
+        return
+    free.release()
     lines = (home / LOG_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
     raise CantServe(lines[-1] if lines else f"it ended with status {process.returncode} and said nothing")
 

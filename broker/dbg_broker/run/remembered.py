@@ -6,9 +6,9 @@ All of it lies in the broker's home, a folder for each directory that runs were 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -32,6 +32,9 @@ OUTPUTS_KEPT = 1
 
 FOLDERS_KEPT = 64
 """Directories that are remembered, the newest; more than anybody works in at a time."""
+
+MAX_NAME = 60
+"""Characters of a directory's own name in that of its folder, for people; a number tells those of one name apart."""
 
 MAX_SOURCE_BYTES = 10_000_000
 """Bytes of a source file that are looked through for a line; no file that people debug is longer."""
@@ -92,8 +95,13 @@ class Folder:
         It is marked as written for as long as anybody holds it. Raise BadInput.
         """
         path = Path(given) if given is not None else self.path / f"{job}{OUTPUT_SUFFIX}"
+        if path.exists() and not path.is_file():
+            # A terminal would be read from to show it, and a pipe would wait for somebody else who does.
+            raise BadInput(f"--output {printable(str(path))} is no ordinary file", "give another --output")
+        # For reading as well where it is ours: NFS grants a shared lock only then.
+        access = os.O_WRONLY if given is not None else os.O_RDWR
         try:
-            output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            output = os.open(path, access | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise BadInput(
                 f"the output can't be written to {printable(str(path))} ({error.strerror})", "give another --output"
@@ -114,7 +122,7 @@ class Folder:
 def folder_of(home: Path, directory: str) -> Folder:
     """Return the folder for runs of a directory, made if it is missing; the oldest of too many go. Raise OSError."""
     runs = home / RUNS_FOLDER
-    path = runs / hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
+    path = runs / f"{Path(directory).name[:MAX_NAME]}-{zlib.crc32(os.fsencode(directory)):08x}"
     make_private_directory(path)
     os.utime(path)
     _forget_oldest(runs, path)
@@ -132,7 +140,8 @@ def _forget_oldest(runs: Path, newest: Path) -> None:
 
 def _is_written(path: Path) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # For writing: NFS grants an exclusive lock only then.
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:

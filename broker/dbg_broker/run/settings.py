@@ -9,9 +9,7 @@ from dataclasses import dataclass, fields, replace
 
 from dbg_broker.settings import parse_listen
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.rank_set import parse_ranks
 from dbg_wire.stop_points import MAX_STOPS, parse_stop_at, parse_stop_in
-from dbg_wire.targets import parse_target
 
 ENGINES = ("pudb", "pdb")
 
@@ -76,6 +74,8 @@ def _check_wishes(wishes: Wishes, directory: str) -> Wishes:
     if len(wishes.stop_at) + len(wishes.stop_in) > MAX_STOPS:
         raise BadInput(f"{len(wishes.stop_at) + len(wishes.stop_in)} stops are named", f"name {MAX_STOPS} at most")
     if wishes.ranks is not None:
+        from dbg_wire.rank_set import parse_ranks  # loaded while the job waits to be started
+
         parse_ranks(wishes.ranks)
     if wishes.engine not in (None, *ENGINES):
         raise BadInput(f"--engine {printable(wishes.engine or '')!r} is no debugger of ours", "take pudb or pdb")
@@ -105,6 +105,8 @@ def _check_seconds(text: str) -> None:
 
 
 def _check_filter(text: str) -> None:
+    from dbg_wire.targets import parse_target
+
     for term in parse_target(text).include:
         if term.job is not None:
             raise BadInput(

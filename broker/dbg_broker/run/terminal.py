@@ -1,7 +1,4 @@
-"""The terminal of a run: ``dbg-attach`` in a process of its own, and the socket that joins the two.
-
-It is started before anything else is known or loaded, since it takes longest to be ready.
-"""
+"""The terminal of a run: ``dbg-attach`` in a process of its own, and the socket that joins the two."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ MAX_LINE = 1024 * 1024
 class Terminal:
     """Be the process that owns the screen, until it ends; it outlives neither its window nor its user's wish."""
 
-    def __init__(self, environ: Mapping[str, str], home: str) -> None:
+    def __init__(self, task: Task, environ: Mapping[str, str], home: str) -> None:
         self._socket, theirs = socket.socketpair()
         # Inherited: Ctrl-C is for the job, and there is a while before the terminal can say so itself.
         former = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -37,17 +34,17 @@ class Terminal:
                 )
         finally:
             signal.signal(signal.SIGINT, former)
+        # If it has ended already, that is noted like any other end of it.
+        with contextlib.suppress(OSError):
+            self._socket.sendall(encode_line(task))
         self._rest = b""
         self.told = Told()
+        self.has_more = True
+        """Whether it may still say something."""
 
     def fileno(self) -> int:
         """Return what to wait at for something said."""
         return self._socket.fileno()
-
-    def follow(self, task: Task) -> None:
-        """Tell it what to do; if it has ended, that is noted like any other end of it."""
-        with contextlib.suppress(OSError):
-            self._socket.sendall(encode_line(task))
 
     def read(self) -> bool:
         """Take what was said; return False once no more will come. Blocks until something is."""
@@ -61,18 +58,13 @@ class Terminal:
             # Of our own making; the job matters more than what the next one would have been told.
             with contextlib.suppress(PeerError):
                 self.told = decode_told(line)
-        return bool(data)
+        self.has_more = bool(data)
+        return self.has_more
 
     def job_is_over(self) -> None:
         """Tell it to show what is left of the output, and to end; again does nothing."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
-
-    def give_up(self) -> None:
-        """Have it end, if it has not, since the run has failed; wait until it has."""
-        self.job_is_over()
-        self.process.wait()
-        self._socket.close()
 
     def close(self) -> None:
         """Take all that it has said, once its process has ended, and forget it."""

@@ -1,0 +1,122 @@
+"""What ranks are told, and what the command tells of the job."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_broker.run.environment import MANY_HOSTS, MAX_NAME, is_for_many_hosts, job_environment, job_name
+from dbg_broker.run.settings import Wishes
+from dbg_wire.stop_points import StopAt, StopIn, parse_stops
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "srun python train.py",
+        "/usr/bin/mpirun -n 2 python train.py",
+        "deepspeed train.py",
+        "torchrun --nnodes=2 train.py",
+        "torchrun --nnodes 1:4 train.py",
+        "accelerate launch --num_machines 2 train.py",
+        "accelerate launch --num-machines=2 train.py",
+    ],
+)
+def test_commands_that_start_ranks_elsewhere_are_known(command: str) -> None:
+    assert is_for_many_hosts(command.split())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python train.py",
+        "python srun",
+        "torchrun --nproc-per-node 4 train.py",
+        "torchrun --nnodes=1 train.py",
+        "torchrun --nnodes 1:1 train.py",
+        "accelerate launch --num_machines 1 train.py",
+    ],
+)
+def test_commands_of_one_host_are_known(command: str) -> None:
+    assert not is_for_many_hosts(command.split())
+
+
+def test_a_launcher_is_named_by_its_last_part() -> None:
+    assert not [name for name in MANY_HOSTS if "/" in name]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("python /a/train.py --x other.py", "train-7"),
+        ("srun -n 2 python -m fairseq2.recipes.lm --x", "lm-7"),
+        ("torchrun --nproc-per-node 2 -m pkg.mod", "mod-7"),
+        ("/opt/bin/fairseq2 lm train", "fairseq2-7"),
+        ("python my/tr\x1bain é.py", "tr_ain-7"),
+    ],
+)
+def test_a_job_is_named_after_its_script(command: str, name: str) -> None:
+    words = ["python", "my/tr\x1bain.py"] if "\x1b" in command else command.split()
+    assert job_name(words, "7", None) == name
+
+
+def test_the_users_name_for_a_job_goes_first_and_is_still_this_runs_alone() -> None:
+    assert job_name(["python", "train.py"], "7", "big run") == "big_run-7"
+    assert job_name(["python", "train.py"], "7", "") == "train-7"
+    assert job_name(["python", "train.py"], "7", "a") != job_name(["python", "train.py"], "7.2", "a")
+
+
+@given(st.lists(st.text(), min_size=1), st.none() | st.text())
+def test_a_job_is_a_word_that_targets_and_file_names_can_hold(command: list[str], former: str | None) -> None:
+    name = job_name(command, "7.2", former)
+    assert re.fullmatch(rf"[A-Za-z0-9._-]{{0,{MAX_NAME}}}-7\.2", name)
+
+
+STOPS: list[StopAt | StopIn] = [
+    StopAt(file="a b.py", line=7, condition="x, y == 1, 2"),
+    StopIn(module="a.b", function="C.m"),
+]
+
+
+def test_ranks_find_what_was_asked_for_and_nothing_else_is_changed() -> None:
+    wishes = Wishes(ranks="0-3", engine="pdb", post_mortem=True, collective_timeout="600", rank_filter="0", output="/o")
+    environ = job_environment({"PATH": "/bin", "DBG_ENGINE": "pudb"}, home="/h", job="j-1", wishes=wishes, stops=STOPS)
+    assert environ == {
+        "PYTHONUNBUFFERED": "1",
+        "PATH": "/bin",
+        "DBG_HOME": "/h",
+        "DBG_JOB": "j-1",
+        "DBG_STOP_AT": "a b.py:7, x, y == 1, 2",
+        "DBG_STOP_IN": "a.b:C.m",
+        "DBG_RANKS": "0-3",
+        "DBG_ENGINE": "pdb",
+        "DBG_POST_MORTEM": "1",
+        "DBG_COLLECTIVE_TIMEOUT": "600",
+    }
+    assert parse_stops(environ["DBG_STOP_AT"], environ["DBG_STOP_IN"]) == (STOPS, [])
+
+
+def test_what_the_user_has_set_stays_where_nothing_was_asked_for() -> None:
+    given = {"DBG_RANKS": "1", "DBG_ENGINE": "pdb", "DBG_POST_MORTEM": "1", "PYTHONUNBUFFERED": "0"}
+    environ = job_environment(given, home="/h", job="j-1", wishes=Wishes(), stops=[])
+    assert {name: environ[name] for name in given} == given
+    assert (environ["DBG_STOP_AT"], environ["DBG_STOP_IN"]) == ("", "")
+
+
+@given(
+    st.lists(
+        st.builds(
+            StopAt,
+            file=st.from_regex(r"[a-z /:.]{1,8}\.py", fullmatch=True).map(str.strip),
+            line=st.integers(1, 999_999_999),
+            condition=st.none() | st.sampled_from(["x", "x == ','", "f(1, 2)", "'a:1'"]),
+        ),
+        max_size=4,
+    )
+)
+def test_every_stop_reaches_the_ranks_as_it_was_meant(stops: list[StopAt]) -> None:
+    environ = job_environment({}, home="/h", job="j", wishes=Wishes(), stops=stops)
+    assert parse_stops(environ["DBG_STOP_AT"], environ["DBG_STOP_IN"]) == (stops, [])

@@ -1,0 +1,212 @@
+"""The process of a job and its keeper, started for real by a process that may go away."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbg_broker.run.keeper import AUTOSTART_VARIABLE, CantStart, is_written
+from tests.support.processes import Child, Processes
+from tests.support.time_unit import seconds
+
+RUN = """
+import os, sys
+from dbg_broker.run import keeper
+
+output = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+keeper.lock_output(output)
+held = os.memfd_create("held")
+try:
+    job = keeper.start(sys.argv[2:], os.environ, output)
+except keeper.CantStart as error:
+    print(error)
+    sys.exit(error.exit_status)
+os.close(output)
+print("started", job.keeper, job.process, os.getpid(), flush=True)
+_, status = os.waitpid(job.keeper, 0)
+sys.exit(keeper.shell_status(os.waitstatus_to_exitcode(status)))
+"""
+
+TELL = """
+import json, os, signal
+def files(process):
+    folder = f"/proc/{process}/fd"
+    numbers = [number for number in os.listdir(folder) if os.path.lexists(f"{folder}/{number}")]
+    return {number: os.readlink(f"{folder}/{number}") for number in numbers}
+print(json.dumps({
+    "session": os.getsid(0), "group": os.getpgrp(), "pid": os.getpid(), "parent": os.getppid(),
+    "parents_session": os.getsid(os.getppid()),
+    "files": files("self"),
+    "autostart": os.environ["DBG_AUTOSTART"], "others": os.environ.get("OTHERS"),
+    "keepers": files(os.getppid()),
+    "sigint": str(signal.getsignal(signal.SIGINT)),
+}))
+"""
+
+# Without site-packages: a job in which the agent is installed becomes a rank, which has files of its own.
+TELLING = (sys.executable, "-S", "-c", TELL)
+
+Kept = Callable[..., Child]
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "job.out"
+
+
+@pytest.fixture
+def kept(processes: Processes, output: Path) -> Kept:
+    """Run a command as the job of a process that waits for it."""
+
+    def start(*command: str) -> Child:
+        environ = {**os.environ, "OTHERS": "stay", AUTOSTART_VARIABLE: "of another"}
+        return processes.start("run", [sys.executable, "-c", RUN, str(output), *command], env=environ)
+
+    return start
+
+
+def numbers(run: Child) -> tuple[int, int, int]:
+    """Return the process numbers of keeper, job and run."""
+    found = run.wait_for_output(r"started (\d+) (\d+) (\d+)")
+    return int(found[1]), int(found[2]), int(found[3])
+
+
+def told(output: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(output.read_text())
+    return document
+
+
+def has_writer(output: Path) -> bool:
+    descriptor = os.open(output, os.O_RDWR)
+    with contextlib.closing(os.fdopen(descriptor)):
+        return is_written(descriptor)
+
+
+def wait_for_end(handle: int) -> None:
+    assert select.select([handle], [], [], seconds(20))[0], "the process goes on"
+    os.close(handle)
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (["true"], 0),
+        (["sh", "-c", "exit 3"], 3),
+        (["sh", "-c", "kill -KILL $$"], 128 + signal.SIGKILL),
+        (["sh", "-c", "kill -TERM $$"], 128 + signal.SIGTERM),
+    ],
+)
+def test_the_job_ends_with_the_status_that_a_shell_would_tell(kept: Kept, command: list[str], status: int) -> None:
+    assert kept(*command).wait() == status
+
+
+def test_a_command_that_is_not_there_is_named(kept: Kept) -> None:
+    run = kept("no-such-command\x1b")
+    assert run.wait() == 127
+    assert run.text() == (
+        "the command 'no-such-command\\x1b' can't be started (No such file or directory); look at its name\n"
+    )
+
+
+@pytest.mark.parametrize("mode", [0o600, None])
+def test_what_can_not_be_executed_is_named(kept: Kept, tmp_path: Path, mode: int | None) -> None:
+    path = tmp_path / "train.py"
+    if mode is None:
+        path.mkdir()
+    else:
+        path.write_text("pass")
+        path.chmod(mode)
+    run = kept(str(path))
+    assert run.wait() == 126
+    assert "train.py' can't be started (Permission denied)" in run.text()
+
+
+def test_a_keeper_that_fails_is_no_job() -> None:
+    assert "its keeper was ended" in str(CantStart("python", 0))
+    assert CantStart("python", 0).exit_status == 126
+
+
+def test_its_output_is_appended(kept: Kept, output: Path) -> None:
+    output.write_text("before\n")
+    assert kept("sh", "-c", "echo out; echo err >&2; echo out again").wait() == 0
+    assert output.read_text() == "before\nout\nerr\nout again\n"
+
+
+def test_the_job_is_in_a_session_of_its_own_and_started_by_its_keeper(kept: Kept, output: Path) -> None:
+    run = kept(*TELLING)
+    keeper, job, starter = numbers(run)
+    assert run.wait() == 0
+
+    document = told(output)
+    assert (document["pid"], document["session"], document["group"]) == (job, job, job)
+    assert (document["parent"], document["parents_session"]) == (keeper, keeper)
+    assert len({keeper, job, starter}) == 3
+    assert [document["files"][number] for number in "012"] == ["/dev/null", str(output), str(output)]
+
+
+def test_ranks_know_who_started_them_and_the_rest_of_the_environment_is_as_given(kept: Kept, output: Path) -> None:
+    run = kept(*TELLING)
+    keeper, _, _ = numbers(run)
+    run.wait()
+
+    assert (told(output)["autostart"], told(output)["others"]) == (str(keeper), "stay")
+
+
+def test_signals_are_to_the_job_what_they_are_to_any_program(kept: Kept, output: Path) -> None:
+    kept(*TELLING).wait()
+    assert "default_int_handler" in told(output)["sigint"]
+    # Python ignores it in itself; what it starts must not inherit that.
+    assert kept("sh", "-c", f"yes | head -n 1 >> {output}.head; grep SigIgn /proc/self/status").wait() == 0
+    ignored = int(output.read_text().split()[-1], 16)
+    assert not ignored & 1 << (signal.SIGPIPE - 1)
+
+
+def test_the_keeper_holds_what_its_maker_held_but_no_terminal(kept: Kept, output: Path) -> None:
+    kept(*TELLING).wait()
+    keepers = told(output)["keepers"]
+
+    assert {keepers[number] for number in "012"} == {"/dev/null"}
+    assert {"/memfd:held (deleted)", str(output)} <= {*keepers.values()}
+
+
+def test_the_job_is_given_no_other_file(kept: Kept, output: Path) -> None:
+    kept(*TELLING).wait()
+    assert set(told(output)["files"].values()) == {"/dev/null", str(output)}
+
+
+def test_job_and_output_outlive_the_process_that_has_started_them(kept: Kept, output: Path, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    run = kept("sh", "-c", f"read line < {gate}; echo $line")
+    keeper, _, _ = numbers(run)
+    keeper_ended = os.pidfd_open(keeper)
+    run.kill()
+    run.wait()
+    assert has_writer(output)
+
+    gate.write_text("still there\n")
+    wait_for_end(keeper_ended)
+    assert output.read_text() == "still there\n"
+    assert not has_writer(output)
+
+
+def test_an_output_is_written_as_long_as_anybody_of_the_job_has_it(kept: Kept, output: Path, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    run = kept("sh", "-c", f"(read line < {gate}; echo $line) & ps -o pid= -p $! ; exit 5")
+    assert run.wait() == 5
+    assert has_writer(output)
+
+    left_behind = os.pidfd_open(int(output.read_text()))
+    gate.write_text("late\n")
+    wait_for_end(left_behind)
+    assert not has_writer(output)

@@ -1,0 +1,330 @@
+"""What is remembered of the runs of a directory, and how much of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_broker.run.remembered import (
+    FOLDERS_KEPT,
+    LAST_FILE,
+    OUTPUTS_KEPT,
+    Folder,
+    Kept,
+    Remembered,
+    folder_of,
+    keep_breakpoints,
+    keep_texts,
+    moved,
+    refuse_short,
+)
+from dbg_broker.run.settings import Wishes
+from dbg_wire.errors import BadInput
+from dbg_wire.ranks import Breakpoint
+from dbg_wire.stop_points import StopAt
+
+LAST = Remembered(
+    command=("srun", "python", "train.py"),
+    wishes=Wishes(stop_at=("train.py:2, x > 1", "gone.py:1"), stop_in=("a.b:f",), ranks="0-3", post_mortem=True),
+    texts=("step()", None),
+    breakpoints=(Kept(stop=StopAt(file="/work/model.py", line=7, condition="y"), text="return y"),),
+    rank=3,
+)
+DOCUMENT: dict[str, Any] = {
+    "schema": 1,
+    "command": ["python", "train.py"],
+    "wishes": {"stop_at": ["train.py:2"], "ranks": "0"},
+    "texts": ["step()"],
+    "breakpoints": [{"file": "/a.py", "line": 1, "condition": None, "text": None}],
+    "rank": 0,
+}
+
+
+@pytest.fixture
+def folder(home: Path) -> Folder:
+    home.mkdir(mode=0o700, exist_ok=True)
+    return folder_of(home, "/work/here")
+
+
+def write(folder: Folder, text: str) -> None:
+    path = folder.path / LAST_FILE
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+
+
+# --------------------------------------------------------------------------------------------------------- last.json
+
+
+def test_the_last_run_comes_back_as_it_was(folder: Folder) -> None:
+    assert folder.load() is None
+    folder.save(LAST)
+    assert folder.load() == LAST
+    assert (folder.path / LAST_FILE).stat().st_mode & 0o777 == 0o600
+
+
+WORDS = st.text(st.characters(codec=None), max_size=10)
+STOPS = st.builds(
+    StopAt, file=st.text(min_size=1, max_size=10), line=st.integers(1, 10**9), condition=st.none() | st.text(max_size=9)
+)
+REMEMBERED = st.builds(
+    lambda texts, **others: Remembered(texts=tuple(texts), **others),
+    command=st.lists(WORDS, min_size=1, max_size=4).map(tuple),
+    wishes=st.builds(
+        Wishes, stop_at=st.just(("a.py:1", "b.py:2, x")), ranks=st.none() | st.just("0-3"), post_mortem=st.booleans()
+    ),
+    texts=st.lists(st.none() | st.text(max_size=9), min_size=2, max_size=2),
+    breakpoints=st.lists(st.builds(Kept, stop=STOPS, text=st.none() | st.text(max_size=9)), max_size=3).map(tuple),
+    rank=st.none() | st.integers(0, 99999),
+)
+
+
+@given(REMEMBERED)
+def test_whatever_was_typed_comes_back(last: Remembered) -> None:
+    with TemporaryDirectory() as path:
+        folder = Folder(Path(path))
+        folder.save(last)
+        assert folder.load() == last
+
+
+def test_what_a_later_release_has_added_is_passed_over(folder: Folder) -> None:
+    write(folder, json.dumps({**DOCUMENT, "new": 1, "wishes": {**DOCUMENT["wishes"], "color": "red"}}))
+    last = folder.load()
+    assert last is not None
+    assert last.wishes == Wishes(stop_at=("train.py:2",), ranks="0")
+
+
+DAMAGED: list[dict[str, Any]] = [
+    {"command": []},
+    {"command": "python"},
+    {"command": [1]},
+    {"wishes": []},
+    {"wishes": {"stop_at": [1]}},
+    {"wishes": {"stop_at": "a"}},
+    {"wishes": {"stop_at": ["nowhere"]}},
+    {"wishes": {"stop_at": ["train.py:2"], "stop_in": ["nowhere"]}},
+    {"wishes": {"stop_at": ["train.py:2"], "ranks": 5}},
+    {"wishes": {"stop_at": ["train.py:2"], "post_mortem": "yes"}},
+    {"wishes": {"stop_at": ["train.py:2"], "output": ["/a"]}},
+    {"texts": []},
+    {"texts": [1]},
+    {"breakpoints": {}},
+    {"breakpoints": ["a.py:1"]},
+    {"breakpoints": [{"file": "a.py", "line": "1", "condition": None, "text": None}]},
+    {"breakpoints": [{"file": "a.py", "line": 0, "condition": None, "text": None}]},
+    {"breakpoints": [{"file": "a.py", "line": 1}]},
+    {"breakpoints": [{"file": "a.py", "line": 1, "condition": 1, "text": None}]},
+    {"rank": "0"},
+    {"rank": True},
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGED, ids=json.dumps)
+def test_a_damaged_file_counts_as_none(folder: Folder, damage: dict[str, Any]) -> None:
+    write(folder, json.dumps(DOCUMENT))
+    assert folder.load() is not None
+    write(folder, json.dumps({**DOCUMENT, **damage}))
+    assert folder.load() is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", "null", '"a"', "{}", "[" * 100_000, "\x00", "[" * 300_000])
+def test_what_is_no_such_document_counts_as_none(folder: Folder, text: str) -> None:
+    write(folder, text)
+    assert folder.load() is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.floats(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from([*DOCUMENT, *Wishes.__dataclass_fields__]), JSON)
+def test_no_damage_is_more_than_a_run_that_is_not_known(key: str, value: object) -> None:
+    wishes = {**DOCUMENT["wishes"], **({} if key in DOCUMENT else {key: value})}
+    document = {**DOCUMENT, "wishes": wishes, **({key: value} if key in DOCUMENT else {})}
+    with TemporaryDirectory() as path:
+        folder = Folder(Path(path))
+        write(folder, json.dumps(document))
+        last = folder.load()
+        if last is not None:
+            folder.save(last)
+            assert folder.load() == last
+
+
+def test_a_file_that_others_could_have_written_counts_as_none(folder: Folder) -> None:
+    folder.save(LAST)
+    (folder.path / LAST_FILE).chmod(0o666)
+    assert folder.load() is None
+
+
+def test_something_else_under_its_name_hangs_nobody(folder: Folder) -> None:
+    os.mkfifo(folder.path / LAST_FILE, 0o600)
+    assert folder.load() is None
+
+
+# ----------------------------------------------------------------------------------------------------------- outputs
+
+
+def output_of(folder: Folder, job: str, *, age: int) -> tuple[int, Path]:
+    descriptor, path = folder.open_output(job, None)
+    os.utime(path, (1e9 - age, 1e9 - age))
+    return descriptor, path
+
+
+def test_outputs_of_ended_runs_go_but_the_last_ones(folder: Folder) -> None:
+    paths = []
+    for number in range(OUTPUTS_KEPT + 3):
+        descriptor, path = output_of(folder, f"job-{number}", age=10 - number)
+        os.close(descriptor)
+        paths.append(path)
+
+    assert [path.exists() for path in paths] == [False, False] + [True] * (OUTPUTS_KEPT + 1)
+
+
+def test_an_output_that_is_still_written_stays_however_old(folder: Folder) -> None:
+    written, path = output_of(folder, "job-0", age=100)
+    for number in range(1, OUTPUTS_KEPT + 4):
+        os.close(output_of(folder, f"job-{number}", age=10 - number)[0])
+    assert path.exists()
+
+    os.close(written)
+    os.close(output_of(folder, "job-last", age=0)[0])
+    assert not path.exists()
+
+
+def test_an_output_is_begun_anew_and_appended_to(folder: Folder, tmp_path: Path) -> None:
+    given = tmp_path / "given.out"
+    given.write_bytes(b"of the run before")
+    descriptor, path = folder.open_output("job", str(given))
+    os.write(descriptor, b"one ")
+    with given.open("ab") as other:
+        other.write(b"two ")
+    os.write(descriptor, b"three")
+    os.close(descriptor)
+
+    assert path == given
+    assert given.read_bytes() == b"one two three"
+
+
+def test_the_users_own_output_takes_no_other_away(folder: Folder, tmp_path: Path) -> None:
+    paths = []
+    for number in range(OUTPUTS_KEPT + 1):
+        descriptor, path = output_of(folder, f"job-{number}", age=10 - number)
+        os.close(descriptor)
+        paths.append(path)
+    os.close(folder.open_output("job-last", str(tmp_path / "given.out"))[0])
+
+    assert all(path.exists() for path in paths)
+
+
+def test_an_output_that_can_not_be_written_is_named(folder: Folder, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"missing/a\.out \(No such file or directory\); give another --output"):
+        folder.open_output("job", str(tmp_path / "missing" / "a.out"))
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "terminal"])
+def test_an_output_is_an_ordinary_file(folder: Folder, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / kind
+    master, slave = os.openpty()
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path = Path(os.ttyname(slave))
+    with pytest.raises(BadInput, match=r"--output .* is no ordinary file"):
+        folder.open_output("job", str(path))
+    os.close(master)
+    os.close(slave)
+
+
+# ----------------------------------------------------------------------------------------------------------- folders
+
+
+def test_each_directory_has_a_folder_of_its_own_that_is_closed_to_others(made_home: Path) -> None:
+    one, other = folder_of(made_home, "/work/one"), folder_of(made_home, "/work/other\udcff")
+
+    assert one != other
+    assert folder_of(made_home, "/work/one") == one
+    assert one.path.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_oldest_directories_are_forgotten_but_where_something_runs(made_home: Path) -> None:
+    folders = []
+    for number in range(FOLDERS_KEPT):
+        folder = folder_of(made_home, f"/work/{number}")
+        folder.save(LAST)
+        os.utime(folder.path, (1e9 + number, 1e9 + number))
+        folders.append(folder)
+    running, _ = folders[0].open_output("job", None)
+    os.utime(folders[0].path, (1e9, 1e9))
+
+    newest = folder_of(made_home, "/work/new")
+    folder_of(made_home, "/work/newer")
+    os.close(running)
+
+    assert [folder.path.exists() for folder in folders[:4]] == [True, False, True, True]
+    assert newest.path.exists()
+    assert folders[-1].load() == LAST
+
+
+# ------------------------------------------------------------------------------------------------------------- stops
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text("import x\n\n    step()\nend()\n")
+    return path
+
+
+def test_the_text_of_a_stop_is_kept_where_its_file_is_found(source: Path) -> None:
+    wishes = Wishes(stop_at=("train.py:3, x > 1", f"{source}:4", "elsewhere.py:1", "train.py:2", "train.py:9"))
+    assert keep_texts(wishes, str(source.parent)) == ("step()", "end()", None, None, None)
+
+
+def test_a_stop_moves_with_its_line(source: Path) -> None:
+    kept = Kept(stop=StopAt(file="train.py", line=3, condition="x"), text="step()")
+    source.write_text("import x\nimport y\n\nif x:\n        step()\nend()\n")
+
+    assert moved(kept, str(source.parent)).stop == StopAt(file="train.py", line=5, condition="x")
+    source.unlink()
+    assert moved(kept, str(source.parent)) == kept
+
+
+def test_a_form_feed_is_no_end_of_a_line(source: Path) -> None:
+    source.write_bytes(b"a()\x0c\nb()\x0b\x1c\nc() # \xff\r\nd()\n")
+    assert keep_texts(Wishes(stop_at=("train.py:2", "train.py:4")), str(source.parent)) == ("b()", "d()")
+
+
+def test_new_breakpoints_go_behind_those_kept_before(source: Path) -> None:
+    former = (
+        Kept(stop=StopAt(file=str(source), line=1), text="import x"),
+        Kept(stop=StopAt(file="/gone.py", line=2), text="old()"),
+    )
+    points = [
+        Breakpoint(file=str(source), line=4),
+        Breakpoint(file=str(source), line=1, condition="y"),
+        Breakpoint(file="/gone.py", line=3),
+    ]
+    assert keep_breakpoints(points, "/elsewhere", former) == (
+        Kept(stop=StopAt(file=str(source), line=1, condition="y"), text="import x"),
+        former[1],
+        Kept(stop=StopAt(file=str(source), line=4), text="end()"),
+        Kept(stop=StopAt(file="/gone.py", line=3), text=None),
+    )
+
+
+def test_a_line_behind_the_end_is_refused_with_the_number_of_lines(source: Path) -> None:
+    refuse_short(StopAt(file="train.py", line=4), str(source.parent))
+    refuse_short(StopAt(file="elsewhere.py", line=400), str(source.parent))
+    with pytest.raises(BadInput, match=r"train\.py:5 is behind the file's end, which has 4 lines"):
+        refuse_short(StopAt(file="train.py", line=5), str(source.parent))

@@ -1,0 +1,110 @@
+"""The socket between a run and its terminal; the terminal's program here is a few lines."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dbg_broker.run import terminal as module
+from dbg_broker.run.terminal import Terminal
+from dbg_wire.run_terminal import Task, Told
+
+TASK = Task(job="train-7", output="/job.out", prefer=3, commands="/first.pdb", attach=False)
+
+PROGRAM = """
+import json, os, signal, socket, sys
+connection = socket.socket(fileno=int(sys.argv[-1]))
+def say(**told): connection.sendall(json.dumps(told).encode() + b"\\n")
+"""
+
+REPEAT = """
+task = json.loads(connection.makefile().readline())
+say(rank=task["prefer"], took_part=True)
+connection.recv(1)
+say(rank=5, breakpoints=[{"file": os.environ["DBG_HOME"], "line": 1}])
+"""
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the lines of the program to start instead; they may be changed before."""
+    lines = [PROGRAM, REPEAT]
+
+    def command(_: str, arguments: Sequence[str]) -> list[str]:
+        return [sys.executable, "-c", "".join(lines), *arguments]
+
+    monkeypatch.setattr(module, "own_command", command)
+    return lines
+
+
+def read_until(terminal: Terminal, told: Told) -> None:
+    while terminal.told != told:
+        assert terminal.read(), "it said no more"
+
+
+def test_it_is_told_what_to_do_and_tells_what_happens(program: list[str], tmp_path: Path) -> None:
+    terminal = Terminal(TASK, {**os.environ, "DBG_HOME": "of another"}, str(tmp_path))
+    read_until(terminal, Told(rank=3, took_part=True))
+    terminal.job_is_over()
+    assert terminal.process.wait() == 0
+    terminal.close()
+
+    assert terminal.told.rank == 5
+    assert [point.file for point in terminal.told.breakpoints] == [str(tmp_path)]
+
+
+def test_what_it_says_last_is_taken_however_long_it_is(program: list[str]) -> None:
+    program[1] = """
+point = {"file": "/" + 200 * "a", "line": 1}
+say(rank=1)
+say(rank=2, breakpoints=[{**point, "line": 1 + n} for n in range(1000)])
+"""
+    terminal = Terminal(TASK, os.environ, "/h")
+    while terminal.has_more:
+        terminal.read()
+    terminal.process.wait()
+    terminal.close()
+    assert (terminal.told.rank, len(terminal.told.breakpoints)) == (2, 1000)
+
+
+def test_nonsense_and_half_a_line_change_nothing(program: list[str]) -> None:
+    program[1] = 'say(rank=1); say(color="red"); connection.sendall(b"\\xff\\n{\\n[]\\n" + b\'{"rank":9}\')'
+    terminal = Terminal(TASK, os.environ, "/h")
+    terminal.process.wait()
+    terminal.close()
+    assert terminal.told == Told(rank=1)
+
+
+def test_a_terminal_that_has_ended_takes_no_offence(program: list[str]) -> None:
+    program[1] = "connection.close(); sys.exit(3)"
+    terminal = Terminal(TASK, os.environ, "/h")
+    assert terminal.process.wait() == 3
+    terminal.job_is_over()
+    terminal.job_is_over()
+    terminal.close()
+    assert terminal.told == Told()
+
+
+def test_ctrl_c_is_not_for_it_from_its_first_moment(program: list[str]) -> None:
+    program[1] = "say(rank=int(signal.getsignal(signal.SIGINT) is signal.SIG_IGN))"
+    before = signal.getsignal(signal.SIGINT)
+    terminal = Terminal(TASK, os.environ, "/h")
+    terminal.process.wait()
+    terminal.close()
+
+    assert terminal.told.rank == 1
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_it_becomes_no_rank_of_a_run_around_it(program: list[str]) -> None:
+    program[1] = 'say(rank=sum(name in os.environ for name in ("DBG_AUTOSTART", "DBG_STOP_AT", "DBG_STOP_IN")))'
+    environ = {**os.environ, "DBG_AUTOSTART": str(os.getpid()), "DBG_STOP_AT": "a.py:1", "DBG_STOP_IN": "a:f"}
+    terminal = Terminal(TASK, environ, "/h")
+    terminal.process.wait()
+    terminal.close()
+    assert terminal.told.rank == 0

@@ -1,0 +1,320 @@
+"""Who holds the broker of a home, by a real named pipe, and when a broker that nobody needs leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from dbg_broker.uses import USES_FILE, Leaving, Uses, hold
+from tests.support.time_unit import seconds
+
+HOLD = """
+import sys
+from pathlib import Path
+from dbg_broker.uses import hold
+hold(Path(sys.argv[1]))
+sys.stdin.read()
+"""
+WAIT = "import sys; sys.stdin.read()"
+
+
+def held_in(home: Path) -> int:
+    descriptor = hold(home)
+    assert descriptor is not None
+    return descriptor
+
+
+class Watched:
+    """Have the uses of a home told while the event loop runs."""
+
+    def __init__(self, home: Path) -> None:
+        self._changed = asyncio.Event()
+        self.changes = 0
+        self.uses = Uses(home, asyncio.get_running_loop(), self._note)
+
+    def _note(self) -> None:
+        self.changes += 1
+        self._changed.set()
+
+    async def change(self) -> bool:
+        """Wait for the next change, and return whether a run holds the broker then."""
+        await asyncio.wait_for(self._changed.wait(), seconds(20))
+        self._changed.clear()
+        return self.uses.held
+
+
+@pytest.fixture
+async def watched(made_home: Path) -> AsyncIterator[Watched]:
+    watched = Watched(made_home)
+    yield watched
+    watched.uses.close()
+
+
+# ----------------------------------------------------------------------------------------------------------- the pipe
+
+
+async def test_a_run_is_known_from_its_hold_to_its_end(watched: Watched, made_home: Path) -> None:
+    assert not watched.uses.held
+    for _ in range(3):
+        descriptor = held_in(made_home)
+        assert await watched.change()
+        os.close(descriptor)
+        assert not await watched.change()
+    assert watched.changes == 6
+
+
+async def test_the_last_of_several_counts(watched: Watched, made_home: Path) -> None:
+    one = held_in(made_home)
+    assert await watched.change()
+    other = held_in(made_home)
+    os.close(one)
+    assert watched.uses.held
+    os.close(other)
+    assert not await watched.change()
+    assert watched.changes == 2
+
+
+async def test_a_run_that_is_killed_lets_go(watched: Watched, made_home: Path) -> None:
+    run = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLD, str(made_home), stdin=subprocess.PIPE)
+    assert await watched.change()
+    run.kill()
+    assert not await watched.change()
+    await run.communicate()
+
+
+async def test_a_child_that_has_inherited_the_hold_keeps_it(watched: Watched, made_home: Path) -> None:
+    descriptor = held_in(made_home)
+    assert await watched.change()
+    keeper = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WAIT, stdin=subprocess.PIPE, pass_fds=(descriptor,)
+    )
+    os.close(descriptor)
+    assert watched.uses.held
+    await keeper.communicate(b"")
+    assert not await watched.change()
+
+
+async def test_without_a_broker_nobody_takes_hold(made_home: Path) -> None:
+    assert hold(made_home) is None
+    Uses(made_home, asyncio.get_running_loop(), lambda: None).close()
+
+    assert (made_home / USES_FILE).is_fifo()
+    assert hold(made_home) is None
+
+
+async def test_a_broker_that_leaves_is_noted_by_whoever_holds_it(watched: Watched, made_home: Path) -> None:
+    descriptor = held_in(made_home)
+    watched.uses.close()
+    with pytest.raises(BrokenPipeError):
+        os.write(descriptor, b"+")
+    os.close(descriptor)
+
+
+async def test_something_else_under_that_name_is_no_broker_and_stays(made_home: Path) -> None:
+    (made_home / USES_FILE).write_bytes(b"mine")
+    uses = Uses(made_home, asyncio.get_running_loop(), lambda: None)
+
+    assert hold(made_home) is None
+    assert not uses.held
+    uses.close()
+    assert (made_home / USES_FILE).read_bytes() == b"mine"
+
+
+async def test_the_pipe_is_the_users_own(watched: Watched, made_home: Path) -> None:
+    assert watched.uses.held is False
+    assert (made_home / USES_FILE).stat().st_mode & 0o777 == 0o600
+
+
+async def test_who_held_the_broker_before_holds_the_next_one(made_home: Path) -> None:
+    first = Watched(made_home)
+    descriptor = held_in(made_home)
+    assert await first.change()
+    first.uses.close()
+
+    second = Watched(made_home)
+    assert second.uses.held
+    os.close(descriptor)
+    assert not await second.change()
+    second.uses.close()
+
+
+# -------------------------------------------------------------------------------------------------------- the leaving
+
+
+@dataclass
+class Timer:
+    """Be what a loop gives for a call later."""
+
+    when: float
+    call: Callable[[], None]
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+@dataclass
+class Clock:
+    """Be a loop whose time is the test's, and which looks at no descriptor."""
+
+    now: float = 0.0
+    timers: list[Timer] = field(default_factory=list)
+    readers: dict[int, Callable[[], None]] = field(default_factory=dict)
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> Timer:
+        self.timers.append(Timer(self.now + delay, call))
+        return self.timers[-1]
+
+    def add_reader(self, descriptor: int, call: Callable[[], None]) -> None:
+        self.readers[descriptor] = call
+
+    def remove_reader(self, descriptor: int) -> None:
+        del self.readers[descriptor]
+
+    def pass_to(self, now: float) -> None:
+        self.now = now
+        for timer in [timer for timer in self.timers if timer.when <= now]:
+            self.timers.remove(timer)
+            if not timer.cancelled:
+                timer.call()
+
+    def look(self) -> None:
+        """Do what a loop does for a descriptor that is readable."""
+        for call in [*self.readers.values()]:
+            call()
+
+
+class Broker:
+    """Be a broker that leaves after ten seconds without use."""
+
+    def __init__(self, home: Path, idle: float | None = 10.0) -> None:
+        self.clock = Clock()
+        self.is_used = False
+        self.left: list[float] = []
+        self.leaving = Leaving(
+            home, cast(asyncio.AbstractEventLoop, self.clock), lambda: self.is_used, self._leave, idle
+        )
+
+    def _leave(self) -> None:
+        self.left.append(self.clock.now)
+
+
+@pytest.fixture
+def idle(made_home: Path) -> Iterator[Broker]:
+    broker = Broker(made_home)
+    yield broker
+    broker.leaving.close()
+
+
+def test_a_broker_that_nobody_ever_needed_leaves_once(idle: Broker, made_home: Path) -> None:
+    idle.clock.pass_to(9.9)
+    assert idle.left == []
+    idle.clock.pass_to(10.0)
+    idle.leaving.look()
+    idle.clock.pass_to(1000.0)
+
+    assert idle.left == [10.0]
+    assert hold(made_home) is None
+
+
+def test_it_counts_anew_when_the_last_connection_is_gone(idle: Broker) -> None:
+    idle.is_used = True
+    idle.clock.pass_to(100.0)
+    idle.is_used = False
+    idle.leaving.look()
+    idle.clock.pass_to(109.9)
+    assert idle.left == []
+    idle.clock.pass_to(110.0)
+    assert idle.left == [110.0]
+
+
+def test_it_counts_anew_when_the_last_run_is_gone(idle: Broker, made_home: Path) -> None:
+    run = held_in(made_home)
+    idle.clock.look()
+    idle.clock.pass_to(100.0)
+    os.close(run)
+    idle.clock.look()
+    idle.clock.pass_to(109.9)
+    assert idle.left == []
+    idle.clock.pass_to(110.0)
+    assert idle.left == [110.0]
+
+
+def test_it_stays_for_ranks_that_outlive_their_run(idle: Broker, made_home: Path) -> None:
+    run = held_in(made_home)
+    idle.clock.look()
+    idle.is_used = True
+    os.close(run)
+    idle.clock.look()
+    idle.clock.pass_to(100.0)
+    assert idle.left == []
+
+
+def test_a_run_that_takes_hold_in_the_last_moment_is_seen(idle: Broker, made_home: Path) -> None:
+    idle.clock.pass_to(9.9)
+    run = held_in(made_home)
+    idle.clock.pass_to(10.0)
+    assert idle.left == []
+
+    os.close(run)
+    idle.clock.look()
+    idle.clock.pass_to(20.0)
+    assert idle.left == [20.0]
+
+
+def test_a_run_that_is_just_about_to_take_hold_is_seen(idle: Broker, made_home: Path) -> None:
+    run = os.open(made_home / USES_FILE, os.O_WRONLY | os.O_NONBLOCK)
+    idle.clock.pass_to(10.0)
+    assert idle.left == []
+    os.write(run, b"+")
+    os.close(run)
+
+
+def test_a_run_that_came_and_went_unseen_delays_it_at_most_once(idle: Broker, made_home: Path) -> None:
+    os.close(held_in(made_home))
+    idle.clock.pass_to(10.0)
+    idle.clock.look()
+    idle.clock.pass_to(20.0)
+    assert idle.left
+    assert len(idle.left) == 1
+
+
+def test_a_broker_that_was_started_by_hand_never_leaves(made_home: Path) -> None:
+    broker = Broker(made_home, idle=None)
+    run = held_in(made_home)
+    broker.clock.look()
+    os.close(run)
+    broker.clock.look()
+    broker.clock.pass_to(1e9)
+    broker.leaving.close()
+
+    assert broker.left == []
+
+
+def test_a_home_that_is_removed_keeps_nobody_busy(idle: Broker, made_home: Path) -> None:
+    run = held_in(made_home)
+    idle.clock.look()
+    shutil.rmtree(made_home)
+    os.close(run)
+    idle.clock.look()
+    assert idle.clock.readers == {}
+
+    idle.clock.pass_to(10.0)
+    assert idle.left == [10.0]
+
+
+def test_after_its_end_it_does_not_leave_again(idle: Broker) -> None:
+    idle.leaving.close()
+    idle.leaving.look()
+    idle.clock.pass_to(1000.0)
+    assert idle.left == []
+    assert idle.clock.readers == {}

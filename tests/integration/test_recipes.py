@@ -1,0 +1,234 @@
+"""The recipes of docs/launchers.md, as they stand there: with each, ranks of both hosts take part; without it, none.
+
+Between the hosts nothing is handed down by itself: the remote shells begin with an environment of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.broker import Wrap, running_broker
+from tests.support.netns import Host
+from tests.support.processes import Child, Processes
+from tests.support.ranks import NEVER_BOUND_PORTS, attach, attach_list, wait_until
+from tests.support.remote_shell import remote_shell, ssh_servers
+from tests.support.requirements import needs_mpirun, needs_pdsh, needs_ssh
+from tests.support.slurm import Slurm
+from tests.support.time_unit import seconds
+
+pytestmark = [pytest.mark.integration, pytest.mark.launcher]
+
+PAGE = Path(__file__).parents[2] / "docs/launchers.md"
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - of a network of the test's own
+
+JOB_SECONDS = 60.0
+"""Seconds that a job may take to end: ``sbatch --wait`` looks every ten."""
+
+TwoHosts = tuple[Host, Host]
+
+# The children are those of any job: none of them is a rank.
+PROGRAM = """\
+import os, subprocess, sys
+
+def train():
+    total, n = 0, 4
+    for step in range(3):
+        total += step
+    return total
+
+if sys.argv[1:] != ["child"]:
+    for command in (["-c", "pass"], [__file__, "child"]):
+        subprocess.run([sys.executable, *command], check=True)
+    os.write(1, f"trained to {train()}\\n".encode())
+"""
+
+TOTAL = 6
+"""The line that adds."""
+
+STOPS = f"train.py:{TOTAL}, step == 1 and 7 %n == 3\ntrain.py:{TOTAL + 1}"
+"""Two, with all that a shell, a list, an assignment or pdsh takes for its own."""
+
+
+def recipes(section: str) -> pytest.MarkDecorator:
+    """Have a test run with each block of commands in a section of the page."""
+    found = re.search(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert found is not None, section
+    blocks = re.findall(r"^```sh\n(.*?)^```", found[1], re.MULTILINE | re.DOTALL)
+    return pytest.mark.parametrize("recipe", blocks, ids=[str(number) for number, _ in enumerate(blocks, start=1)])
+
+
+def are_stopped(wanted: list[tuple[str, str, int]], listed: list[dict[str, Any]]) -> bool:
+    """Say whether these ranks of these jobs, and no others, are stopped at these lines."""
+    stopped = [rank for rank in listed if rank["state"] == "stopped"]
+    return [(rank["job"], rank["address"], rank["where"]["line"]) for rank in stopped] == wanted
+
+
+class Job:
+    """A job started by a recipe as ``run`` starts its command, with the hosts and the program of the test."""
+
+    def __init__(self, processes: Processes, home: Path, folder: Path, wrap: Wrap = list) -> None:
+        self.processes = processes
+        self.home = home
+        self.wrap = wrap
+        self.program = folder / "train.py"
+        self.program.write_text(PROGRAM)
+
+    def start(self, recipe: str, environ: Mapping[str, str], **told: str) -> Child:
+        """Start it with what ``run`` would set: that it takes part, and ``told``."""
+        python = f"{sys.executable} {self.program}"
+        port = str(next(NEVER_BOUND_PORTS))
+        for name, ours in (("gpu01", "h1"), ("gpu02", "h2"), ("python train.py", python), ("29500", port)):
+            recipe = recipe.replace(name, ours)
+        set_by_run = {"DBG_AUTOSTART": str(os.getpid()), "DBG_HOME": str(self.home), "DBG_JOB": "train-1", **told}
+        env = {**environ, **set_by_run}
+        return self.processes.start("job", self.wrap(["bash", "-c", recipe]), env=env, cwd=self.program.parent)
+
+    def stops_everywhere(self, job: Child, addresses: list[str]) -> None:
+        """Wait until these ranks have been at both stops, and nobody else has registered, and end the job."""
+        # With its condition lost, the first would come again and again.
+        for line in (TOTAL, TOTAL + 1):
+            wanted = [("train-1", address, line) for address in addresses]
+            wait_until(self.home, partial(are_stopped, wanted), f"stops of {wanted}", wrap=self.wrap)
+            assert attach(self.home, "all", "--continue", wrap=self.wrap).returncode == 0
+        assert job.wait(seconds(JOB_SECONDS)) == 0, job.tail()
+        assert self.all_ever() == addresses
+        assert self.output(job).count("trained to 3") == len(addresses)
+
+    def output(self, job: Child) -> str:
+        """Return what the ranks have printed, or sbatch has written for them."""
+        return "".join([job.text(), *(file.read_text() for file in self.program.parent.glob("slurm-*.out"))])
+
+    def all_ever(self) -> list[str]:
+        """Return the addresses of all that have registered since the broker has started."""
+        return sorted(rank["address"] for rank in attach_list(self.home, "--all", wrap=self.wrap))
+
+
+@pytest.fixture
+def job(two_hosts: TwoHosts, processes: Processes, home: Path, tmp_path: Path) -> Job:
+    """A job on two hosts, started on the first, with the broker there."""
+    wrap = two_hosts[0].command
+    running_broker(processes, home, listen=EVERYWHERE, wrap=wrap)
+    return Job(processes, home, tmp_path, wrap)
+
+
+@pytest.fixture
+def mpirun_environment(two_hosts: TwoHosts, processes: Processes, tmp_path: Path) -> dict[str, str]:
+    """Let mpirun reach the other host through a remote shell, as root, on one core; no recipe has to say so."""
+    return dict(os.environ) | {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_plm_rsh_agent": str(remote_shell(tmp_path, two_hosts, processes)),
+        "OMPI_MCA_oob_tcp_if_include": "eth0",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    }
+
+
+@pytest.mark.netns
+@needs_mpirun
+@recipes("mpirun of Open MPI")
+def test_mpirun(job: Job, mpirun_environment: dict[str, str], recipe: str) -> None:
+    job.stops_everywhere(job.start(recipe, mpirun_environment, DBG_STOP_AT=STOPS), ["h1:0", "h2:1"])
+
+
+@pytest.mark.netns
+@needs_mpirun
+def test_mpirun_without_its_recipe(job: Job, mpirun_environment: dict[str, str]) -> None:
+    started = job.start("mpirun -H gpu01,gpu02 -np 2 python train.py", mpirun_environment)
+    assert started.wait() == 0, started.tail()
+    assert started.text().count("trained to 3") == 2
+    assert job.all_ever() == ["h1:0"]
+
+
+@pytest.fixture
+def ssh_environment(two_hosts: TwoHosts, processes: Processes, tmp_path: Path) -> dict[str, str]:
+    """Have an ssh that gets in on both hosts come first on PATH."""
+    commands = ssh_servers(tmp_path, two_hosts, processes)
+    return dict(os.environ) | {"PATH": f"{commands}:{os.environ['PATH']}"}
+
+
+@pytest.mark.netns
+@needs_ssh
+@recipes("ssh")
+def test_ssh(job: Job, ssh_environment: dict[str, str], recipe: str) -> None:
+    job.stops_everywhere(job.start(recipe, ssh_environment, DBG_STOP_AT=STOPS), ["h1:0", "h2:1"])
+
+
+@pytest.mark.netns
+@needs_ssh
+@needs_pdsh
+@recipes("pdsh")
+def test_pdsh(job: Job, ssh_environment: dict[str, str], recipe: str) -> None:
+    job.stops_everywhere(job.start(recipe, ssh_environment, DBG_STOP_AT=STOPS), ["h1:0", "h2:1"])
+
+
+WITHOUT = """\
+ssh gpu02 RANK=1 WORLD_SIZE=2 python train.py
+pdsh -S -R ssh -w gpu01,gpu02 RANK=%n WORLD_SIZE=2 python train.py
+"""
+
+
+@pytest.mark.netns
+@needs_ssh
+@needs_pdsh
+def test_ssh_and_pdsh_without_their_recipes(job: Job, ssh_environment: dict[str, str]) -> None:
+    started = job.start(WITHOUT, ssh_environment)
+    assert started.wait() == 0, started.tail()
+    assert started.text().count("trained to 3") == 3
+    assert job.all_ever() == []
+
+
+BATCH = """\
+#!/bin/sh
+#SBATCH --export=NONE
+#SBATCH --nodes=2
+#SBATCH --ntasks=2
+srun {python} {program}
+"""
+
+
+@pytest.fixture
+def cluster_job(slurm: Slurm, processes: Processes, home: Path, tmp_path: Path) -> Job:
+    """A job for the emulated nodes of one host, with the broker on its loopback, and a batch script for it."""
+    assert slurm.configuration.exists()
+    running_broker(processes, home)
+    job = Job(processes, home, tmp_path)
+    (tmp_path / "job.sbatch").write_text(BATCH.format(python=sys.executable, program=job.program))
+    return job
+
+
+@recipes("srun and sbatch")
+def test_slurm(cluster_job: Job, slurm: Slurm, recipe: str) -> None:
+    started = cluster_job.start(recipe, slurm.environment(), DBG_STOP_AT=STOPS)
+    cluster_job.stops_everywhere(started, ["node1:0", "node2:1"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "srun --export=NONE -N 2 -n 2 python train.py",
+        "SLURM_EXPORT_ENV=NONE srun -N 2 -n 2 python train.py",
+        "srun --export=NONE,DBG_AUTOSTART,DBG_HOME -N 2 -n 2 python train.py",
+    ],
+)
+def test_slurm_without_its_recipe(cluster_job: Job, slurm: Slurm, command: str) -> None:
+    started = cluster_job.start(command, slurm.environment())
+    assert started.wait() == 0, started.tail()
+    assert cluster_job.output(started).count("trained to 3") == 2
+    assert cluster_job.all_ever() == []
+
+
+def test_sbatch_without_its_recipe(cluster_job: Job, slurm: Slurm) -> None:
+    started = cluster_job.start("sbatch --parsable job.sbatch", slurm.environment())
+    assert started.wait() == 0, started.tail()
+    assert slurm.wait_for_job(started.text().strip()) == 0
+    assert cluster_job.output(started).count("trained to 3") == 2
+    assert cluster_job.all_ever() == []

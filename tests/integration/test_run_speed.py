@@ -1,0 +1,36 @@
+"""The time from a command to PuDB on the screen, beside the same job with stock ``pudb.remote`` and a listener."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import Processes
+from tests.support.prompt_times import job_environment, run_seconds, stock_seconds
+from tests.support.requirements import needs_torch
+from tests.support.time_unit import seconds
+
+MOST = 1.1
+"""Times as long as stock's, at most."""
+
+ROUNDS = 8
+"""Times that both are measured at most: what else the machine does only ever makes one of them longer."""
+
+
+@pytest.mark.integration
+@pytest.mark.launcher
+@pytest.mark.alone
+@needs_torch
+@pytest.mark.timeout(seconds(300))
+def test_it_takes_hardly_longer_than_stock(processes: Processes, home: Path, tmp_path: Path) -> None:
+    environ = {**processes.marked(job_environment(tmp_path)), "DBG_HOME": str(home)}
+    run_seconds(tmp_path, environ)  # with it comes the broker
+    stock: list[float] = []
+    ours: list[float] = []
+    for _ in range(ROUNDS):
+        stock.append(stock_seconds(tmp_path, environ))
+        ours.append(run_seconds(tmp_path, environ))
+        if len(ours) > 1 and min(ours) <= MOST * min(stock):
+            return
+    pytest.fail(f"ours {[f'{took:.2f}' for took in ours]}, stock {[f'{took:.2f}' for took in stock]}")
