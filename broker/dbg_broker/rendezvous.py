@@ -23,7 +23,7 @@ LOCK_FILE = "serve.lock"
 MAX_PRIVATE_FILE = 256 * 1024
 """Bytes read of a file of ours: the largest, a certificate with its chain, has a few KiB; the rest is a wrong file."""
 
-_NO_LOCKS_HERE = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
+NO_LOCKS_HERE = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 """What flock says where there are no locks: NFS without its lock daemon, FUSE, Lustre mounted without ``flock``."""
 
 _HELD_BY_OTHER = frozenset({errno.EWOULDBLOCK, errno.EACCES})
@@ -183,7 +183,7 @@ def lock(home: Path) -> HomeLock | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        if error.errno in _NO_LOCKS_HERE:
+        if error.errno in NO_LOCKS_HERE:
             return HomeLock(descriptor, certain=False)
         os.close(descriptor)
         if error.errno in _HELD_BY_OTHER:

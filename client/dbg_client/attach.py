@@ -25,7 +25,7 @@ from .manner import Manner
 from .marks import read_target
 from .reach import find_reach
 from .say import talk
-from .session import End, Outcome, Session
+from .session import End, Outcome, Picked, Session
 from .settings import Settings
 from .startup import Startup, read_startup
 from .waiting import list_ranks, wait_for_stop
@@ -135,8 +135,6 @@ class Attaching:
 
     async def session(self, choice: Choice) -> Outcome:
         """Hold one session, and return how it ended."""
-        from .picker import pick_in_session
-
         manner = Manner(
             mode=self._settings.mode,
             prefix=self._settings.prefix,
@@ -150,12 +148,18 @@ class Attaching:
             may_run_again=self._may_run_again,
             breakpoints=self._breakpoints,
         )
-        return await Session(self._line, self.directory, choice.rank, manner, pick_in_session).run()
+        return await Session(self._line, self.directory, choice.rank, manner, _pick_in_session).run()
 
     def _goes_on(self, outcome: Outcome) -> bool:
         if not self._settings.follow or outcome.end is End.DETACHED:
             return False
         return outcome.opened or outcome.end is End.WENT_ON
+
+
+async def _pick_in_session(directory: Directory, typed_ahead: bytes) -> Picked:
+    from .picker import pick_in_session  # what it needs would keep the debugger from the screen for a moment
+
+    return await pick_in_session(directory, typed_ahead)
 
 
 def _tell(outcome: Outcome) -> int:

@@ -60,7 +60,8 @@ at once.
 
 Attached, Ctrl-] is the prefix: d detaches, ? helps, r picks another rank, n and p go to the next and previous
 stopped rank, w takes the keyboard, : opens a command line for these actions on any ranks (where all, e 0-7 loss,
-release, help), ] sends Ctrl-] itself. Leaving never resumes or ends a rank. At pdb's prompt `detach` leaves, too, and
+release, help), R ends a job that `dbg-broker run` has started and runs it again, ] sends Ctrl-] itself. Leaving never
+resumes or ends a rank. At pdb's prompt `detach` leaves, too, and
 `sticky` shows the source after every stop. To change the debugger that is open while somebody else types, add --take
 to --engine.
 

@@ -12,15 +12,20 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from dbg_broker.rendezvous import NO_LOCKS_HERE
 from dbg_wire.errors import DbgError, printable
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 """Exit statuses of shells for a command that can't be run, and for one that isn't there."""
+
+SILENT_SECONDS = 7 * 24 * 3600.0
+"""Seconds after which an output counts as one of an ended job where the file system has no locks to tell."""
 
 AUTOSTART_VARIABLE = "DBG_AUTOSTART"
 """Makes ranks of what the job starts; its value is the process that has started the job."""
@@ -137,6 +142,8 @@ def is_written(output: int) -> bool:
     """Tell whether the job of an output still runs; the descriptor is one of our own, and is locked if not."""
     try:
         fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
+        if error.errno in NO_LOCKS_HERE:
+            return time.time() - os.fstat(output).st_mtime < SILENT_SECONDS
         return True
     return False
