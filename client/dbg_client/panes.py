@@ -74,6 +74,7 @@ def open_panes(settings: Settings) -> int:
             if place.inside:
                 window.show()
             _hand_over(listener, seats)
+            window.has_begun()
         except BaseException:
             window.kill()
             raise

@@ -133,6 +133,13 @@ class Window:
         """Show the window in its session. Raises TmuxRefused."""
         _run("show the window", ["select-window", "-t", self.window])
 
+    def has_begun(self) -> None:
+        """Take note that all programs run: from now on a pane goes when its program ends.
+
+        With ``failed``, tmux 3.3 at times keeps the pane of a program that has ended well, and nobody can leave it.
+        """
+        _try(["set-option", "-w", "-t", self.window, "remain-on-exit", "off"])
+
     def kill(self) -> None:
         """End the window with all that runs in it; one that is gone already is as good."""
         _try(["kill-window", "-t", self.window])

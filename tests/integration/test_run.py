@@ -300,6 +300,7 @@ class TestOptions:
 
     def test_a_crash_is_kept(self, directory: Directory) -> None:
         directory.write("def fails():\n    local = 1\n    return local / 0\n\nfails()\n")
+        directory.environ = {"DBG_LEASE": "600"}  # in a test run nobody is waited for, else
         terminal = directory.run("--post-mortem", *PYTHON)
         terminal.wait_for(DRAWN)
         terminal.wait_for(re.compile("ZeroDivisionError"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shlex
 import signal
 import subprocess
 import time
@@ -15,6 +16,7 @@ from types import FrameType
 
 from dbg_broker.rendezvous import open_home
 from dbg_wire.errors import BadInput, BadSecretFile, DbgError, printable
+from dbg_wire.home import home_directory
 from dbg_wire.run_terminal import Task, Told
 
 from . import keeper
@@ -157,8 +159,15 @@ class _Run:
                 "run starts one that can, or start `dbg-broker serve --listen 0.0.0.0`"
             )
         self._say(f"job {self._name}, its output in {printable(task.output)}")
-        if not task.attach:
-            self._say(f"there is no terminal here; to attach from one: dbg-attach --follow {self._name}/stopped")
+        when = "if this terminal closes" if task.attach else "there is no terminal here; from one"
+        self._say(f"{when}: {self._way_back}")
+
+    @property
+    def _way_back(self) -> str:
+        """Return what to type elsewhere to follow the job."""
+        known = home_directory(self._environ) == self._home
+        home = "" if known else f"DBG_HOME={printable(shlex.quote(self._home))} "
+        return f"{home}dbg-attach --follow {self._name}/stopped"
 
     def go(self) -> int:
         """Wait until job and terminal have ended, or until the terminal was closed; return the exit status."""
@@ -242,7 +251,7 @@ class _Run:
         if self._status is None and not self._left and not self.again:
             self._say(
                 f"the terminal of job {self._name} has ended, and the job goes on; its output in "
-                f"{printable(str(self._output))}, back to its ranks by: dbg-attach --follow {self._name}/stopped"
+                f"{printable(str(self._output))}, back to its ranks: {self._way_back}"
             )
         elif is_attachable() and not terminal.told.took_part and self._has_had_time:
             # Without a terminal nobody has looked.

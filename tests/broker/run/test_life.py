@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -119,7 +120,7 @@ def test_a_job_that_no_rank_took_part_in_is_asked_about(lived: Lived, monkeypatc
 def test_where_no_terminal_has_looked_nobody_is_missed(lived: Lived, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(life, "is_attachable", lambda: False)
     lived.run("true")
-    assert lived.lines[-1].startswith("there is no terminal here; to attach from one: dbg-attach --follow true-")
+    assert re.match(r"there is no terminal here; from one: .*dbg-attach --follow true-\d+/stopped$", lived.lines[-1])
 
 
 def test_a_terminal_that_ends_leaves_the_job_and_says_how_to_come_back(lived: Lived, tmp_path: Path) -> None:
@@ -133,7 +134,7 @@ def test_a_terminal_that_ends_leaves_the_job_and_says_how_to_come_back(lived: Li
 
     lived.on_say = open_gate
     assert lived.run("sh", "-c", f"read line < {gate}; exit 4") == 4
-    assert "back to its ranks by: dbg-attach --follow sh-" in lived.lines[-1]
+    assert re.search(r"back to its ranks: .*dbg-attach --follow sh-\d+/stopped$", lived.lines[-1])
 
 
 def test_again_ends_the_job_and_does_the_same(lived: Lived) -> None:
