@@ -155,17 +155,27 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
+def _directory(path: str | None) -> str:
+    """Return the directory that a path counts from. Raise BadInput if it matters and is gone."""
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:
+        if path is None or os.path.isabs(path):  # noqa: PTH117
+            return "/"
+        raise BadInput("the current directory was removed", "change to one that is there") from None
+
+
 def _home(given: argparse.Namespace) -> str:
     from dbg_broker.settings import home
 
-    return home(given.home, os.environ, os.getcwd())  # noqa: PTH109
+    return home(given.home, os.environ, _directory(given.home))
 
 
 def _serve(given: argparse.Namespace) -> int:
     from dbg_broker.serve import serve
     from dbg_broker.settings import serve_settings
 
-    return serve(serve_settings(given, os.environ, os.getcwd()), _say)  # noqa: PTH109
+    return serve(serve_settings(given, os.environ, _directory(given.home)), _say)
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -186,7 +196,7 @@ def _run(given: argparse.Namespace) -> int:
     )
     settings = RunSettings(
         home=_home(given),
-        directory=os.getcwd(),  # noqa: PTH109
+        directory=_directory("."),
         wishes=wishes,
         command=command_of(given.command, given.behind),
         again=given.again,

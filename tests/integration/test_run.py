@@ -322,6 +322,16 @@ class TestOptions:
         assert terminal.exit_status() == 0
 
 
+def test_a_directory_that_was_removed_is_named(directory: Directory) -> None:
+    run = str(Path(sys.executable).with_name("dbg-broker"))
+    script = f"mkdir gone && cd gone && rmdir ../gone && {run} run -- true"
+    terminal = directory.open_terminal(
+        ["env", "-C", str(directory.path), "sh", "-c", script], rows=24, cols=120, env=directory.variables
+    )
+    assert terminal.exit_status() == 2
+    assert "the current directory was removed; change to one that is there" in text_of(terminal)
+
+
 def test_two_runs_in_one_directory_do_not_mix(directory: Directory) -> None:
     other = line_of("return total")
     first = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
