@@ -85,6 +85,7 @@ class Attaching:
         self._line = line
         self._may_run_again = may_run_again
         self._breakpoints = Breakpoints()
+        self._session: Session | None = None
         self.directory = Directory()
 
     async def run(self, target: Target | None, stock: Stock | None) -> int:
@@ -148,7 +149,16 @@ class Attaching:
             may_run_again=self._may_run_again,
             breakpoints=self._breakpoints,
         )
-        return await Session(self._line, self.directory, choice.rank, manner, _pick_in_session).run()
+        self._session = Session(self._line, self.directory, choice.rank, manner, _pick_in_session)
+        try:
+            return await self._session.run()
+        finally:
+            self._session = None
+
+    def leave(self) -> None:
+        """End the session that is held just now, if there is one, as its user could."""
+        if self._session is not None:
+            self._session.detach()
 
     def _goes_on(self, outcome: Outcome) -> bool:
         if not self._settings.follow or outcome.end is End.DETACHED:

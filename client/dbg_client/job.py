@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import termios
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -108,6 +109,9 @@ class _Run:
         self.task = task
         self.over = asyncio.Event()
         """Set once the job has ended, or the run."""
+        self.was_killed = False
+        self.on_killed: Callable[[], None] | None = None
+        """Called when the run has ended before the job: whoever types now types at the user's shell."""
         connection.setblocking(False)
         asyncio.get_running_loop().add_reader(connection, self._read)
 
@@ -135,7 +139,10 @@ class _Run:
             data = b""
         if not data:
             asyncio.get_running_loop().remove_reader(self._connection)
-            self.over.set()
+            self.was_killed = not self.over.is_set()
+            if self.was_killed and self.on_killed is not None:
+                self.on_killed()
+        self.over.set()
 
 
 class _Following:
@@ -149,6 +156,7 @@ class _Following:
         self._wanted = None if run.task.prefer is None else Wanted(run.task.prefer, PREFERRED_SECONDS)
         self._told = Told()
         self._come_back = asyncio.Event()
+        run.on_killed = attaching.leave
 
     async def go(self) -> None:
         """Return once the job is over, or the terminal, or the user wants another run of it."""
@@ -159,7 +167,8 @@ class _Following:
             signal.signal(signal.SIGHUP, hangup)
             rank = await self._unless_over()
             if rank is None:
-                await self._tell_who_is_left()
+                if not self._run.was_killed:
+                    await self._tell_who_is_left()
                 return
             self._output.hide()
             outcome = await self._attaching.session(Choice(rank))

@@ -16,7 +16,7 @@ from dbg_wire.run_terminal import Task, Told, decode_told, encode_line
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.terminal import Terminal
 
-RUN = """
+RUN = r"""
 import signal, socket, subprocess, sys
 ours, theirs = socket.socketpair()
 command = [sys.executable, "-m", "dbg_client", "--run", str(theirs.fileno())]
@@ -28,7 +28,7 @@ for line in ours.makefile("rb"):
     with open(sys.argv[2], "ab") as told:
         told.write(line)
     if b'"again":true' in line:
-        ours.shutdown(socket.SHUT_WR)
+        ours.sendall(b"over\n")
 sys.exit(terminal.wait())
 """
 

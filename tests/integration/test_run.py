@@ -6,6 +6,7 @@ import json
 import os
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN
@@ -28,16 +28,6 @@ pytestmark = pytest.mark.integration
 LINE = line_of(STEP)
 STOP = ("--stop-at", f"train.py:{LINE}")
 PYTHON = ("--", sys.executable, "train.py")
-
-
-@pytest.fixture
-def directory(tmp_path: Path, home: Path, processes: Processes, open_terminal: OpenTerminal) -> Directory:
-    """Return a directory with a program in it."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    made = Directory(folder, home, processes, open_terminal)
-    made.write()
-    return made
 
 
 def go_through(terminal: Terminal, line: int = LINE) -> None:
@@ -265,6 +255,23 @@ class TestTheTerminal:
         assert [rank["state"] for rank in attach_list(directory.home)] == ["stopped"]
         directory.attach("all", "--kill", "-y")
         assert terminal.exit_status() == 128 + signal.SIGKILL
+
+    def test_killing_the_run_gives_the_screen_back_too(self, directory: Directory) -> None:
+        command = shlex.join(directory.command(*STOP, *PYTHON))
+        terminal = directory.open_terminal(["bash", "--norc", "-i"], rows=30, cols=140, env=directory.variables)
+        terminal.send(f"{command}\r")
+        wait_for_prompt(terminal, LINE)
+        (rank,) = attach_list(directory.home)
+        run = parent_of(parent_of(rank["pid"]))
+        os.kill(run, signal.SIGKILL)
+        terminal.wait_for("Detached from ")
+        terminal.wait_for(lambda seen: 1049 not in seen.virtual.private_modes)
+        terminal.send("echo typed at the shell\r")
+        terminal.wait_for(re.compile(r"^typed at the shell$", re.MULTILINE))
+        assert [rank["state"] for rank in attach_list(directory.home)] == ["stopped"]
+        terminal.send("exit\r")
+        terminal.exit_status()
+        directory.attach("all", "--kill", "-y")
 
     def test_its_own_broker_is_started_again_when_it_dies(self, directory: Directory) -> None:
         terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)

@@ -6,13 +6,10 @@ import os
 import select
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.conftest import OpenTerminal
 from tests.support.launchers import mpirun, torchrun
-from tests.support.processes import Processes
 from tests.support.ranks import attach, attach_list, wait_until, wait_until_stopped
 from tests.support.requirements import needs_mpirun, needs_torch
 from tests.support.runs import PROGRAM, STATUS, STEP, Directory, command_line, line_of, wait_for_prompt
@@ -30,16 +27,6 @@ TORCH_SECONDS = 120.0
 
 PATIENCE = seconds(60)
 """Seconds for a launcher to start or to end its ranks."""
-
-
-@pytest.fixture
-def directory(tmp_path: Path, home: Path, processes: Processes, open_terminal: OpenTerminal) -> Directory:
-    """Return a directory with a program in it."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    made = Directory(folder, home, processes, open_terminal)
-    made.write()
-    return made
 
 
 def check_cycle(directory: Directory, command: list[str], *, status: int, patience: float = PATIENCE) -> None:

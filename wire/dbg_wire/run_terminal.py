@@ -1,7 +1,8 @@
 """What ``dbg-broker run`` and the terminal that it has started tell each other, over a pair of sockets: lines of JSON.
 
-The run tells once what to do, and that the job is over by saying no more. The terminal tells what the next run of the
-same command will want to know. Both are of one installation, so there are no versions to agree on.
+The run tells once what to do, and later that the job is over; if it ends without that, it was killed. The terminal
+tells what the next run of the same command will want to know. Both are of one installation, so there are no versions
+to agree on.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import asdict, dataclass
 
 from .errors import PeerError
 from .ranks import Breakpoint
+
+JOB_IS_OVER = b"over\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,8 +165,10 @@ class _Run:
     @property
     def _way_back(self) -> str:
         """Return what to type elsewhere to follow the job."""
-        known = home_directory(self._environ) == self._home
-        home = "" if known else f"DBG_HOME={printable(shlex.quote(self._home))} "
+        elsewhere = {name: value for name, value in self._environ.items() if name != "DBG_HOME"}
+        home = f"DBG_HOME={printable(shlex.quote(self._home))} "
+        with contextlib.suppress(BadInput):
+            home = "" if home_directory(elsewhere) == self._home else home
         return f"{home}dbg-attach --follow {self._name}/stopped"
 
     def go(self) -> int:
@@ -187,7 +189,10 @@ class _Run:
         for number in self._missed:
             self._job.signal(number)
         # What follows takes its time beside the job, not before it.
-        self._terminal = self._start_terminal()
+        try:
+            self._terminal = self._start_terminal()
+        except OSError as error:
+            self._say(f"no terminal can be started ({error.strerror}), and the job goes on: {self._way_back}")
         # Already now: what is typed next may be `--again`, whatever becomes of this one.
         self._remember()
 

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Mapping
 
 from dbg_wire.errors import PeerError
-from dbg_wire.run_terminal import Task, Told, decode_told, encode_line
+from dbg_wire.run_terminal import JOB_IS_OVER, Task, Told, decode_told, encode_line
 
 from .own_programs import own_command, own_environment
 
@@ -64,6 +64,7 @@ class Terminal:
     def job_is_over(self) -> None:
         """Tell it to show what is left of the output, and to end; again does nothing."""
         with contextlib.suppress(OSError):
+            self._socket.sendall(JOB_IS_OVER)
             self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:

@@ -1,0 +1,21 @@
+"""What several of these tests begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.processes import Processes
+from tests.support.runs import Directory
+
+
+@pytest.fixture
+def directory(tmp_path: Path, home: Path, processes: Processes, open_terminal: OpenTerminal) -> Directory:
+    """Return a directory with a program in it."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    made = Directory(folder, home, processes, open_terminal)
+    made.write()
+    return made
