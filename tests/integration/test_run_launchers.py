@@ -12,7 +12,7 @@ import pytest
 from tests.support.launchers import mpirun, torchrun
 from tests.support.ranks import attach, attach_list, wait_until, wait_until_stopped
 from tests.support.requirements import needs_mpirun, needs_torch
-from tests.support.runs import PROGRAM, STATUS, STEP, Directory, command_line, line_of, wait_for_prompt
+from tests.support.runs import PROGRAM, STATUS, STEP, Directory, command_line, line_of, rank_at_prompt, wait_for_prompt
 from tests.support.sessions import DETACH
 from tests.support.slurm import Slurm
 from tests.support.time_unit import seconds
@@ -34,8 +34,7 @@ def check_cycle(directory: Directory, command: list[str], *, status: int, patien
     first = directory.start(*ONCE, "--", *command)
     ranks = wait_until_stopped(directory.home, 2, patience)
     assert {rank["where"]["line"] for rank in ranks} == {LINE}
-    first.wait_for("Variables:", patience)
-    if ":0  stopped" in first.row(-1):
+    if rank_at_prompt(first, patience) == 0:
         first.send(b"\x1dn")
     wait_for_prompt(first, LINE, 1)
     attach(directory.home, "all", "--continue")
@@ -72,7 +71,7 @@ def test_sbatch(directory: Directory, slurm: Slurm) -> None:
     (directory.path / "job.sh").write_text(f"#!/bin/sh\nexec srun -n2 {sys.executable} train.py\n")
     terminal = directory.start(*ONCE, "--", "sbatch", "-W", "-N2", "-n2", "-o", "job.out", "job.sh")
     wait_until_stopped(directory.home, 2, PATIENCE)
-    terminal.wait_for("PuDB", PATIENCE)
+    rank_at_prompt(terminal, PATIENCE)
     attach(directory.home, "all", "--continue")
     assert terminal.exit_status(PATIENCE) == STATUS
     assert (directory.path / "job.out").read_text().count("ends") == 2
@@ -108,9 +107,7 @@ def test_chosen_ranks_stop_and_others_are_followed(directory: Directory) -> None
 def test_one_stop_after_the_other(directory: Directory) -> None:
     terminal = directory.start(*ONCE, "--", *mpirun(2, sys.executable, "train.py"))
     wait_until_stopped(directory.home, 2, PATIENCE)
-    terminal.wait_for("stopped")
-    first = 0 if ":0  stopped" in terminal.row(-1) else 1
-    wait_for_prompt(terminal, LINE, first)
+    first = rank_at_prompt(terminal)
     terminal.send("c")
     wait_for_prompt(terminal, LINE, 1 - first)
     terminal.send("c")
@@ -121,7 +118,7 @@ def test_one_stop_after_the_other(directory: Directory) -> None:
 def test_a_launcher_killed_leaves_no_broker_behind(directory: Directory) -> None:
     terminal = directory.start(*ONCE, "--", *mpirun(2, sys.executable, "train.py"))
     wait_until_stopped(directory.home, 2, PATIENCE)
-    terminal.wait_for("stopped")
+    rank_at_prompt(terminal)
     (launcher,) = [pid for pid in directory.processes.strays() if command_line(pid).startswith("mpirun")]
     terminal.send(DETACH)
     terminal.wait_for("Enter comes back")

@@ -115,6 +115,18 @@ def wait_for_prompt(terminal: Terminal, line: int, rank: int = 0, timeout: float
     terminal.wait_for(is_there, timeout)
 
 
+def rank_at_prompt(terminal: Terminal, timeout: float | None = None) -> int:
+    """Wait until the terminal shows PuDB of any rank, and return its number."""
+    place = re.compile(r"^ [^ ]*:(\d+)  stopped  ")
+
+    def is_there(seen: Terminal) -> bool:
+        return DRAWN in "\n".join(seen.screen) and place.match(seen.row(-1)) is not None
+
+    terminal.wait_for(is_there, timeout)
+    found = place.match(terminal.row(-1))
+    return int(found[1]) if found else -1
+
+
 def text_of(terminal: Terminal) -> str:
     """Return what the screen shows, as one text."""
     return "\n".join(terminal.screen)
