@@ -49,12 +49,11 @@ async def follow_job(settings: Settings, descriptor: int) -> int:
     Blocks until the run knows what to do. Raises PeerError if it says something else than a task.
     """
     connection = socket.socket(fileno=descriptor)
-    task = _read_task(connection)
-    if task is None:
-        # It has found that there is nothing to follow, and has said so.
-        return 1
+    task, rest = _read_task(connection)
     settings = replace(settings, commands=task.commands)
     run = _Run(connection, task)
+    if rest:
+        run.over.set()
     output = JobOutput(run.task.output)
     # Both of us are told by the terminal; it is the run that tells the job.
     for number in (signal.SIGINT, signal.SIGQUIT):
@@ -70,17 +69,16 @@ async def follow_job(settings: Settings, descriptor: int) -> int:
     return 0
 
 
-def _read_task(connection: socket.socket) -> Task | None:
-    """Return what the run says first, None if it ends without a word."""
+def _read_task(connection: socket.socket) -> tuple[Task, bytes]:
+    """Return what the run says first, and what it has said behind it by now."""
     data = b""
-    while not data.endswith(b"\n"):
+    while b"\n" not in data:
         more = connection.recv(4096)
-        if not more and not data:
-            return None
         if not more or len(data) > MAX_TASK:
             raise PeerError("a run that was cut off")
         data += more
-    return decode_task(data)
+    line, _, rest = data.partition(b"\n")
+    return decode_task(line), rest
 
 
 async def _follow(settings: Settings, run: _Run, output: JobOutput) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
 import shlex
 import signal
 import subprocess
@@ -18,7 +17,18 @@ from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN
 from tests.support.ranks import attach, attach_list, wait_until
-from tests.support.runs import IDLE, PROGRAM, STATUS, STEP, Directory, command_line, line_of, text_of, wait_for_prompt
+from tests.support.runs import (
+    IDLE,
+    PROGRAM,
+    STATUS,
+    STEP,
+    Directory,
+    command_line,
+    ends_within,
+    line_of,
+    text_of,
+    wait_for_prompt,
+)
 from tests.support.sessions import DETACH
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
@@ -41,12 +51,7 @@ def go_through(terminal: Terminal, line: int = LINE) -> None:
 def wait_for_broker_to_leave(directory: Directory, patience: float) -> None:
     """Wait until the broker of the home has ended by itself; fail if it has not within so many seconds."""
     document = json.loads((directory.home / "broker.json").read_text())
-    handle = os.pidfd_open(document["pid"])
-    try:
-        ended, _, _ = select.select([handle], [], [], patience)
-        assert ended, "the broker stays"
-    finally:
-        os.close(handle)
+    assert ends_within(document["pid"], patience), "the broker stays"
 
 
 class TestOneCommand:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 
@@ -12,7 +11,17 @@ import pytest
 from tests.support.launchers import mpirun, torchrun
 from tests.support.ranks import attach, attach_list, wait_until, wait_until_stopped
 from tests.support.requirements import needs_mpirun, needs_torch
-from tests.support.runs import PROGRAM, STATUS, STEP, Directory, command_line, line_of, rank_at_prompt, wait_for_prompt
+from tests.support.runs import (
+    PROGRAM,
+    STATUS,
+    STEP,
+    Directory,
+    command_line,
+    ends_within,
+    line_of,
+    rank_at_prompt,
+    wait_for_prompt,
+)
 from tests.support.sessions import DETACH
 from tests.support.slurm import Slurm
 from tests.support.time_unit import seconds
@@ -48,12 +57,7 @@ def check_cycle(directory: Directory, command: list[str], *, status: int, patien
     attach(directory.home, "all", "--continue")
     wait_until(directory.home, lambda ranks: not any(rank["state"] == "stopped" for rank in ranks), "none stopped")
     assert again.exit_status(patience) == status
-    assert directory.left_behind(first, again) == own_broker(directory)
-
-
-def own_broker(directory: Directory) -> list[str]:
-    """Return the broker that is still there, as what is left behind."""
-    return [command_line(pid) for pid in directory.processes.strays() if "--while-used" in command_line(pid)]
+    assert directory.left_behind(first, again) == []
 
 
 @needs_mpirun
@@ -134,13 +138,5 @@ def wait_until_none_is_left(directory: Directory) -> None:
     """Wait for the broker that has nobody any more; whatever else there was is gone."""
     for pid in directory.processes.strays():
         if "--while-used" in command_line(pid):
-            wait_for_end(pid, seconds(30))
+            assert ends_within(pid, seconds(30)), command_line(pid)
     assert directory.left_behind() == []
-
-
-def wait_for_end(pid: int, patience: float) -> None:
-    handle = os.pidfd_open(pid)
-    try:
-        assert select.select([handle], [], [], patience)[0], command_line(pid)
-    finally:
-        os.close(handle)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -90,9 +91,14 @@ class Directory:
         return terminal
 
     def left_behind(self, *terminals: Terminal) -> list[str]:
-        """Return what still runs of all that was started, the windows apart."""
+        """Return what still runs of all that was started, the windows and the broker apart.
+
+        What ends by itself, once it has noticed that its rank has ended, has some seconds for that.
+        """
         windows = frozenset[int]().union(*(terminal.processes for terminal in terminals))
-        return [command_line(pid) for pid in self.processes.strays() if pid not in windows]
+        others = [pid for pid in self.processes.strays() if pid not in windows]
+        left = [pid for pid in others if "--while-used" not in command_line(pid) and not ends_within(pid, seconds(5))]
+        return [command_line(pid) for pid in left]
 
     def attach(self, *arguments: str) -> str:
         """Return what ``dbg-attach`` prints; fail if it fails."""
@@ -130,6 +136,18 @@ def rank_at_prompt(terminal: Terminal, timeout: float | None = None) -> int:
 def text_of(terminal: Terminal) -> str:
     """Return what the screen shows, as one text."""
     return "\n".join(terminal.screen)
+
+
+def ends_within(pid: int, patience: float) -> bool:
+    """Wait for a process to end, so many seconds at most; return whether it has."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], patience)[0])
+    finally:
+        os.close(handle)
 
 
 def command_line(pid: int) -> str:
