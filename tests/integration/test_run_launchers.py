@@ -45,6 +45,10 @@ def check_cycle(directory: Directory, command: list[str], *, status: int, patien
     assert {rank["where"]["line"] for rank in ranks} == {LINE}
     if rank_at_prompt(first, patience) == 0:
         first.send(b"\x1dn")
+    # The status line names the rank one goes to before one is there.
+    wait_until(
+        directory.home, lambda ranks: any(each["rank"] == 1 and each["driver"] for each in ranks), "us at rank 1"
+    )
     wait_for_prompt(first, LINE, 1)
     attach(directory.home, "all", "--continue")
     assert first.exit_status(patience) == status
