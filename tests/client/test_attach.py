@@ -178,15 +178,19 @@ def test_picking_nothing_leaves(key: str, status: int, broker: FakeBroker, envir
 
 
 def test_the_picker_follows_the_ranks_and_the_broker(broker: FakeBroker, environ: dict[str, str]) -> None:
-    listed(broker, RUNNING)
+    listed(broker, RUNNING, make_rank(6, state=RankState.RUNNING, where=None, reason=None))
     with Window(broker, environ, "--no-status") as window:
         window.wait_for("gpu013:5 is running; it can be attached to when it stops")
-        window.send("\r")
+        # Seen only by what comes behind it: Enter does nothing here, and would do something once the rank has stopped.
+        window.send("\r\x1b[B")
+        window.wait_for("gpu013:6 is running")
+        window.send("\x1b[A")
+        window.wait_for("gpu013:5 is running")
         tell(broker, STOPPED_AGAIN)
         window.wait_for("Enter attaches")
         broker.stop()
         window.wait_for("broker gone, reconnecting")
-        with FakeBroker(STOPPED, make_rank(6), port=broker.port) as again:
+        with FakeBroker(STOPPED, make_rank(7), port=broker.port) as again:
             again.wait_for(Subscribe)
-            window.wait_for("gpu013:6")
+            window.wait_for("gpu013:7")
             assert "broker gone" not in "\n".join(window.screen)
