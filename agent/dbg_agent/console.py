@@ -138,10 +138,12 @@ class Console(io.TextIOBase):
 
     def ask(self, state: PromptState) -> str:
         """Make what was last written on its line the prompt, and wait for the reply, doing what the inbox asks."""
+        with self._lock:
+            # Taken before all else: what stands there for long is shown as output.
+            text, self._tail = self._tail, ""
         self._rank.user_breakpoints.look()
         with self._lock:
             self._number += 1
-            text, self._tail = self._tail, ""
             self._prompt = PromptInfo(number=self._number, offset=self._log.end, text=text, state=state)
         self._rank.publish()
         reply: str | None = None
