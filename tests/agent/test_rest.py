@@ -171,7 +171,13 @@ def test_a_thread_that_is_never_idle_lets_a_fork_in_between(link: Link, monkeypa
     begun, ending = threading.Event(), threading.Event()
     rounds: list[int] = []
     seen: list[int] = []
-    monkeypatch.setattr(link.rest, "_turn", Turn(lambda: seen.append(len(rounds))))
+
+    def taken() -> None:
+        seen.append(len(rounds))
+        # Time for several rounds, if they could begin.
+        threading.Event().wait(0.02)
+
+    monkeypatch.setattr(link.rest, "_turn", Turn(taken))
 
     def again() -> None:
         begun.set()
@@ -183,7 +189,7 @@ def test_a_thread_that_is_never_idle_lets_a_fork_in_between(link: Link, monkeypa
     link.do(again)
     assert begun.wait(LONG)
     passed = []
-    for _ in range(100):
+    for _ in range(20):
         with forking(link.rest):
             passed.append(len(rounds) - seen[-1])
     ending.set()
