@@ -296,7 +296,7 @@ class _Run:
     def _end_job(self) -> None:
         if self._job is not None and self._status is None:
             self._job.signal(signal.SIGTERM)
-            # Those that are stopped in a debugger by a job's own launcher, or by nobody.
+            # Whoever was suspended, by Ctrl-Z say, takes the other one only after this.
             self._job.signal(signal.SIGCONT)
             self._deadline = time.monotonic() + END_SECONDS
 
