@@ -157,7 +157,7 @@ class TestAgain:
             brokers.add(json.loads((directory.home / "broker.json").read_text())["pid"])
             directory.attach("all", "--kill", "-y")
             terminal.exit_status()
-        # The first one waits for its broker to start; whatever else the machine does makes one longer, and none shorter.
+        # The first waits for its broker to start; whatever else the machine does makes one longer, and none shorter.
         assert len(brokers) == 1
         assert min(took[1:]) < took[0]
 
