@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
@@ -65,6 +66,8 @@ class Console(io.TextIOBase):
         self._lock = threading.Lock()
         self._log = Log()
         self._tail = ""
+        self._tails = 0
+        """How many lines have been begun: a timer is for the begin of one, and not for that of the next."""
         self._number = 0
         self._prompt: PromptInfo | None = None
         self.state = PromptState.COMMAND
@@ -98,14 +101,17 @@ class Console(io.TextIOBase):
     def write(self, text: str) -> int:
         """Add text to the log; the begin of a line waits a little for its end, since it may be a prompt."""
         with self._lock:
+            waited = bool(self._tail)
             whole, newline, self._tail = (self._tail + text).rpartition("\n")
             self._append(whole + newline)
             if len(self._tail) > MAX_TAIL:
                 self._append(self._tail)
                 self._tail = ""
-            waits = bool(self._tail)
-        if waits:
-            self._rank.link.call_later(TAIL_SECONDS, self._show_tail)
+            begins = bool(self._tail) and (not waited or bool(newline))
+            self._tails += begins
+            tail = self._tails
+        if begins:
+            self._rank.link.call_later(TAIL_SECONDS, partial(self._show_tail, tail))
         return len(text)
 
     def close(self) -> None:
@@ -114,9 +120,9 @@ class Console(io.TextIOBase):
     def flush(self) -> None:
         """Do nothing: whole lines are sent as they come, and the begin of one in a moment."""
 
-    def _show_tail(self) -> None:
+    def _show_tail(self, tail: int) -> None:
         with self._lock:
-            if self._prompt is None:
+            if self._prompt is None and self._tails == tail:
                 self._append(self._tail)
                 self._tail = ""
 

@@ -8,11 +8,6 @@ from dbg_wire.messages import Action, Ask, PromptState
 from tests.agent.pdb_driver import Driver, drive, train
 
 
-@pytest.fixture
-def driver() -> Driver:
-    return Driver()
-
-
 @pytest.mark.parametrize(
     ("command", "shown"),
     [

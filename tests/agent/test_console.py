@@ -1,0 +1,71 @@
+"""When the begin of a line is shown whose end doesn't come, and when it is left for the prompt that it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dbg_agent.console import MAX_TAIL, Console
+from tests.agent.pdb_driver import Driver
+
+
+class Shown:
+    """A console whose timers run out when a test says so."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._timers: list[Callable[[], None]] = []
+        driver.rank.link.call_later = lambda _seconds, call: self._timers.append(call)  # type: ignore[method-assign]
+        self.console: Console = driver.rank.console
+
+    def write(self, *texts: str) -> None:
+        for text in texts:
+            self.console.write(text)
+
+    def run_out(self, timer: int) -> None:
+        self._timers[timer]()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return self.console.last_lines(5)
+
+    @property
+    def timers(self) -> int:
+        return len(self._timers)
+
+
+@pytest.fixture
+def shown(driver: Driver) -> Shown:
+    return Shown(driver)
+
+
+def test_the_begin_of_a_line_is_shown_after_a_while(shown: Shown) -> None:
+    shown.write("half")
+    assert shown.lines == ()
+    shown.run_out(0)
+    assert shown.lines == ("half",)
+    shown.write(" and half")
+    shown.run_out(1)
+    assert shown.lines == ("half and half",)
+
+
+def test_a_prompt_is_not_shown_when_the_line_before_it_is_due(shown: Shown) -> None:
+    shown.write("42", "\n", "(Pdb) ")
+    shown.run_out(0)
+    assert shown.lines == ("42",)
+    shown.run_out(1)
+    assert shown.lines == ("42", "(Pdb) ")
+
+
+def test_a_line_written_in_pieces_has_one_timer(shown: Shown) -> None:
+    shown.write("\r10%", "\r20%", "\r30%")
+    assert shown.timers == 1
+    shown.run_out(0)
+    assert "".join(shown.lines) == "10%20%30%"
+
+
+def test_more_than_a_prompt_can_be_is_shown_at_once(shown: Shown) -> None:
+    shown.write("x" * MAX_TAIL)
+    assert shown.lines == ()
+    shown.write("x")
+    assert shown.lines == ("x" * (MAX_TAIL + 1),)
