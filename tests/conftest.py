@@ -6,6 +6,7 @@ the logs of failed tests go.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import re
 import shutil
@@ -33,6 +34,10 @@ LOGS = Path(__file__).parents[1] / "logs"
 HOME = pytest.StashKey[Path]()
 LOG_FOLDER = pytest.StashKey[Path]()
 FAILED = pytest.StashKey[bool]()
+STDERR = pytest.StashKey[int]()
+
+GRACE_SECONDS = 30.0
+"""Seconds after a test's time-out for it to end in; its fixtures end processes within them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,6 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Give this process a clean environment, before any module of ours is imported."""
     home = Path(tempfile.mkdtemp(prefix="dbg-test-home-"))
     config.stash[HOME] = home
+    # A copy: a test's own output goes elsewhere.
+    config.stash[STDERR] = os.dup(2)
     for name in [name for name in os.environ if is_foreign(name)]:
         del os.environ[name]
     os.environ.update(clean_environment(os.environ, home))
@@ -53,6 +60,23 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove this process's home."""
     shutil.rmtree(config.stash[HOME], ignore_errors=True)
+    os.close(config.stash[STDERR])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """End this process, with the stacks of all threads, if a test goes on for long after its time-out.
+
+    A time-out is raised in the main thread. In a debugger that runs there it is one more thing that a command raised:
+    it is shown, and the next command waited for.
+    """
+    marker = item.get_closest_marker("timeout")
+    timeout = float(marker.args[0] if marker else item.config.getini("timeout"))
+    faulthandler.dump_traceback_later(timeout + GRACE_SECONDS, exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
