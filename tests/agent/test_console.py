@@ -15,7 +15,7 @@ class Shown:
 
     def __init__(self, driver: Driver) -> None:
         self._timers: list[Callable[[], None]] = []
-        driver.rank.link.call_later = lambda _seconds, call: self._timers.append(call)  # type: ignore[method-assign]
+        driver.rank.link.call_later = lambda seconds, call: self._timers.append(call)  # type: ignore[method-assign]
         self.console: Console = driver.rank.console
 
     def write(self, *texts: str) -> None:
