@@ -81,16 +81,19 @@ def ended(terminal: Terminal, home: Path) -> tuple[int, str]:
 
 STEP_OFF_THE_END = "n" * 12
 
+DIED = "died: it was killed, crashed, or called os._exit"
+"""What the broker says of a rank that it sees gone; its guard, which knows the signal, may be a moment before it."""
+
 ENDS: dict[str, tuple[str, Callable[[Terminal, Child], None], int, str]] = {
-    "killed": ("", lambda _, rank: rank.kill(), -signal.SIGKILL, "died: it was killed, crashed, or called os._exit"),
-    "terminated": ("", lambda _, rank: rank.terminate(), -signal.SIGTERM, "died: it was killed, crashed, or called"),
+    "killed": ("", lambda _, rank: rank.kill(), -signal.SIGKILL, f"({DIED}|was killed by SIGKILL)"),
+    "terminated": ("", lambda _, rank: rank.terminate(), -signal.SIGTERM, f"({DIED}|was killed by SIGTERM)"),
     "crashed": (
         "os.kill(os.getpid(), signal.SIGSEGV)",
         lambda terminal, _: terminal.send(STEP_OFF_THE_END),
         -signal.SIGSEGV,
-        "died: it was killed, crashed",
+        f"({DIED}|was killed by SIGSEGV)",
     ),
-    "os._exit": ("os._exit(4)", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 4, "died: it was killed, crashed"),
+    "os._exit": ("os._exit(4)", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 4, DIED),
     "sys.exit": ("sys.exit(3)", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 3, "has exited"),
     "exception": ("1 / 0", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 1, "has exited with status 1"),
     "end of script": ("", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 0, "has exited"),
@@ -110,7 +113,7 @@ class TestRankEnds:
         assert rank.wait() == rank_status
         status, said = ended(terminal, home)
         assert status == 8
-        assert re.fullmatch(rf"dbg-attach: [a-z0-9-]+:0 {re.escape(says)}.*", said), said
+        assert re.fullmatch(rf"dbg-attach: [a-z0-9-]+:0 {says}.*", said), said
         (listed,) = attach_list(home, "--all")
         assert (listed["state"], listed["exit"]) == (
             "exited",
@@ -202,7 +205,8 @@ class TestSuspendedRank:
         terminal.wait_for(lambda terminal: "silent for" in terminal.row(-1))
         rank.kill()
         status, said = ended(terminal, home)
-        assert (status, " died: " in said) == (8, True)
+        assert status == 8
+        assert " died: " in said or " was killed by SIGKILL" in said, said
 
 
 class TestExitStatus:
