@@ -71,8 +71,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     it is shown, and the next command waited for.
     """
     marker = item.get_closest_marker("timeout")
-    timeout = float(marker.args[0] if marker else item.config.getini("timeout"))
-    faulthandler.dump_traceback_later(timeout + GRACE_SECONDS, exit=True, file=item.config.stash[STDERR])
+    timeout = float(marker.args[0] if marker else item.config.getini("timeout") or 0)
+    if timeout > 0:
+        faulthandler.dump_traceback_later(timeout + GRACE_SECONDS, exit=True, file=item.config.stash[STDERR])
     try:
         return (yield)
     finally:

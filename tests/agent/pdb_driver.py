@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -102,11 +103,23 @@ class Driver:
         log = bytes(self.log[: prompt.offset]).decode()
         return log.rpartition(f"{command}\n")[2]
 
+    def let_go(self) -> None:
+        """End the stop; again and again, for in the midst of a step it can't be ended."""
+        deadline = time.monotonic() + SECONDS
+        while self.rank.stops.phase is not StopPhase.NONE and time.monotonic() < deadline:
+            self.rank.desk.on_message(Ask(request=9, action=Action.CONTINUE, rows=24, columns=80))
+            with self._changed:
+                self._changed.wait_for(lambda: self.rank.stops.phase is StopPhase.NONE, 0.1)
+
     def heard(self, kind: str) -> list[dict[str, object]]:
         return [message for message in self.messages if message["type"] == kind]
 
 
 def drive(driver: Driver, script: Callable[[], None], *, look: bool = True) -> Callable[[], None]:
+    """Have a thread run ``script`` once this one stops; return what waits for its end and raises what it raised.
+
+    Whatever the script does or fails to do, the stop ends: a debugger that waits for ever can't even time out.
+    """
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -115,15 +128,16 @@ def drive(driver: Driver, script: Callable[[], None], *, look: bool = True) -> C
             if look:
                 driver.look()
             script()
-        except BaseException as error:  # a failing script must not leave the stop waiting for ever
+            driver.wait_for(lambda: driver.rank.stops.phase is StopPhase.NONE, "the end of the stop")
+        except BaseException as error:
             failures.append(error)
-            driver.rank.desk.on_message(Ask(request=9, action=Action.CONTINUE, rows=24, columns=80))
+            driver.let_go()
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
 
     def finish() -> None:
-        thread.join(SECONDS)
+        thread.join(2 * SECONDS)
         if failures:
             raise failures[0]
 
