@@ -241,6 +241,9 @@ class Rank:
 
     def traced_thread_halts(self, name: str, frame: FrameType, interact: Callable[[], Outcome]) -> None:
         """Be told by the trace function of the engine of that name that a step or a breakpoint ends here."""
+        if self.stops.is_mine() and self.stops.is_halted:
+            # The interpreter runs something in the midst of our own work: a halt there would end the stop.
+            return
         self.stepped_to = (id(frame), frame.f_lineno)
         if self.stops.is_mine() and self._engine is not None:
             self._halt(frame)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pdb
 import sys
 import threading
 import time
 from collections.abc import Callable
+from types import FrameType
 
 import pytest
 
@@ -31,6 +33,54 @@ def test_commands_expressions_and_steps(driver: Driver) -> None:
     assert sys.gettrace() is None
     assert "> " in driver.text
     assert driver.rank.stops.number == 1
+
+
+def callback() -> int:
+    """Be what the interpreter may run between any two instructions, as a garbage collector's callbacks are."""
+    return 1
+
+
+def test_what_runs_while_tracing_is_set_up_ends_no_stop(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_trace = pdb.Pdb.set_trace
+
+    def with_callback(self: pdb.Pdb, frame: FrameType | None = None) -> None:
+        set_trace(self, frame)
+        callback()
+
+    monkeypatch.setattr(pdb.Pdb, "set_trace", with_callback)
+
+    def script() -> None:
+        assert driver.output_of("p total") == "1\n"
+        driver.say("n")
+        assert "total += 2" in driver.output_of("list .")
+        driver.say("c")
+
+    assert play(driver, script) == 7
+
+
+def test_what_runs_before_the_next_line_is_not_stopped_in(driver: Driver) -> None:
+    def script() -> None:
+        assert driver.output_of("p total") == "1\n"
+        # From 3.13 on the first stop is still on the line of the call.
+        while "--Call--" not in driver.text:
+            driver.say("s")
+            driver.prompt()
+        assert "return callback()" in driver.output_of("up")
+        driver.say("c")
+
+    def stop(frame: FrameType) -> None:
+        driver.rank.stop(frame, "breakpoint")
+        callback()
+
+    def work() -> int:
+        total = 1
+        stop(sys._getframe())
+        total += 1
+        return callback()
+
+    finish = drive(driver, script)
+    assert work() == 1
+    finish()
 
 
 def test_assignments_stay_and_blocks_of_lines_run_whole(driver: Driver) -> None:

@@ -30,6 +30,9 @@ class Tracing(bdb.Bdb):
     def __init__(self, rank: Rank, **options: Any) -> None:
         self._rank = rank
         self._stepper: int | None = None
+        self._first: FrameType | None = None
+        """Where alone the first step of a stop ends: what the interpreter runs before that frame goes on, a callback of
+        its garbage collector say or a signal handler, is nobody's next line."""
         self.going_on = False
         self.has_let_go = False
         """The debugger was last left by :meth:`let_go`."""
@@ -69,6 +72,7 @@ class Tracing(bdb.Bdb):
     def leave_by(self, interaction: Callable[[], object]) -> Outcome:
         """Run the debugger's interaction; return how it was left."""
         self.going_on = self.has_let_go = False
+        self._first = None
         try:
             interaction()
         except LeaveDebugger as leave:
@@ -112,6 +116,8 @@ class Tracing(bdb.Bdb):
         """Tell whether a step ends here: bdb keeps one place for all threads, but a step belongs to one."""
         if self._stepper is not None and threading.get_ident() != self._stepper:
             return False
+        if self._first is not None and frame is not self._first:
+            return False
         return bool(super().stop_here(frame))
 
     def move(self, command: str, frame: FrameType | None) -> None:
@@ -134,7 +140,7 @@ class Tracing(bdb.Bdb):
 
     def break_in(self) -> None:
         """Stop the traced thread at its next traced line, as by a step; from any thread."""
-        self._stepper = None
+        self._stepper = self._first = None
         self._set_stopinfo(None, None)  # type: ignore[attr-defined] # what set_step does, of which it is all
 
     def set_continue(self) -> None:
@@ -145,7 +151,7 @@ class Tracing(bdb.Bdb):
             # bdb leaves that one, which is its own in a program that it runs itself, and the program's here.
             bottom.f_trace = None
         self.going_on = True
-        self._stepper = None
+        self._stepper = self._first = None
 
     def set_quit(self) -> None:
         """Go on: what bdb does here is to raise in the program."""
