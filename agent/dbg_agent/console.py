@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import io
 import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -63,7 +66,11 @@ class Console(io.TextIOBase):
     def __init__(self, rank: Rank) -> None:
         super().__init__()
         self._rank = rank
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._is_changing = False
+        """A thread is in the midst of a change. If it writes then, a finalizer does or a signal handler."""
+        self._written: deque[str] = deque()
+        """What was written and is not in the log yet."""
         self._log = Log()
         self._tail = ""
         self._tails = 0
@@ -78,7 +85,7 @@ class Console(io.TextIOBase):
 
     def begin(self) -> None:
         """Begin the log of a new session."""
-        with self._lock:
+        with self._changing():
             self._log, self._tail = Log(), ""
 
     def writable(self) -> bool:
@@ -100,19 +107,38 @@ class Console(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Add text to the log; the begin of a line waits a little for its end, since it may be a prompt."""
+        self._written.append(text)
         with self._lock:
-            waited = bool(self._tail)
-            whole, newline, self._tail = (self._tail + text).rpartition("\n")
-            self._append(whole + newline)
-            if len(self._tail) > MAX_TAIL:
-                self._append(self._tail)
-                self._tail = ""
-            begins = bool(self._tail) and (not waited or bool(newline))
-            self._tails += begins
-            tail = self._tails
-        if begins:
-            self._rank.link.call_later(TAIL_SECONDS, partial(self._show_tail, tail))
+            if not self._is_changing:
+                with self._changing():
+                    self._take_written()
         return len(text)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Have log and tail for oneself; what the same thread writes meanwhile follows afterwards."""
+        with self._lock:
+            before, self._is_changing = self._is_changing, True
+            try:
+                yield
+                self._take_written()
+            finally:
+                self._is_changing = before
+
+    def _take_written(self) -> None:
+        while self._written:
+            self._take(self._written.popleft())
+
+    def _take(self, text: str) -> None:
+        waited = bool(self._tail)
+        whole, newline, self._tail = (self._tail + text).rpartition("\n")
+        self._append(whole + newline)
+        if len(self._tail) > MAX_TAIL:
+            self._append(self._tail)
+            self._tail = ""
+        if self._tail and (newline or not waited):
+            self._tails += 1
+            self._rank.link.call_later(TAIL_SECONDS, partial(self._show_tail, self._tails))
 
     def close(self) -> None:
         """Do nothing: ``exit()`` closes its stdin, and prompts will come after that."""
@@ -121,7 +147,7 @@ class Console(io.TextIOBase):
         """Do nothing: whole lines are sent as they come, and the begin of one in a moment."""
 
     def _show_tail(self, tail: int) -> None:
-        with self._lock:
+        with self._changing():
             if self._prompt is None and self._tails == tail:
                 self._append(self._tail)
                 self._tail = ""
@@ -144,11 +170,11 @@ class Console(io.TextIOBase):
 
     def ask(self, state: PromptState) -> str:
         """Make what was last written on its line the prompt, and wait for the reply, doing what the inbox asks."""
-        with self._lock:
+        with self._changing():
             # Taken before all else: what stands there for long is shown as output.
             text, self._tail = self._tail, ""
         self._rank.user_breakpoints.look()
-        with self._lock:
+        with self._changing():
             self._number += 1
             self._prompt = PromptInfo(number=self._number, offset=self._log.end, text=text, state=state)
         self._rank.publish()
@@ -164,7 +190,7 @@ class Console(io.TextIOBase):
             reply = "^C"
             raise
         finally:
-            with self._lock:
+            with self._changing():
                 self._prompt = None
                 # Whoever looks on, or comes back, sees what was asked and what was replied.
                 self._append(text if reply is None else f"{text}{reply}\n")

@@ -43,7 +43,7 @@ class BreakIn:
 
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._asks: list[Ask] = []
         self._stop_wanted = False
         self._live: deque[tuple[Ask, Callable[[FrameType], None]]] = deque()

@@ -23,7 +23,7 @@ class Interruptible:
 
     def __init__(self, call_later: Callable[[float, Callable[[], None]], None]) -> None:
         self._call_later = call_later
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._last = 0
         self._tickets: dict[int, tuple[int, ...]] = {}
         """What each thread may be interrupted for, outermost first. Replaced whole, so that its end is one assignment:

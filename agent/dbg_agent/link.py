@@ -94,11 +94,15 @@ class Link:
         with self._status:
             if self._waiting_since is None:
                 self._waiting_since = time.monotonic()
-            if self._closing or (self._thread is not None and self._thread.is_alive()):
+            if self._closing or (self._thread is not None and (self._thread.ident is None or self._thread.is_alive())):
                 return
-            thread = threading.Thread(target=self._run, name="dbg-agent", daemon=True)
-            thread.start()
-            self._thread = thread
+            # Known before it runs: a signal handler may stop, and so start it, in the midst of this.
+            self._thread = threading.Thread(target=self._run, name="dbg-agent", daemon=True)
+            try:
+                self._thread.start()
+            except BaseException:
+                self._thread = None
+                raise
 
     def wait_connected(self, timeout: float | None) -> DbgError | None:
         """Wait until the rank is registered; return None then, or what was wrong after ``timeout`` seconds.

@@ -1,6 +1,10 @@
 """What a rank has to say to the broker, in order and within bounds, whatever the network does.
 
 Filled from any thread, emptied by the link's. While the link is down nothing is kept: a registration restates all.
+
+Here and in what leads here, locks are of the kind that a thread may take twice: any allocation may collect garbage and
+run a finalizer of the program's, which may print, and any instruction of the main thread may be followed by a signal
+handler.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ class Outgoing:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._items: deque[Item] = deque()
         self._open = False
         self._output_bytes = 0
@@ -78,7 +82,10 @@ class Outgoing:
             if not self._open or self.starved:
                 return False
             if self._output_bytes + len(frame) > MAX_LINK_BACKLOG:
-                self._items = deque(item for item in self._items if not isinstance(item, bytes))
+                for _ in range(len(self._items)):
+                    item = self._items.popleft()
+                    if not isinstance(item, bytes):
+                        self._items.append(item)
                 self._output_bytes = 0
                 self.starved = True
                 return False

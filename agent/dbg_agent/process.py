@@ -32,8 +32,12 @@ STACK_FRAMES = 100
 NOT_DEFAULTS = frozenset({"breakpoint", "classic", "collective_timeout", "guard", "lease", "mesh", "post_mortem"})
 """Arguments of ``install`` that are its own, and no defaults of the stops that follow."""
 
-_lock = threading.Lock()
+_lock = threading.RLock()
+"""Held while this process becomes a rank. A signal handler or a finalizer of the program's may run in the midst of that
+and stop, too: its thread must not wait for itself."""
+
 _rank: Rank | None = None
+_is_becoming_rank = False
 _defaults: dict[str, object] = {}
 _former_hook: Callable[..., object] | None = None
 _hooks_registered = False
@@ -291,21 +295,34 @@ def _warn(text: str) -> None:
 
 def _this_rank(settings: Settings) -> Rank | None:
     """Return the rank that this process is, or None if it is a launcher, which never is one."""
-    global _rank, _hooks_registered  # noqa: PLW0603
+    global _is_becoming_rank  # noqa: PLW0603
     with _lock:
-        if _rank is None:
-            module = getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", None)
-            if is_launcher(sys.argv, module, os.environ):
-                return None
-            _rank = Rank(settings, _forked_from)
-            if not _hooks_registered:
-                _hooks_registered = True
-                # Its own hook takes the lock that the link's imports need, and of two hooks the later one goes first.
-                import logging  # noqa: F401
+        if _rank is not None:
+            return _rank
+        module = getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", None)
+        if is_launcher(sys.argv, module, os.environ):
+            return None
+        if _is_becoming_rank:
+            _warn("passed by a stop within the set-up of another one, in a signal handler or a finalizer")
+            return None
+        _is_becoming_rank = True
+        try:
+            return _become_rank(settings)
+        finally:
+            _is_becoming_rank = False
 
-                os.register_at_fork(before=_rest_link, after_in_parent=_forked, after_in_child=_forget_parent)
-                atexit.register(_say_goodbye)
-        return _rank
+
+def _become_rank(settings: Settings) -> Rank:
+    global _rank, _hooks_registered  # noqa: PLW0603
+    _rank = Rank(settings, _forked_from)
+    if not _hooks_registered:
+        _hooks_registered = True
+        # Its own hook takes the lock that the link's imports need, and of two hooks the later one goes first.
+        import logging  # noqa: F401
+
+        os.register_at_fork(before=_rest_link, after_in_parent=_forked, after_in_child=_forget_parent)
+        atexit.register(_say_goodbye)
+    return _rank
 
 
 def _say_goodbye() -> None:
@@ -350,8 +367,8 @@ def _forked() -> None:
 
 def _forget_parent() -> None:
     """Be nobody yet in a forked child: it has neither the parent's connection, nor its stop, nor its tracing."""
-    global _rank, _lock, _forked_from  # noqa: PLW0603
-    _lock = threading.Lock()
+    global _rank, _lock, _is_becoming_rank, _forked_from  # noqa: PLW0603
+    _lock, _is_becoming_rank = threading.RLock(), False
     parent, _rank = _rank, None
     if parent is None:
         return

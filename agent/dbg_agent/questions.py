@@ -53,7 +53,7 @@ class Questions:
 
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._moving: list[Ask] = []
         """Questions whose move has begun and not ended."""
 

@@ -141,8 +141,9 @@ class Stops:
                     self._turn.wait_for(lambda: self._phase is StopPhase.NONE)
                 except BaseException as error:
                     raise ProgramRaised(error) from None
-                self._phase = move_stop(self._phase, StopEvent.ARRIVES)
+                # First of all: what a signal handler does in the midst of this is within this stop, and waits for none.
                 self._owner = threading.get_ident()
+                self._phase = move_stop(self._phase, StopEvent.ARRIVES)
                 self._number += 1
                 self._reason, self._detail = reason, detail
                 # At its exit a rank waits in our code, which is nowhere in the program.

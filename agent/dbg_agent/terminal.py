@@ -22,7 +22,7 @@ class Terminal:
 
     def __init__(self, send: Callable[[bytes], object]) -> None:
         self._send = send
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.rows, self.columns = DEFAULT_ROWS, DEFAULT_COLUMNS
         self.viewers = 0
         self.engine: str | None = None

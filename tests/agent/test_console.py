@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
 
 from dbg_agent.console import MAX_TAIL, Console
-from tests.agent.pdb_driver import Driver
+from tests.agent.pdb_driver import SECONDS, Driver
 
 
 class Shown:
@@ -17,6 +18,7 @@ class Shown:
         self._timers: list[Callable[[], None]] = []
         driver.rank.link.call_later = lambda seconds, call: self._timers.append(call)  # type: ignore[method-assign]
         self.console: Console = driver.rank.console
+        self.terminal = driver.rank.terminal
 
     def write(self, *texts: str) -> None:
         for text in texts:
@@ -68,3 +70,22 @@ def test_more_than_a_prompt_can_be_is_shown_at_once(shown: Shown) -> None:
     assert shown.lines() == ()
     shown.write("x")
     assert shown.lines() == ("x" * (MAX_TAIL + 1),)
+
+
+def test_what_a_finalizer_prints_in_the_midst_of_a_line_follows_it(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = shown.terminal.write
+
+    def collecting_garbage(data: bytes) -> None:
+        monkeypatch.setattr(shown.terminal, "write", write)
+        shown.write("dropped\n", "and ")
+        shown.terminal.write(data)
+
+    monkeypatch.setattr(shown.terminal, "write", collecting_garbage)
+    # A thread that waits for itself waits for ever.
+    writing = threading.Thread(target=shown.write, args=("loss 3\n", "next\n"), daemon=True)
+    writing.start()
+    writing.join(SECONDS)
+    assert not writing.is_alive()
+    assert shown.lines() == ("loss 3", "dropped", "and next")

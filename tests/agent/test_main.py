@@ -107,3 +107,22 @@ def test_breakpoint_goes_through_us_while_installed(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     assert len(ended.stderr.splitlines()) == 1
     assert "no broker is known" in ended.stderr
+
+
+def test_a_stop_within_the_set_up_of_another_is_passed_by(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import dbg_agent\n"
+        "from dbg_agent import process\n"
+        "make = process.Rank\n"
+        "def interrupted(*arguments):\n"
+        "    dbg_agent.set_trace()  # as by a signal handler\n"
+        "    return make(*arguments)\n"
+        "process.Rank = interrupted\n"
+        "dbg_agent.set_trace()\n"
+        "print('went on')\n"
+    )
+    ended = run("train.py", directory=tmp_path, DBG_CONNECT_TIMEOUT="1")
+    assert (ended.returncode, ended.stdout) == (0, "went on\n")
+    inner, outer = ended.stderr.splitlines()
+    assert "passed by a stop within the set-up of another one" in inner
+    assert "no broker is known" in outer

@@ -148,6 +148,7 @@ class TestAgain:
             directory.attach("all", "--kill", "-y")
             terminal.exit_status()
 
+    @pytest.mark.alone
     def test_the_second_time_is_faster_than_the_first(self, directory: Directory) -> None:
         took, brokers = [], set()
         for _ in range(5):
