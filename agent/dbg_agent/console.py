@@ -8,8 +8,6 @@ from __future__ import annotations
 import io
 import threading
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -67,14 +65,12 @@ class Console(io.TextIOBase):
         super().__init__()
         self._rank = rank
         self._lock = threading.RLock()
-        self._is_changing = False
-        """A thread is in the midst of a change. If it writes then, a finalizer does or a signal handler."""
         self._written: deque[str] = deque()
         """What was written and is not in the log yet."""
         self._log = Log()
         self._tail = ""
-        self._tails = 0
-        """How many lines have been begun: a timer is for the begin of one, and not for that of the next."""
+        self._begun = self._due = 0
+        """How many lines have been begun, and which of them has a timer: that is not for the begin of the next."""
         self._number = 0
         self._prompt: PromptInfo | None = None
         self.state = PromptState.COMMAND
@@ -85,7 +81,8 @@ class Console(io.TextIOBase):
 
     def begin(self) -> None:
         """Begin the log of a new session."""
-        with self._changing():
+        with self._lock:
+            self._take_written()
             self._log, self._tail = Log(), ""
 
     def writable(self) -> bool:
@@ -108,37 +105,32 @@ class Console(io.TextIOBase):
     def write(self, text: str) -> int:
         """Add text to the log; the begin of a line waits a little for its end, since it may be a prompt."""
         self._written.append(text)
-        with self._lock:
-            if not self._is_changing:
-                with self._changing():
-                    self._take_written()
-        return len(text)
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Have log and tail for oneself; what the same thread writes meanwhile follows afterwards."""
-        with self._lock:
-            before, self._is_changing = self._is_changing, True
-            try:
-                yield
+        # In the midst of a change by this very thread a finalizer writes, or a signal handler: it follows then. No flag
+        # tells, and no context manager in Python: Ctrl-C may come between any two of their instructions.
+        if not self._lock._is_owned():  # type: ignore[attr-defined] # what `threading.Condition` asks its lock, too
+            with self._lock:
                 self._take_written()
-            finally:
-                self._is_changing = before
+            self._show_later()
+        return len(text)
 
     def _take_written(self) -> None:
         while self._written:
-            self._take(self._written.popleft())
+            text = self._written.popleft()
+            waited = bool(self._tail)
+            whole, newline, self._tail = (self._tail + text).rpartition("\n")
+            self._append(whole + newline)
+            if len(self._tail) > MAX_TAIL:
+                self._append(self._tail)
+                self._tail = ""
+            if self._tail and (newline or not waited):
+                self._begun += 1
 
-    def _take(self, text: str) -> None:
-        waited = bool(self._tail)
-        whole, newline, self._tail = (self._tail + text).rpartition("\n")
-        self._append(whole + newline)
-        if len(self._tail) > MAX_TAIL:
-            self._append(self._tail)
-            self._tail = ""
-        if self._tail and (newline or not waited):
-            self._tails += 1
-            self._rank.link.call_later(TAIL_SECONDS, partial(self._show_tail, self._tails))
+    def _show_later(self) -> None:
+        """Have the line shown that was begun last, unless that is due already."""
+        begun = self._begun
+        if self._due != begun:
+            self._due = begun
+            self._rank.link.call_later(TAIL_SECONDS, partial(self._show_tail, begun))
 
     def close(self) -> None:
         """Do nothing: ``exit()`` closes its stdin, and prompts will come after that."""
@@ -146,9 +138,9 @@ class Console(io.TextIOBase):
     def flush(self) -> None:
         """Do nothing: whole lines are sent as they come, and the begin of one in a moment."""
 
-    def _show_tail(self, tail: int) -> None:
-        with self._changing():
-            if self._prompt is None and self._tails == tail:
+    def _show_tail(self, begun: int) -> None:
+        with self._lock:
+            if self._prompt is None and self._begun == begun:
                 self._append(self._tail)
                 self._tail = ""
 
@@ -170,11 +162,13 @@ class Console(io.TextIOBase):
 
     def ask(self, state: PromptState) -> str:
         """Make what was last written on its line the prompt, and wait for the reply, doing what the inbox asks."""
-        with self._changing():
+        with self._lock:
+            self._take_written()
             # Taken before all else: what stands there for long is shown as output.
             text, self._tail = self._tail, ""
         self._rank.user_breakpoints.look()
-        with self._changing():
+        with self._lock:
+            self._take_written()
             self._number += 1
             self._prompt = PromptInfo(number=self._number, offset=self._log.end, text=text, state=state)
         self._rank.publish()
@@ -190,10 +184,14 @@ class Console(io.TextIOBase):
             reply = "^C"
             raise
         finally:
-            with self._changing():
+            with self._lock:
                 self._prompt = None
                 # Whoever looks on, or comes back, sees what was asked and what was replied.
                 self._append(text if reply is None else f"{text}{reply}\n")
+                if self._tail:
+                    # A line begun while the prompt stood was not shown when it was due.
+                    self._begun += 1
+            self._show_later()
             self._rank.publish()
 
     def _wait(self) -> str:

@@ -94,15 +94,12 @@ class Link:
         with self._status:
             if self._waiting_since is None:
                 self._waiting_since = time.monotonic()
-            if self._closing or (self._thread is not None and (self._thread.ident is None or self._thread.is_alive())):
+            if self._closing or (self._thread is not None and self._thread.is_alive()):
                 return
-            # Known before it runs: a signal handler may stop, and so start it, in the midst of this.
+            # Known before it runs. A signal handler that stops in the midst of this starts another one, which it can
+            # wait for; this one sees then that it is not the link's thread, and ends.
             self._thread = threading.Thread(target=self._run, name="dbg-agent", daemon=True)
-            try:
-                self._thread.start()
-            except BaseException:
-                self._thread = None
-                raise
+            self._thread.start()
 
     def wait_connected(self, timeout: float | None) -> DbgError | None:
         """Wait until the rank is registered; return None then, or what was wrong after ``timeout`` seconds.
@@ -188,6 +185,8 @@ class Link:
     def _run(self) -> None:
         # Signals belong to the program's threads: one taken here would not interrupt what the main thread waits in.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        if self._thread is not threading.current_thread():
+            return
         with self.rest:
             self._run_loop()
 

@@ -303,7 +303,7 @@ def _this_rank(settings: Settings) -> Rank | None:
         if is_launcher(sys.argv, module, os.environ):
             return None
         if _is_becoming_rank:
-            _warn("passed by a stop within the set-up of another one, in a signal handler or a finalizer")
+            _warn("passed by what a signal handler or a finalizer asked for while this process became a rank")
             return None
         _is_becoming_rank = True
         try:

@@ -242,7 +242,8 @@ class Rank:
     def traced_thread_halts(self, name: str, frame: FrameType, interact: Callable[[], Outcome]) -> None:
         """Be told by the trace function of the engine of that name that a step or a breakpoint ends here."""
         if self.stops.is_mine() and self.stops.is_halted:
-            # The interpreter runs something in the midst of our own work: a halt there would end the stop.
+            # The interpreter runs something in the midst of our own work, and a breakpoint is there. The stop can't
+            # halt once more, and for a debugger that fails it would be over.
             return
         self.stepped_to = (id(frame), frame.f_lineno)
         if self.stops.is_mine() and self._engine is not None:

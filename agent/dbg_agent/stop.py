@@ -136,6 +136,15 @@ class Stops:
             self._queued += 1
         self._changed()
         try:
+            self._take_turn(frame, reason, detail)
+            self._watch_thread_end()
+            self._changed()
+        except BaseException:
+            self._leave_turn()
+            raise
+
+    def _take_turn(self, frame: FrameType, reason: str, detail: str) -> None:
+        try:
             with self._turn:
                 try:
                     self._turn.wait_for(lambda: self._phase is StopPhase.NONE)
@@ -153,7 +162,16 @@ class Stops:
         finally:
             with self._turn:
                 self._queued -= 1
-        self._watch_thread_end()
+
+    def _leave_turn(self) -> None:
+        """Give back the turn that an exception, a signal handler's say, keeps this thread from using, if it has it."""
+        if not self.is_mine():
+            return
+        with self._turn:
+            if self._phase is not StopPhase.NONE:
+                self._phase = move_stop(self._phase, StopEvent.ENDS)
+            self._owner = None
+            self._turn.notify()
         self._changed()
 
     def open_session(self, engine: str, rows: int, columns: int) -> SessionInfo:

@@ -58,28 +58,25 @@ def test_what_runs_while_tracing_is_set_up_ends_no_stop(driver: Driver, monkeypa
     assert play(driver, script) == 7
 
 
-def test_what_runs_before_the_next_line_is_not_stopped_in(driver: Driver) -> None:
+def test_what_is_called_on_the_line_of_the_stop_is_the_first_step(driver: Driver) -> None:
     def script() -> None:
-        assert driver.output_of("p total") == "1\n"
-        # From 3.13 on the first stop is still on the line of the call.
+        driver.prompt()
+        # From 3.13 on the first stop is still on the line of its call.
         while "--Call--" not in driver.text:
             driver.say("s")
             driver.prompt()
-        assert "return callback()" in driver.output_of("up")
+        assert "stop(sys._getframe()) + callback()" in driver.output_of("up")
         driver.say("c")
 
-    def stop(frame: FrameType) -> None:
+    def stop(frame: FrameType) -> int:
         driver.rank.stop(frame, "breakpoint")
-        callback()
+        return 1
 
     def work() -> int:
-        total = 1
-        stop(sys._getframe())
-        total += 1
-        return callback()
+        return stop(sys._getframe()) + callback()
 
     finish = drive(driver, script)
-    assert work() == 1
+    assert work() == 2
     finish()
 
 

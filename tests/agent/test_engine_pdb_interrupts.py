@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import queue
+
 import pytest
 
 from dbg_wire.messages import Interrupt, PromptState
-from tests.agent.pdb_driver import Driver, interrupt, play, train
+from tests.agent.pdb_driver import SECONDS, Driver, interrupt, play, train
 
 
 @pytest.mark.parametrize("endless", ["while True: pass", "import time; time.sleep(3600)"])
@@ -107,6 +109,31 @@ def test_ctrl_c_at_pdbs_own_prompt_does_nothing_then_or_later(driver: Driver) ->
         assert driver.prompt().number == prompt.number
         assert driver.output_of("p sum(range(100000))") == "4999950000\n"
         assert "KeyboardInterrupt" not in driver.text
+        driver.say("c")
+
+    assert play(driver, script) == 7
+
+
+def test_ctrl_c_while_it_prints_takes_no_later_output_with_it(driver: Driver) -> None:
+    # Written in C, which Ctrl-C can't come into the midst of, as the driver's own way to read.
+    output: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    driver.rank.terminal._send = output.put
+
+    def script() -> None:
+        driver.say("interact")
+        for _ in range(60):
+            driver.prompt()
+            while not output.empty():
+                output.get()
+            driver.say("exec('import sys\\nwhile True: sys.stdout.write(\"1\\\\n\")')")
+            for _ in range(100):
+                output.get(timeout=SECONDS)
+            interrupt(driver)
+            assert driver.prompt().text == ">>> "
+        driver.say("6 * 7")
+        driver.prompt()
+        assert "42" in driver.rank.console.last_lines(2)
+        driver.say("EOF")
         driver.say("c")
 
     assert play(driver, script) == 7

@@ -124,5 +124,5 @@ def test_a_stop_within_the_set_up_of_another_is_passed_by(tmp_path: Path) -> Non
     ended = run("train.py", directory=tmp_path, DBG_CONNECT_TIMEOUT="1")
     assert (ended.returncode, ended.stdout) == (0, "went on\n")
     inner, outer = ended.stderr.splitlines()
-    assert "passed by a stop within the set-up of another one" in inner
+    assert "passed by what a signal handler or a finalizer asked for" in inner
     assert "no broker is known" in outer

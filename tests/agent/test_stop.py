@@ -111,3 +111,18 @@ def test_an_illegal_move_names_phase_and_event() -> None:
     stops = Stops(lambda: None)
     with pytest.raises(IllegalMove, match="a stop can't go on from 'none' by 'steps'"):
         stops.step()
+
+
+def test_a_turn_that_an_exception_keeps_from_being_used_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched()
+
+    def interrupted(_frame: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dbg_agent.stop.place_of", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            watched.stops.arrive(sys._getframe(), "breakpoint")
+    assert (watched.stops.phase, watched.stops.is_mine(), watched.stops.queued) == (StopPhase.NONE, False, 0)
+    watched.stops.arrive(sys._getframe(), "breakpoint")
+    assert (watched.stops.phase, watched.stops.is_mine()) == (StopPhase.WAITING, True)

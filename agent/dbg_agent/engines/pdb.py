@@ -24,7 +24,6 @@ from dbg_wire.messages import PromptState
 from ..capture import talking_to
 from ..console import UNWINDING, Console
 from ..inbox import Break
-from ..stacks import is_own
 from . import Outcome
 from .attributes import runs_nothing
 from .interpreter import Interpreter
@@ -116,7 +115,7 @@ class RankPdb(Tracing, pdb.Pdb):
 
     def begin(self, frame: FrameType) -> None:
         """Have this frame traced, so that pdb stops where its own ``set_trace`` there would, once tracing is on."""
-        self._first = frame if not is_own(frame) else None
+        self._first = id(frame)
         super().set_trace(frame)
         # The rest of what is called here is not worth a step; whoever called turns it on again as the last thing.
         sys.settrace(None)

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger
+from ..stacks import is_own, is_runner
 from . import Outcome
 
 if TYPE_CHECKING:
@@ -30,9 +31,8 @@ class Tracing(bdb.Bdb):
     def __init__(self, rank: Rank, **options: Any) -> None:
         self._rank = rank
         self._stepper: int | None = None
-        self._first: FrameType | None = None
-        """Where alone the first step of a stop ends: what the interpreter runs before that frame goes on, a callback of
-        its garbage collector say or a signal handler, is nobody's next line."""
+        self._first: int | None = None
+        """The frame of a stop, by its id, until the first step in it ends."""
         self.going_on = False
         self.has_let_go = False
         """The debugger was last left by :meth:`let_go`."""
@@ -116,9 +116,22 @@ class Tracing(bdb.Bdb):
         """Tell whether a step ends here: bdb keeps one place for all threads, but a step belongs to one."""
         if self._stepper is not None and threading.get_ident() != self._stepper:
             return False
-        if self._first is not None and frame is not self._first:
+        if self._first is not None and self._is_beneath_ours(frame):
             return False
         return bool(super().stop_here(frame))
+
+    def _is_beneath_ours(self, frame: FrameType) -> bool:
+        """Tell whether code of ours lies between this frame and the stop's.
+
+        Tracing is on for a moment before the program goes on. What the interpreter runs in it, a callback of its
+        garbage collector say or a signal handler, is nobody's next line.
+        """
+        walk: FrameType | None = frame
+        while walk is not None and id(walk) != self._first:
+            if is_own(walk) and not is_runner(walk):
+                return True
+            walk = walk.f_back
+        return False
 
     def move(self, command: str, frame: FrameType | None) -> None:
         """Let the thread run to where this command leads from this frame."""
