@@ -13,6 +13,7 @@ from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import HELP, sit_in_pudb
 from tests.support.ranks import start_ranks, wait_until_stopped
+from tests.support.stopped_rank import wait_for_whole
 
 pytestmark = pytest.mark.integration
 
@@ -145,6 +146,8 @@ def test_a_signal_after_a_step_ends_a_dialog_of_the_debugger(
     terminal = sit_in_pudb(open_terminal, ":0")
     terminal.send("nn?")
     terminal.wait_for(HELP)
+    # It answers, and so it waits: what is raised in the midst of drawing PuDB shows in a dialog of its own.
+    wait_for_whole(terminal, home, ":0")
     rank.signal(number)
     assert rank.wait() == 0
     assert rank.text() == f"raised {raised}\n"
