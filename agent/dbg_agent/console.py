@@ -114,7 +114,8 @@ class Console(io.TextIOBase):
         return len(text)
 
     def _take_written(self) -> None:
-        while self._written:
+        # What a finalizer writes meanwhile waits for the next call: if each text led to one more, this would never end.
+        for _ in range(len(self._written)):
             text = self._written.popleft()
             waited = bool(self._tail)
             whole, newline, self._tail = (self._tail + text).rpartition("\n")
