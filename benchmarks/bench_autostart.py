@@ -11,8 +11,9 @@ import time
 import timeit
 from pathlib import Path
 
+from dbg_agent import stop_points
 from dbg_agent.placing import CALL, compile_with
-from dbg_wire.stop_points import StopAt
+from dbg_wire.stop_points import STOP_AT_VARIABLE, StopAt
 
 STARTS = 15
 LINE = Path(__file__).parents[1] / "agent/dbg_broker_autostart.pth"
@@ -46,9 +47,8 @@ def start_ms(home: str, **variables: str) -> float:
     return statistics.median(times)
 
 
-def loop_ms(stops: list[tuple[int, StopAt]]) -> float:
+def loop_ms(stops: list[tuple[int, StopAt]], **names: object) -> float:
     """Return the best time of a loop compiled with these stops, in milliseconds."""
-    names: dict[str, object] = {CALL: lambda _number: None}
     exec(compile_with(LOOP.encode(), "train.py", stops)[0], names)  # noqa: S102
     return min(timeit.repeat("train(steps)", globals={**names, "steps": STEPS}, number=1, repeat=7)) * 1000
 
@@ -66,8 +66,21 @@ def main() -> None:
         end="",
     )
     print(f"with a stop {stop - bare:+.0f} ms")
-    without, below = loop_ms([]), loop_ms([(0, StopAt(file="train.py", line=5))])
+    behind = StopAt(file="train.py", line=5)
+    without, below = loop_ms([]), loop_ms([(0, behind)], **{CALL: lambda _number: None})
     print(f"{STEPS} turns: {without:.1f} ms, with a stop behind the loop {below:.1f} ms")
+    condition_us()
+
+
+def condition_us() -> None:
+    """Print what a stop in the loop costs each turn while its condition is false, in microseconds."""
+    conditions = ("step == -1", "rank == -1", "any(step == n for n in ())")
+    os.environ[STOP_AT_VARIABLE] = "\n".join(f"train.py:4, {condition}" for condition in conditions)
+    stop_points.begin(os.environ, is_rank=False)
+    for number, condition in enumerate(conditions):
+        stop = StopAt(file="train.py", line=4, condition=condition)
+        each = (loop_ms([(number, stop)]) - loop_ms([])) * 1000 / STEPS
+        print(f"a false condition, {condition}: {each:.2f} µs a turn")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from tests.support.environment import clean_environment, is_foreign
 from tests.support.netns import two_hosts
 from tests.support.processes import TAIL, Processes
+from tests.support.signals import pass_no_ignored_signals
 from tests.support.slurm import slurm, slurm_cluster
 from tests.support.terminal import Terminal
 
@@ -48,6 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give this process a clean environment, before any module of ours is imported."""
+    pass_no_ignored_signals()
     home = Path(tempfile.mkdtemp(prefix="dbg-test-home-"))
     config.stash[HOME] = home
     # A copy: a test's own output goes elsewhere.

@@ -23,6 +23,7 @@ def set_trace(
     ranks: object = None,
     hold: bool | None = None,
     hold_grace: float | None = None,
+    hold_lost: float | None = None,
     lease: float | None = None,
     **unknown: object,
 ) -> None:
@@ -43,7 +44,8 @@ def set_trace(
     With ``ranks`` (``DBG_RANKS``), a global rank, several, or a set such as ``"0-3,8"``, only those stop; each other
     rank of the job that comes here waits until all of them have gone on, outside of any collective, or goes on at once
     with ``hold=False`` (``DBG_HOLD=0``). One that is not here after ``hold_grace`` seconds (60; ``DBG_HOLD_GRACE``) is
-    not waited for. With ``lease`` (``DBG_LEASE``) a stop to which nobody has attached within so many seconds goes on by
+    not waited for; one that is stopped here and then lost is waited for ``hold_lost`` seconds (600; ``DBG_HOLD_LOST``).
+    With ``lease`` (``DBG_LEASE``) a stop to which nobody has attached within so many seconds goes on by
     itself.
     """
     try:
@@ -57,7 +59,7 @@ def set_trace(
             pass
         return
     arguments = {"broker": broker, "connect_timeout": connect_timeout, "on_missing": on_missing, "engine": engine}
-    arguments |= {"rc": rc, "hold": hold, "hold_grace": hold_grace, "lease": lease}
+    arguments |= {"rc": rc, "hold": hold, "hold_grace": hold_grace, "hold_lost": hold_lost, "lease": lease}
     stop_at(sys._getframe(1), {**arguments, "ranks": ranks, **unknown}, unexpected)
 
 

@@ -2,10 +2,12 @@
 
 ``dbg-broker run`` sets ``DBG_AUTOSTART`` to its process id, a job script to any word, and it is handed down to all
 that the job starts. Of these the rank is the outermost Python program that is no launcher: it claims its place, in the
-same variable, and what it starts is part of it, unless a launcher has given that another place. A launcher never is a
-rank; the place that it was given, if it gives its children none of their own, goes to a script that it starts.
+same variable, and what it starts is part of it, unless a launcher has given that another place: libraries such as
+Lightning make the first rank the launcher of the others. A launcher never is a rank; the place that it was given, if it
+gives its children none of their own, goes to a script that it starts.
 
-Whoever is no rank, a helper or a child, has the stops in its code all the same, and connects if it gets to one.
+Whoever is no rank, a helper or a child, has the stops in its code all the same, ``breakpoint()`` among them, and
+connects if it gets to one. Where no launcher names it, it knows by the variable whose child it is.
 """
 
 from __future__ import annotations
@@ -64,9 +66,11 @@ def _begin(environ: Mapping[str, str]) -> None:
         place = _place()
         part = part_of(value, place, program, pid=os.getpid(), parent=os.getppid(), environ=environ)
         if part is not Part.HELPER:
-            os.environ[VARIABLE] = f"{part.value}:{os.getpid()}:{place}"
+            os.environ[VARIABLE] = f"{part.value}:{os.getpid()}:{_told(place)}"
     if part is not Part.LAUNCHER and (environ.get("DBG_STOP_AT") or environ.get("DBG_STOP_IN")):
         _have_stops(program, is_rank=part is Part.RANK)
+    if part is Part.HELPER and not program.is_tool:
+        _have_breakpoints(environ)
     # `python -m dbg_agent` does so itself, once it knows the program.
     if part is Part.RANK and program.module != "dbg_agent":
         from . import install
@@ -81,6 +85,50 @@ def _have_stops(program: Program, *, is_rank: bool) -> None:
         from . import stop_imports
 
         stop_imports.begin(program.file)
+
+
+def _have_breakpoints(environ: Mapping[str, str]) -> None:
+    """Have ``breakpoint()`` stop a child of a rank: its stdin is no terminal, and pdb there would end it."""
+    if environ.get("PYTHONBREAKPOINT") or sys.breakpointhook is not sys.__breakpointhook__:
+        return
+    wanted = environ.get("DBG_BREAKPOINT")
+    if wanted:
+        from .settings import is_off
+
+        if is_off(wanted):
+            return
+    from . import set_trace
+
+    sys.breakpointhook = set_trace
+
+
+def claim() -> None:
+    """Tell all that this process starts from now on that it is the rank; in the program's thread.
+
+    Its place is what it is at this moment: a framework may have given it another one since it last said so.
+    """
+    claimed = f"{Part.RANK.value}:{os.getpid()}:{_told(_place())}"
+    if os.environ.get(VARIABLE) != claimed:
+        os.environ[VARIABLE] = claimed
+
+
+def has_claimed() -> bool:
+    """Say whether this process itself is the rank of what it starts."""
+    return _claim(os.environ.get(VARIABLE, ""))[:2] == (os.getpid(), Part.RANK)
+
+
+def parent_of(value: str, pid: int) -> tuple[str, str, int] | None:
+    """Return job, run and rank of which the process ``pid`` is a child, by the value of ``DBG_AUTOSTART``; pure.
+
+    None if that doesn't say, as it does where launchers do.
+    """
+    claimant, claimed, place = _claim(value)
+    names = value.rpartition(":")[2].split("/")
+    if claimed is not Part.RANK or claimant == pid or place != NO_PLACE:
+        return None
+    if len(names) != 3 or not names[2].isdecimal():
+        return None
+    return names[0], names[1], int(names[2])
 
 
 class Program:
@@ -123,10 +171,15 @@ def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, 
         return Part.RANK if program.is_script or _is_started_by(value, parent) else Part.HELPER
     if not program.is_script:
         return Part.HELPER
-    # A child whose launcher's variables were taken away is nobody new.
-    is_placed_anew = place not in (claimed_place, NO_PLACE)
+    # A child whose launcher's variables were taken away is nobody new, nor is one that has them from the first rank.
+    is_placed_anew = place not in (claimed_place, NO_PLACE) and not _is_of_first(claimed_place, place, environ)
     inherits = place == claimed_place and claimed is Part.LAUNCHER and claimant == parent
     return Part.RANK if is_placed_anew or inherits else Part.HELPER
+
+
+def _is_of_first(claimed_place: str, place: str, environ: Mapping[str, str]) -> bool:
+    """Say whether a place is that of a claimant which has become the launcher of the others on its host."""
+    return claimed_place == NO_PLACE and place.startswith(f"{BY_LIBRARY}/") and environ.get("LOCAL_RANK") == "0"
 
 
 def _is_started_by(value: str, parent: int) -> bool:
@@ -138,6 +191,7 @@ def _claim(value: str) -> tuple[int | None, Part | None, str]:
     """Return who has claimed which place as what; nothing if it is as ``run`` has set it."""
     part, _, rest = value.partition(":")
     pid, _, place = rest.partition(":")
+    place = place.partition(":")[0]
     if part not in (Part.RANK.value, Part.LAUNCHER.value) or not pid.isdecimal():
         return None, None, ""
     return int(pid), Part(part), place
@@ -146,10 +200,26 @@ def _claim(value: str) -> tuple[int | None, Part | None, str]:
 NO_PLACE = "none"
 """Place of a program that no launcher has started."""
 
+FRAMEWORK = "framework"
+"""Launcher's name where only a library knows which rank this is, which its children don't inherit."""
+
+BY_LIBRARY = "lightning"
+"""Launcher's name where a rank has started the others itself."""
+
 
 def _place() -> str:
     """Return what launchers have made of this process: two have the same only if one is the other's child."""
     from .identity import this_process
 
     me = this_process()
-    return NO_PLACE if me.launcher == NO_PLACE else f"{me.launcher}/{me.run}/{me.rank}"
+    return NO_PLACE if me.launcher in (NO_PLACE, FRAMEWORK) else f"{me.launcher}/{me.run}/{me.rank}"
+
+
+def _told(place: str) -> str:
+    """Return a place as it is handed down: children that no launcher names can't know their parent's names."""
+    if place != NO_PLACE:
+        return place
+    from .identity import this_process
+
+    me = this_process()
+    return f"{place}:{me.job}/{me.run}/{me.rank}"

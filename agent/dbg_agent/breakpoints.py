@@ -12,6 +12,7 @@ from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
 from dbg_wire.ranks import Breakpoint
 
 if TYPE_CHECKING:
+    from .loaded import Loaded
     from .rank import Rank
 
 
@@ -27,13 +28,13 @@ class UserBreakpoints:
 
         Called before what a debugger shows after each key or command, and when it was left.
         """
-        known = tuple(_user_breakpoints(self._rank.breaks)) if self._rank.breaks else ()
+        known = tuple(_user_breakpoints(self._rank.breaks, self._rank.loaded)) if self._rank.breaks else ()
         if known != self.known:
             self.known = known
             self._rank.publish()
 
 
-def _user_breakpoints(breaks: Mapping[str, Sequence[int]]) -> list[Breakpoint]:
+def _user_breakpoints(breaks: Mapping[str, Sequence[int]], loaded: Loaded) -> list[Breakpoint]:
     """Return the breakpoints on these lines that are to be set again, in the order in which they were set."""
     import bdb
 
@@ -41,13 +42,13 @@ def _user_breakpoints(breaks: Mapping[str, Sequence[int]]) -> list[Breakpoint]:
     for one in list(bdb.Breakpoint.bpbynumber):
         # What the program's own debugger has set is there, too.
         if one is not None and one.enabled and not one.temporary and one.line in breaks.get(one.file, ()):
-            told = _told(one)
+            told = _told(one, loaded)
             if told is not None:
                 found[told] = None
     return list(found)[:MAX_BREAKPOINTS]
 
 
-def _told(one: Any) -> Breakpoint | None:
+def _told(one: Any, loaded: Loaded) -> Breakpoint | None:
     """Return what is told of one of bdb's breakpoints; None if it can't be set again in another process."""
     file, line = one.file, one.line
     condition = str(one.cond).strip() if one.cond is not None else ""
@@ -60,7 +61,9 @@ def _told(one: Any) -> Breakpoint | None:
     except UnicodeEncodeError:
         # A name that is no text in UTF-8 can't be sent.
         return None
-    return Breakpoint(file=file, line=line, condition=condition or None) if line is not None else None
+    if line is None:
+        return None
+    return Breakpoint(file=file, line=line, condition=condition or None, text=loaded.line(file, line))
 
 
 @lru_cache(maxsize=MAX_BREAKPOINTS)

@@ -1,9 +1,10 @@
 """Calls of stock debuggers that a program has already, sent to the agent without a change of the program.
 
-``pudb.remote.set_trace``, ``remote_pdb.set_trace`` and ``remote_pdb.RemotePdb(…).set_trace`` stop as
-:func:`dbg_agent.set_trace` does, whatever host and port they name; ``torch.distributed.breakpoint`` as
-``set_trace(ranks=…)`` does. None of these modules is imported for that: one that the program imports later is changed
-then. A name that the program took from a module before, by ``from pudb.remote import set_trace``, stays what it was.
+``pudb.remote.set_trace`` and ``remote_pdb.set_trace`` stop as :func:`dbg_agent.set_trace` does, whatever host and port
+they name, and so do all methods of a ``RemotePdb`` and a ``RemoteDebugger`` that open a debugger;
+``torch.distributed.breakpoint`` as ``set_trace(ranks=…)`` does. None of these modules is imported for that: one that
+the program imports later is changed then. A name that the program took from a module before, by ``from pudb.remote
+import set_trace``, stays what it was.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from types import FrameType, ModuleType
-from typing import Any
 
+from .classic_objects import METHODS, told_of_streams
 from .late import Change, forget, when_loaded
 from .process import stop_at
 
 _replaced: list[tuple[object, str, object]] = []
 """Whose attribute was what, for :func:`restore`."""
+
+_INHERITED = object()
+"""Stands for an attribute that a class has from its bases."""
 
 _skipped: Counter[str] = Counter()
 """How often ``torch.distributed.breakpoint`` was passed over, by place."""
@@ -43,20 +47,21 @@ def restore() -> None:
         forget(name, change)
     while _replaced:
         owner, name, former = _replaced.pop()
-        setattr(owner, name, former)
+        if former is _INHERITED:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, former)
 
 
 def _stop_where_called(frame: FrameType | None = None, *_where: object, **_how: object) -> None:
     stop_at(frame if isinstance(frame, FrameType) else sys._getframe(1), {}, ())
 
 
-def _stop_of_object(_debugger: object, frame: FrameType | None = None) -> None:
-    stop_at(frame if isinstance(frame, FrameType) else sys._getframe(1), {}, ())
-
-
-def _begin_object(debugger: Any, *_where: object, **_how: object) -> None:
-    """Neither listen nor wait for a connection, as the stock one does when it is made."""
-    debugger.set_trace = _stop_where_called
+def _stop_as_remote_pdb(
+    _host: object = None, _port: object = None, patch_stdstreams: object = False, *_how: object, **_more: object
+) -> None:
+    told_of_streams(patch_stdstreams)
+    stop_at(sys._getframe(1), {}, ())
 
 
 def _stop_one_rank(rank: object = 0, skip: object = 0, timeout_s: object = None) -> None:
@@ -76,14 +81,20 @@ def _stop_one_rank(rank: object = 0, skip: object = 0, timeout_s: object = None)
 
 def _change_pudb(module: ModuleType) -> None:
     _replace(module, "set_trace", _stop_where_called)
+    # What else the module has makes an object of this class, and calls its methods.
+    _change_class(module, "RemoteDebugger")
 
 
 def _change_remote_pdb(module: ModuleType) -> None:
-    _replace(module, "set_trace", _stop_where_called)
-    stock = getattr(module, "RemotePdb", None)
+    _replace(module, "set_trace", _stop_as_remote_pdb)
+    _change_class(module, "RemotePdb")
+
+
+def _change_class(module: ModuleType, name: str) -> None:
+    stock = getattr(module, name, None)
     if isinstance(stock, type):
-        _replace(stock, "__init__", _begin_object)
-        _replace(stock, "set_trace", _stop_of_object)
+        for method, by in METHODS.items():
+            _replace(stock, method, by)
 
 
 def _change_torch(module: ModuleType) -> None:
@@ -91,9 +102,8 @@ def _change_torch(module: ModuleType) -> None:
 
 
 def _replace(owner: object, name: str, by: object) -> None:
-    former = getattr(owner, name, None)
-    if former is not None:
-        _replaced.append((owner, name, former))
+    if getattr(owner, name, None) is not None:
+        _replaced.append((owner, name, vars(owner).get(name, _INHERITED)))
         setattr(owner, name, by)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import threading
+import time
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
@@ -69,8 +70,9 @@ class Console(io.TextIOBase):
         """What was written and is not in the log yet."""
         self._log = Log()
         self._tail = ""
-        self._begun = self._due = 0
-        """How many lines have been begun, and which of them has a timer: that is not for the begin of the next."""
+        self._begun = 0
+        """How many lines have been begun that were not ended in the same breath."""
+        self._begun_at = self._timer_until = 0.0
         self._number = 0
         self._prompt: PromptInfo | None = None
         self.state = PromptState.COMMAND
@@ -119,19 +121,26 @@ class Console(io.TextIOBase):
             text = self._written.popleft()
             waited = bool(self._tail)
             whole, newline, self._tail = (self._tail + text).rpartition("\n")
-            self._append(whole + newline)
+            if newline:
+                self._append(whole + newline)
             if len(self._tail) > MAX_TAIL:
                 self._append(self._tail)
                 self._tail = ""
             if self._tail and (newline or not waited):
-                self._begun += 1
+                self._begin_line()
+
+    def _begin_line(self) -> None:
+        self._begun += 1
+        self._begun_at = time.monotonic()
 
     def _show_later(self) -> None:
-        """Have the line shown that was begun last, unless that is due already."""
-        begun = self._begun
-        if self._due != begun:
-            self._due = begun
-            self._rank.link.call_later(TAIL_SECONDS, partial(self._show_tail, begun))
+        """Have the line that was begun last shown when its time has come; of thousands, one timer sees to that."""
+        now = time.monotonic()
+        # No flag that Ctrl-C could leave set: a timer whose time is over counts as none.
+        if self._tail and self._prompt is None and now >= self._timer_until:
+            left = max(0.0, min(TAIL_SECONDS, self._begun_at + TAIL_SECONDS - now))
+            self._timer_until = now + left
+            self._rank.link.call_later(left, partial(self._timer_ended, self._begun))
 
     def close(self) -> None:
         """Do nothing: ``exit()`` closes its stdin, and prompts will come after that."""
@@ -139,11 +148,14 @@ class Console(io.TextIOBase):
     def flush(self) -> None:
         """Do nothing: whole lines are sent as they come, and the begin of one in a moment."""
 
-    def _show_tail(self, begun: int) -> None:
+    def _timer_ended(self, begun: int) -> None:
+        """Show the line for which the timer was, or wait for the time of the one that has been begun since."""
         with self._lock:
+            self._timer_until = 0.0
             if self._prompt is None and self._begun == begun:
                 self._append(self._tail)
                 self._tail = ""
+        self._show_later()
 
     def _append(self, text: str) -> None:
         data = text.encode("utf-8", "backslashreplace")
@@ -167,6 +179,7 @@ class Console(io.TextIOBase):
             self._take_written()
             # Taken before all else: what stands there for long is shown as output.
             text, self._tail = self._tail, ""
+        self._rank.reveal()
         self._rank.user_breakpoints.look()
         with self._lock:
             self._take_written()
@@ -191,7 +204,7 @@ class Console(io.TextIOBase):
                 self._append(text if reply is None else f"{text}{reply}\n")
                 if self._tail:
                     # A line begun while the prompt stood was not shown when it was due.
-                    self._begun += 1
+                    self._begin_line()
             self._show_later()
             self._rank.publish()
 
@@ -207,7 +220,7 @@ class Console(io.TextIOBase):
                 raise LeaveDebugger(work.done)
             if isinstance(work, Move):
                 work.begun()
-                raise MoveOn(work.command, self._rank.looked_at())
+                raise MoveOn(work.wanted, self._rank.looked_at())
             if isinstance(work, Switch):
                 raise SwitchDebugger
             if isinstance(work, Run):
@@ -223,6 +236,12 @@ class Console(io.TextIOBase):
             for start in range(0, len(data), MAX_DATA_BYTES):
                 piece = data[start : start + MAX_DATA_BYTES]
                 self._rank.terminal.send_again(session, begin + start, piece)
+
+    def replay_end(self, session: int) -> None:
+        """Send the end of the log again, so that terminals ask for what they miss before it; in the link's thread."""
+        with self._lock:
+            begin, data = self._log.since(self._log.end - MAX_DATA_BYTES)
+            self._rank.terminal.send_again(session, begin, data)
 
     def last_lines(self, count: int) -> tuple[str, ...]:
         """Return the last lines of the log; from any thread."""

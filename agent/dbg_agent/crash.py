@@ -31,6 +31,10 @@ MAX_DETAIL = 300
 GRACE = {"torchrun": 30, "slurm": 30, "openmpi": 1}
 """Seconds from a launcher's SIGTERM to its SIGKILL, as measured; others have their own, and end a rank soon."""
 
+UNANSWERED_SECONDS = 2.0
+"""Seconds for which a crashed rank waits where nobody takes its connections: a broker's kernel takes one at once,
+however busy the broker is, and a process that is about to end is not kept from it."""
+
 PASSING = (KeyboardInterrupt, SystemExit)
 """Not crashes: somebody wanted an end."""
 
@@ -83,29 +87,29 @@ class Crashes:
         former = self._former[0] if self._former is not None else sys.__excepthook__
         former(kind, error, traceback)
         with _Told():
-            self._keep(error, traceback)
+            self._keep(error, traceback, "this rank")
 
     def _thread_hook(self, args: threading.ExceptHookArgs) -> None:
         former = self._former[1] if self._former is not None else threading.__excepthook__
         former(args)
         if args.exc_value is not None:
-            self._keep(args.exc_value, args.exc_traceback)
+            self._keep(args.exc_value, args.exc_traceback, "this thread")
 
     def _print_exc(self, *args: Any, **kwargs: Any) -> None:
         if self._former is not None:
             self._former[2](*args, **kwargs)
         _, error, traceback = sys.exc_info()
         if error is not None and _is_bootstrap(sys._getframe(1)):
-            self._keep(error, traceback)
+            self._keep(error, traceback, "this rank")
             # Such a child ends by os._exit, and nothing else would say goodbye.
             self._end()
 
-    def _keep(self, error: BaseException, traceback: TracebackType | None) -> None:
+    def _keep(self, error: BaseException, traceback: TracebackType | None, ends: str) -> None:
         with suppress(Exception):
             self._note(error)
         # Whoever types Ctrl-C wants it to end, which it does; out of a hook, that would be printed as our fault.
         with suppress(KeyboardInterrupt):
-            keep(self._connect, error, traceback, self._lease)
+            keep(self._connect, error, traceback, self._lease, ends)
 
 
 def _is_bootstrap(frame: FrameType) -> bool:
@@ -113,10 +117,13 @@ def _is_bootstrap(frame: FrameType) -> bool:
     return frame.f_code.co_name == "_bootstrap" and frame.f_globals.get("__name__") == "multiprocessing.process"
 
 
-def keep(connect: _Connect, error: BaseException, traceback: TracebackType | None, lease: float) -> None:
+def keep(
+    connect: _Connect, error: BaseException, traceback: TracebackType | None, lease: float, ends: str = ""
+) -> None:
     """Stop the calling thread where ``error`` was raised, for ``lease`` seconds unless somebody attaches.
 
-    Nothing of ours comes out.
+    ``ends`` says what ends by the exception afterwards; nothing does where the program has caught it. Nothing of ours
+    comes out.
     """
     if isinstance(error, PASSING):
         return
@@ -128,7 +135,7 @@ def keep(connect: _Connect, error: BaseException, traceback: TracebackType | Non
         rank.end_step()
         if rank.stops.is_mine():
             return
-        _keep(rank, error.with_traceback(traceback), frame, lease)
+        _keep(rank, error.with_traceback(traceback), frame, lease, ends)
     except ProgramRaised as raised:
         to_raise = raised.error
     except Exception as fault:
@@ -140,13 +147,13 @@ def keep(connect: _Connect, error: BaseException, traceback: TracebackType | Non
     raise to_raise
 
 
-def _keep(rank: Rank, error: BaseException, frame: FrameType, lease: float) -> None:
+def _keep(rank: Rank, error: BaseException, frame: FrameType, lease: float, ends: str) -> None:
     detail = describe(error)
     if "CUDA" in detail:
         say(f"{rank.address}: {CUDA_HINT}")
         detail = f"{detail} ({CUDA_HINT})"
     with _Terminating(rank, detail):
-        rank.stop(frame, "crash", lease=lease, detail=detail, crash=error)
+        rank.stop(frame, "crash", lease=lease, detail=detail, crash=error, crash_ends=ends)
 
 
 def describe(error: BaseException) -> str:

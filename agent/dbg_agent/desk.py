@@ -30,7 +30,7 @@ from dbg_wire.messages import (
 from dbg_wire.states import StopPhase
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
-from .identity import ancestors
+from .identity import Identity, ancestors
 from .inbox import Line, OpenDebugger, Redraw, Run, Switch
 from .mesh import coordinates
 from .settings import find_broker
@@ -39,7 +39,12 @@ if TYPE_CHECKING:
     from dbg_wire.codec import Input
     from dbg_wire.endpoint import Reach
 
+    from .lookup import Opening
     from .rank import Rank
+
+
+INTERRUPT_KEY = b"\x03"
+"""Ctrl-C, as terminals send it to a program that draws a screen."""
 
 
 class Desk:
@@ -48,12 +53,16 @@ class Desk:
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
         self._taken_prompt = 0
+        self._is_interrupted = False
 
-    def find_broker(self) -> Reach:
-        """Return where the broker is now; raise DbgError if nobody says, or if it can't be reached from this host."""
+    def find_broker(self, opening: Opening) -> Reach:
+        """Return where the broker is now; raise DbgError if nobody says, or if it can't be reached from this host.
+
+        Runs in a thread of its own, which files may keep; ``opening`` is told each one before.
+        """
         from dbg_wire.endpoint import wrong_host_reason
 
-        reach, rendezvous = find_broker(self._rank.settings, os.environ)
+        reach, rendezvous = find_broker(self._rank.settings, os.environ, opening)
         # A loopback address that somebody typed may be the end of a tunnel; one that the broker wrote is its own.
         if rendezvous is not None and reach.sources["address"] == "broker.json":
             reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename)
@@ -61,11 +70,22 @@ class Desk:
                 raise WrongHost(reason)
         return reach
 
+    def is_attended(self) -> bool:
+        """Tell whether a terminal sits at this rank."""
+        return self._rank.terminal.viewers > 0
+
     def registration(self) -> str:
         """Return the frame that says who this rank is, read anew: a framework may know better by now."""
+        self._rank.identity = me = self._rank.identify()
+        return self._registration_of(me, ancestors(me.pid))
+
+    def first_registration(self) -> str:
+        """Return the same as it was known at first, for the guard, which looks itself what is above the rank."""
+        return self._registration_of(self._rank.identity, ())
+
+    def _registration_of(self, me: Identity, above: tuple[int, ...]) -> str:
         from dbg_wire.codec import encode
 
-        self._rank.identity = me = self._rank.identify()
         return encode(
             Register(
                 minor=PROTOCOL_MINOR,
@@ -79,7 +99,7 @@ class Desk:
                 world_size=me.world_size,
                 child=self._rank.welcome.child if self._rank.welcome is not None else None,
                 pid=me.pid,
-                ancestors=ancestors(me.pid),
+                ancestors=above,
                 kernel=kernel_name(),
                 script=me.script,
                 directory=me.directory,
@@ -98,13 +118,20 @@ class Desk:
     def redraw(self) -> None:
         """Have the screen drawn again, or the end of the log sent again."""
         stop, session = self._rank.stops.current
+        before = self._rank.stops.session_before
         if self._rank.stops.engine == "pdb" and session is not None:
             self._rank.console.replay(session, 0)
+        elif stop is None and before is not None and before.engine == "pdb":
+            # Commands of breakpoints print while the rank runs. Its end tells terminals how much they miss.
+            self._rank.console.replay_end(before.number)
         elif stop is not None:
             self._rank.inbox.put(stop, Redraw())
 
     def on_input(self, frame: Input) -> None:
-        """Pass keys to the stopped thread."""
+        """Pass keys to the stopped thread; Ctrl-C interrupts what keeps it from taking them."""
+        engine = self._rank.engine
+        if engine is not None and INTERRUPT_KEY in self._rank.inbox.fresh(frame) and self._rank.stops.engine == "pudb":
+            engine.interrupt()
         self._rank.tell_loss(self._rank.inbox.type(frame, lambda: self._rank.stops.current))
 
     def on_disconnect(self) -> None:
@@ -136,8 +163,7 @@ class Desk:
         elif isinstance(message, Ask):
             self._rank.questions.on_ask(message)
         elif isinstance(message, Welcome):
-            self._rank.welcome = message
-            self._rank.waits.welcomed()
+            self._rank.welcomed(message)
         elif isinstance(message, Refusal):
             self._rank.warn(f"the broker refused this rank: {printable(message.text)}")
 
@@ -151,7 +177,7 @@ class Desk:
         if stop is None or not audience.viewers:
             return
         open_one = self._rank.stops.engine
-        if open_one is not None and audience.engine not in (None, open_one):
+        if open_one not in (None, self._rank.engine_wanted()) and audience.engine not in (None, open_one):
             self._rank.inbox.put(stop, Switch())
         else:
             self._rank.inbox.put(stop, OpenDebugger(self._rank.engine_wanted()))
@@ -191,12 +217,19 @@ class Desk:
 
         self._rank.inbox.put(stop, Run(answer))
 
+    def take_interrupt(self) -> bool:
+        """Tell, once, that Ctrl-C was pressed during the stop that ends, of which nobody was told; in its thread."""
+        interrupted, self._is_interrupted = self._is_interrupted, False
+        return interrupted
+
     def _on_interrupt(self, interrupt: Interrupt) -> None:
         generation, _ = self._rank.inbox.settled()
         engine = self._rank.engine
         if interrupt.generation != generation:
             return
         if self._rank.stops.phase is StopPhase.OPEN and engine is not None:
+            # Where nothing runs now that could be interrupted, the next line of the program is.
+            self._is_interrupted = self._rank.stops.is_passing
             engine.interrupt()
         elif self._rank.stops.phase in (StopPhase.NONE, StopPhase.STEPPING):
             if engine is not None:

@@ -12,6 +12,9 @@ import logging
 import os
 import socket
 import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
@@ -21,20 +24,57 @@ from dbg_wire.errors import BrokerUnreachable, DbgError, Refused, WrongCertifica
 from dbg_wire.limits import CLOSE_SECONDS, CONNECTION_DEAD_SECONDS, MAX_FRAME_BYTES
 from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
 
-PING_SECONDS = 20.0
-"""Seconds between two pings of the link: below the idle time-outs of common firewalls and tunnels."""
+from .names import Lookups
+from .silence import PING_SECONDS, keep_asking, seconds_since_ack
+
+CONNECT_SECONDS = 2.0
+"""Seconds for the peer's kernel to take a connection: ours asks ever more rarely, and a new attempt asks at once."""
 
 OPEN_SECONDS = 10.0
-"""Seconds for one attempt, from the name look-up to the upgrade."""
+"""Seconds for TLS and the upgrade: a broker to which thousands of ranks come back at once takes some of them."""
+
+GONE_SECONDS = 3.0
+"""Seconds of silence of the peer's kernel that end a handshake: it is asked after two of them, and a new attempt finds
+the peer as soon as it is back."""
+
+LOOK_SECONDS = 0.5
+"""Seconds between two looks at whether the peer of a handshake is still there."""
+
+LOOKUP_SECONDS = 10.0
+"""Seconds for the look-up of a name; one that takes longer goes on for the next attempt."""
+
+Answered = Callable[[], None]
+"""Is called when the peer's kernel has taken the connection."""
 
 
-def pinned_connection(url: str, fingerprint: str | None, opened: list[asyncio.BaseTransport]) -> type[ClientConnection]:
+class Connection(ClientConnection):
+    """Be a connection of websockets that says when it was heard last."""
+
+    heard_at = 0.0
+    """When the last byte came, on the event loop's clock."""
+    broker_url = ""
+    """Who is at the other end."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes from the peer."""
+        self.heard_at = self.loop.time()
+        super().data_received(data)
+
+    def seconds_since_ack(self) -> float:
+        """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
+        sock = self.transport.get_extra_info("socket")
+        return 0.0 if sock is None else seconds_since_ack(sock)
+
+
+def pinned_connection(url: str, fingerprint: str | None, opened: list[asyncio.BaseTransport]) -> type[Connection]:
     """Return a connection class that looks at the peer's certificate first and sends nothing to a wrong one.
 
     What it opens is added to ``opened``.
     """
 
-    class Pinned(ClientConnection):
+    class Pinned(Connection):
+        broker_url = url
+
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             opened.append(transport)
             super().connection_made(transport)
@@ -60,67 +100,120 @@ def _context(secure: bool) -> ssl.SSLContext | None:
     return context
 
 
-async def dial(reach: Reach, path: str) -> ClientConnection:
+async def dial(reach: Reach, path: str, lookups: Lookups, answered: Answered | None = None) -> Connection:
     """Return an open connection; raise BrokerUnreachable or a Refused that says what is wrong.
 
-    Blocks the calling thread while it looks up the host's name.
+    ``answered`` is called as soon as the peer's kernel has taken the connection, long before it is open.
     """
     problem = BrokerUnreachable(reach.endpoint.url, "its name has no address")
-    for address in _addresses(reach.endpoint):
+    for address in await _addresses(reach.endpoint, lookups):
         try:
-            return await _dial_address(reach, path, address)
+            return await _dial_address(reach, path, address, answered)
         except BrokerUnreachable as error:
             problem = error
     raise problem
 
 
-def _addresses(endpoint: Endpoint) -> list[str]:
-    # Here, and not by the event loop: it asks in an executor, for whose threads Python waits at the end of the program,
-    # so that a name server which does not answer would delay that.
+_Address = tuple[socket.AddressFamily, tuple[Any, ...]]
+
+
+async def _addresses(endpoint: Endpoint, lookups: Lookups) -> list[_Address]:
+    """Return what the host's name stands for.
+
+    Not asked by the event loop: it asks in an executor, for whose threads Python waits at the end of the program.
+    """
+    find = partial(socket.getaddrinfo, endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     try:
-        found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+        try:
+            found = find(flags=socket.AI_NUMERICHOST)
+        except OSError:
+            found = await lookups.ask(endpoint.host, find, LOOKUP_SECONDS)
+    except asyncio.TimeoutError:
+        why = f"nobody says what {endpoint.host} is within {LOOKUP_SECONDS:.0f} s"
+        raise BrokerUnreachable(endpoint.url, why) from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "not a host name"
         raise BrokerUnreachable(endpoint.url, f"the name {endpoint.host} is unknown here: {why}") from None
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    return list(dict.fromkeys((entry[0], entry[4]) for entry in found))
 
 
-async def _dial_address(reach: Reach, path: str, address: str) -> ClientConnection:
-    endpoint = reach.endpoint
-    url = endpoint.url
-    options: dict[str, object] = {}
-    opened: list[asyncio.BaseTransport] = []
-    if "proxy" in inspect.signature(connect.__init__).parameters:
-        # From release 15 on a proxy of the environment would be used; a cluster's web proxy doesn't know login1.
-        options["proxy"] = None
+async def _dial_address(reach: Reach, path: str, address: _Address, answered: Answered | None) -> Connection:
+    url = reach.endpoint.url
     try:
-        connection = await connect(
-            url + path,
-            subprotocols=[subprotocol()],  # type: ignore[list-item] # a NewType of str
-            additional_headers={"Authorization": f"Bearer {reach.token}"},
-            create_connection=pinned_connection(url, endpoint.fingerprint, opened),
-            ssl=_context(endpoint.secure),
-            compression=None,
-            max_size=MAX_FRAME_BYTES,
-            logger=_silent(),
-            open_timeout=OPEN_SECONDS,
-            close_timeout=CLOSE_SECONDS,
-            ping_interval=PING_SECONDS,
-            ping_timeout=CONNECTION_DEAD_SECONDS,
-            user_agent_header=None,
-            host=address,
-            port=endpoint.port,
-            **options,  # type: ignore[arg-type] # depends on the release
-        )
+        sock = await _connected(address)
+    except Exception as error:
+        raise _problem(url, error, CONNECT_SECONDS) from None
+    if answered is not None:
+        answered()
+    opened: list[asyncio.BaseTransport] = []
+    opening = asyncio.ensure_future(_open(reach, path, sock, opened))
+    try:
+        await _while_there(opening, sock)
+        connection = opening.result()
     except BaseException as error:
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+        # After the transport, if it has one by now, has closed it.
+        asyncio.get_running_loop().call_soon(sock.close)
         for transport in opened:
             # The library closes politely, and asyncio before Python 3.11 then waits for the peer's goodbye without end.
             transport.abort()  # type: ignore[attr-defined] # declared for subclasses, which all of these are
-        raise _problem(url, error) from None
+        raise _problem(url, error, OPEN_SECONDS) from None
     if connection.subprotocol != subprotocol():
         connection.transport.abort()
         raise WrongVersion(url, f"it did not agree to {subprotocol()}")
     return connection
+
+
+async def _connected(address: _Address) -> socket.socket:
+    """Return a socket that the peer's kernel has taken."""
+    family, name = address
+    # The protocol is named, since asyncio sends small frames at once only where it is.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        sock.setblocking(False)
+        keep_asking(sock)
+        # Where an address of the link's scope has a zone, it is in the number behind it as well.
+        name = (str(name[0]).partition("%")[0], *name[1:])
+        await asyncio.wait_for(asyncio.get_running_loop().sock_connect(sock, name), CONNECT_SECONDS)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def _open(reach: Reach, path: str, sock: socket.socket, opened: list[asyncio.BaseTransport]) -> Connection:
+    """Return a WebSocket over a connected socket, which is the caller's no more."""
+    endpoint = reach.endpoint
+    options: dict[str, object] = {}
+    if "proxy" in inspect.signature(connect.__init__).parameters:
+        # From release 15 on a proxy of the environment would be used; a cluster's web proxy doesn't know login1.
+        options["proxy"] = None
+    return await connect(  # type: ignore[return-value] # what create_connection makes
+        endpoint.url + path,
+        subprotocols=[subprotocol()],  # type: ignore[list-item] # a NewType of str
+        additional_headers={"Authorization": f"Bearer {reach.token}"},
+        create_connection=pinned_connection(endpoint.url, endpoint.fingerprint, opened),
+        ssl=_context(endpoint.secure),
+        compression=None,
+        max_size=MAX_FRAME_BYTES,
+        logger=_silent(),
+        open_timeout=OPEN_SECONDS,
+        close_timeout=CLOSE_SECONDS,
+        ping_interval=PING_SECONDS,
+        ping_timeout=CONNECTION_DEAD_SECONDS,
+        user_agent_header=None,
+        sock=sock,
+        **options,  # type: ignore[arg-type] # depends on the release
+    )
+
+
+async def _while_there(opening: asyncio.Future[Connection], sock: socket.socket) -> None:
+    """Wait for the end of a handshake; TimeoutError if the peer's kernel has fallen silent in the midst of it."""
+    while not opening.done():
+        await asyncio.wait({opening}, timeout=LOOK_SECONDS)
+        if not opening.done() and seconds_since_ack(sock) >= GONE_SECONDS:
+            raise asyncio.TimeoutError
 
 
 def _silent() -> logging.Logger:
@@ -133,7 +226,7 @@ def _silent() -> logging.Logger:
     return logger
 
 
-def _problem(url: str, error: BaseException) -> BaseException:
+def _problem(url: str, error: BaseException, seconds: float) -> BaseException:
     """Return in our words why no connection came about; what is not about the peer comes back as it is."""
     if isinstance(error, DbgError):
         return error
@@ -142,7 +235,7 @@ def _problem(url: str, error: BaseException) -> BaseException:
     if isinstance(error, ssl.SSLError):
         return WrongCertificate(url, f"it does not speak TLS as the broker does: {error.reason or 'no TLS'}")
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
-        return BrokerUnreachable(url, f"no answer within {OPEN_SECONDS:.0f} s")
+        return BrokerUnreachable(url, f"no answer within {seconds:.0f} s")
     if isinstance(error, OSError):
         # asyncio puts addresses into strerror, and several of them into a text without a number.
         return BrokerUnreachable(url, os.strerror(error.errno) if error.errno else str(error))

@@ -21,6 +21,10 @@ CALM = "calm"
 """First words of the rank's own lines: its interpreter runs; it ends, and there will be no more of these. The number of
 the thread that writes them and what the broker knows the rank by follow."""
 
+END = "end"
+LEAVE = "leave"
+"""The same: the rank ends the guard and waits for it; the guard is to be no child of the rank any more."""
+
 MAX_DUMP = 2 * 1024 * 1024
 """Characters of a dump that are kept: 100 threads of 100 frames each, which is where faulthandler stops, fit."""
 
@@ -106,6 +110,8 @@ class Record:
         self.key = key
         self.thread: int | None = None
         self.is_calm = False
+        self.is_over = False
+        self.is_to_leave = False
         self.is_fatal = False
         self.signal: int | None = None
         self.beats = 0
@@ -129,9 +135,11 @@ class Record:
     def _take_own(self, line: str) -> None:
         word, _, rest = line.partition(" ")
         thread, _, key = rest.partition(" ")
-        if word in (BEAT, CALM) and thread.isdigit() and key:
+        if word in (BEAT, CALM, END, LEAVE) and thread.isdigit() and key:
             self.beats += 1
             self.is_calm = word == CALM
+            self.is_over |= word == END
+            self.is_to_leave |= word == LEAVE
             self.thread, self.key = int(thread), key
 
     def expect(self) -> None:

@@ -6,7 +6,6 @@ in time by KeyboardInterrupt.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
 from types import FrameType
@@ -18,6 +17,7 @@ from dbg_wire.messages import Ask, Kind
 from .capture import Capture, talking_to
 
 if TYPE_CHECKING:
+    from .inbox import Wanted
     from .rank import Rank
     from .values import Described
 
@@ -27,17 +27,15 @@ MAX_ANSWER = MAX_TEXT // 4
 ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 """Memory addresses as reprs show them, which differ in every process."""
 
-FOR_TERMINALS = frozenset(
-    {"q", "quit", "exit", "EOF", "interact", "debug", "commands", "run", "restart", "display", "undisplay"}
-)
-"""Commands that ask back, or whose effect would end with the passing debugger that runs them."""
-
 
 class Words(Protocol):
     """Take the answer."""
 
     def say(self, kind: Kind, text: str, *, digest: str = "", exact: str = "") -> None:
         """Answer."""
+
+    def keep(self, value: object, exact: str) -> None:
+        """Have the value at hand for questions about its parts, under the digest that was answered."""
 
 
 def evaluate(ask: Ask, frame: FrameType, words: Words) -> None:
@@ -55,6 +53,7 @@ def evaluate(ask: Ask, frame: FrameType, words: Words) -> None:
         _say_error(words, error)
     else:
         if not printed.text:
+            words.keep(value, described.exact)
             words.say(Kind.VALUE, described.text, digest=described.digest, exact=described.exact)
         elif value is None:
             _say_text(words, printed)
@@ -75,62 +74,33 @@ def _value(text: str, frame: FrameType) -> Any:
     return eval(code, {**frame.f_globals, **frame.f_locals})  # noqa: S307 - what was asked for
 
 
-def run_command(ask: Ask, frame: FrameType, rank: Rank, words: Words) -> None:
-    """Run a command in a pdb that passes by, beside whatever debugger is open; answer with what it printed."""
-    word = ask.text.split(None, 1)[0] if ask.text.strip() else ""
-    if word in FOR_TERMINALS:
-        words.say(Kind.ERROR, f"`{word}` is for a terminal; attach to the rank")
-        return
+def run_command(ask: Ask, frame: FrameType, rank: Rank, words: Words) -> tuple[Wanted, str] | None:
+    """Run a line of commands in a pdb that passes by; answer with what it printed.
+
+    If it ends in a move, nothing is answered: the move is returned, with what was printed before.
+    """
+    from .passing import NotHere, PassingPdb
+
     printed = Capture()
+    wanted = None
     try:
-        _run_passing(ask.text, frame, rank, printed)
+        rank.loaded.show(frame)
+        wanted = PassingPdb(rank, printed, frame).run_line(ask.text)
+        if rank.breaks:
+            # So that somebody traces for it when the rank goes on.
+            rank.have_engine()
     except KeyboardInterrupt:
         words.say(Kind.ERROR, f"interrupted after {ask.seconds:g} s", digest="interrupted", exact="interrupted")
+    except NotHere as error:
+        words.say(Kind.ERROR, str(error))
     except BaseException as error:
         _say_error(words, error)
     else:
-        _say_text(words, printed)
-
-
-def _run_passing(command: str, frame: FrameType, rank: Rank, printed: Capture) -> None:
-    from .engines.pdb import RankPdb
-
-    passing = RankPdb(rank, printed)  # type: ignore[arg-type] # all of a console that a command needs
-    passing.reset()
-    passing.find_bottom(frame)
-    if rank.crash is not None and frame is rank.frame:
-        # At which lines its frames were left, the traceback alone knows.
-        passing.setup(None, rank.crash.__traceback__)
-    else:
-        passing.setup(frame, None)
-    passing.cmdqueue = [with_rank(command, rank.identity.rank)]
-    while passing.cmdqueue:
-        passing.onecmd(passing.precmd(passing.cmdqueue.pop(0)))
-    passing.forget()
-    if rank.breaks:
-        # So that somebody traces for it when the rank goes on.
-        rank.have_engine()
-
-
-def with_rank(command: str, rank: int) -> str:
-    """Return a command that sets a breakpoint with ``rank`` in its condition replaced by the number it stands for."""
-    word, _, rest = command.strip().partition(" ")
-    place, comma, condition = rest.partition(",")
-    if word not in ("b", "break", "tbreak") or not comma:
-        return command
-    try:
-        tree = _WithRank(rank).visit(ast.parse(condition.strip(), mode="eval"))
-    except SyntaxError:
-        return command
-    return f"{word} {place}, {ast.unparse(tree)}"
-
-
-class _WithRank(ast.NodeTransformer):
-    def __init__(self, rank: int) -> None:
-        self._rank = rank
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Constant(self._rank) if node.id == "rank" else node
+        if wanted is None:
+            _say_text(words, printed)
+        else:
+            return wanted, printed.text
+    return None
 
 
 def _say_error(words: Words, error: BaseException) -> None:

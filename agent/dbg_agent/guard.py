@@ -24,7 +24,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from .dumps import BEAT, CALM, MARK
+from .bounded import within
+from .dumps import BEAT, CALM, END, LEAVE, MARK
 
 if TYPE_CHECKING:
     from .rank import Rank
@@ -47,6 +48,12 @@ FIRST_DESCRIPTOR = 10
 
 SHELL = "/bin/sh"
 
+END_SECONDS = 1.0
+"""Seconds that a rank waits for its guard to end, or to be no child of it: milliseconds, unless it is just speaking."""
+
+WAIT_BY_NUMBER = frozenset({"multiprocessing.popen_fork", "multiprocessing.forkserver", "subprocess", "pty"})
+"""Modules that fork and then wait for none but their own child."""
+
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard_process.py")  # noqa: PTH100, PTH118, PTH120
 
 KEPT_VARIABLES = ("DBG_BROKER", "DBG_TOKEN_FILE", "DBG_TOKEN", "DBG_HOME", "XDG_STATE_HOME", "HOME")
@@ -65,10 +72,10 @@ def start(rank: Rank) -> None:
     global _guard, _hooks_registered  # noqa: PLW0603 - one per process
     if _guard is not None:
         return
-    guard = Guard(lambda: rank.identity.key, rank.settings.broker)
+    guard = Guard(lambda: rank.identity.key, rank.settings.broker, rank.desk.first_registration())
     if not _hooks_registered:
         _hooks_registered = True
-        os.register_at_fork(after_in_child=_forget)
+        os.register_at_fork(before=_make_room, after_in_child=_forget)
     guard.start()
     _guard = guard
 
@@ -85,6 +92,26 @@ def calm() -> None:
     """Expect no more beats, since the process ends, which may take long; fatal signals are still told."""
     if _guard is not None:
         _guard.calm()
+
+
+def end() -> None:
+    """End the guard and wait for it, within a second, as the last thing that a process does which ends by itself.
+
+    A guard that outlived its rank would be a zombie where process 1 waits for nobody, as in many containers. A fatal
+    signal from here on writes the stack to stderr.
+    """
+    global _guard
+    guard, _guard = _guard, None
+    if guard is not None:
+        guard.end()
+
+
+def _make_room() -> None:
+    """Have a program that forks by itself find no child but its own: it may wait for any, or for all of them."""
+    caller = sys._getframe().f_back
+    name = caller.f_globals.get("__name__") if caller is not None else None
+    if _guard is not None and name not in WAIT_BY_NUMBER:
+        _guard.leave()
 
 
 def _forget() -> None:
@@ -116,8 +143,9 @@ _Held = weakref.ReferenceType[_End]
 class Guard:
     """Have a guard for this process, from :meth:`start` to :meth:`stop`; each is called once, from any thread."""
 
-    def __init__(self, key: Callable[[], str], broker: str | None) -> None:
+    def __init__(self, key: Callable[[], str], broker: str | None, registration: str = "") -> None:
         self._key = key
+        self._registration = registration
         self._broker = broker
         # Reentrant: a signal handler of the program may come here while its thread is here.
         self._lock = threading.RLock()
@@ -126,6 +154,8 @@ class Guard:
         self._identity: tuple[int, int] | None = None
         self._thread: int | None = None
         self._is_calm = False
+        self._child: int | None = None
+        self._no_child = threading.Event()
         self._fatal: _Held | None = None
         self._request: _Held | None = None
         self.pid = os.getpid()
@@ -138,8 +168,13 @@ class Guard:
             self._open_pipe()
             try:
                 self._tell_about_rank()
-                _start_process(self._read)
-                threading.Thread(target=self._run, name="dbg-agent-guard", daemon=True).start()
+                self._child = _start_process(self._read)
+                threading.Thread(target=self._reap, args=(self._child,), name="dbg-agent-reaper", daemon=True).start()
+                thread = threading.Thread(target=self._run, name="dbg-agent-guard", daemon=True)
+                thread.start()
+                self._thread = thread.native_id
+                # The thread's own first beat may never come: the program may keep the interpreter from here on.
+                self._say(BEAT)
             except BaseException:
                 self._close_pipe()
                 raise
@@ -147,6 +182,29 @@ class Guard:
 
     def stop(self) -> None:
         """Take back what is still ours; the guard ends by itself."""
+        with self._lock:
+            self._say(END)
+            self._let_go()
+
+    def end(self) -> None:
+        """Do as :meth:`stop` does, wait until the guard has ended, and leave fatal signals to stderr."""
+        had_fatal = _is_held(self._fatal)
+        self.stop()
+        self._no_child.wait(END_SECONDS)
+        if had_fatal:
+            # stderr may be closed, or no file.
+            with suppress(Exception):
+                faulthandler.enable(all_threads=True)
+
+    def leave(self) -> None:
+        """Have the guard be no child of this process; it stays."""
+        if self._child is not None:
+            self._child = None
+            with self._lock:
+                self._say(LEAVE)
+            self._no_child.wait(END_SECONDS)
+
+    def _let_go(self) -> None:
         with self._lock:
             if _is_held(self._fatal):
                 faulthandler.disable()
@@ -167,9 +225,18 @@ class Guard:
         """Leave the parent's guard alone, in a forked child."""
         # The parent's threads may have held them.
         self._lock, self._stopping = threading.RLock(), threading.Event()
-        self.stop()
+        self._child = None
+        self._let_go()
 
-    # ------------------------------------------------------------------------------------------------- its own thread
+    # ---------------------------------------------------------------------------------------------- threads of its own
+
+    def _reap(self, child: int) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        # The program may have waited for it.
+        with suppress(ChildProcessError):
+            os.waitpid(child, 0)
+        self._child = None
+        self._no_child.set()
 
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() - {REQUEST_SIGNAL})
@@ -185,7 +252,7 @@ class Guard:
             if not self._is_our_pipe():
                 # The program has closed all descriptors, as daemons do, and the number may be its own by now.
                 self._read = self._write = -1
-                self.stop()
+                self._let_go()
                 return False
             self._say(BEAT)
             return True
@@ -239,6 +306,7 @@ class Guard:
             "signal": REQUEST_SIGNAL if may_ask else 0,
             "stuck": STUCK_SECONDS,
             "broker": self._broker,
+            "registration": self._registration,
             "environ": {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ},
             "path": [os.path.abspath(folder) for folder in sys.path if isinstance(folder, str)],  # noqa: PTH100
         }
@@ -247,6 +315,8 @@ class Guard:
             raise OSError("what the guard must know doesn't fit into its pipe")
 
     def _say(self, word: str) -> None:
+        if not self._is_our_pipe():
+            return
         line = f"{MARK}{word} {self._thread or 0} {self._key()}\n"
         # Short enough to be written whole or, if the guard doesn't read, not at all.
         with suppress(OSError):
@@ -257,15 +327,18 @@ def _is_held(end: _Held | None) -> bool:
     return end is not None and end() is not None
 
 
-def _start_process(read: int) -> None:
-    """Start the guard as no child of this process; raise OSError if that fails.
+def _start_process(read: int) -> int:
+    """Start the guard and return its process id; raise OSError if that fails.
 
-    A program that waits for any child, or for all of them, would wait for the guard; so a shell starts it, and ends.
+    By a shell that becomes it: the interpreter may lie on a file system that does not answer, and the kernel would keep
+    whoever starts it.
     """
-    if not sys.executable or not os.access(sys.executable, os.X_OK):
+    python = sys.executable
+    # One that can't be looked at in time is tried all the same.
+    if not python or not within(END_SECONDS, lambda: os.access(python, os.X_OK), True):
         raise OSError(f"no Python interpreter at {sys.executable!r}")
-    command = [SHELL, "-c", '"$@" <&3 3<&- &', "sh", sys.executable, "-I", "-S", "-B", SCRIPT]
-    pid = os.posix_spawn(
+    command = [SHELL, "-c", 'exec "$@" <&3 3<&-', "sh", sys.executable, "-I", "-S", "-B", SCRIPT]
+    return os.posix_spawn(
         SHELL,
         command,
         _environment(os.environ),
@@ -278,8 +351,6 @@ def _start_process(read: int) -> None:
         setsigmask=[],
         setsigdef=[signal.SIGCHLD],
     )
-    with suppress(ChildProcessError):
-        os.waitpid(pid, 0)
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:

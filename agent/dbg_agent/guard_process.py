@@ -118,15 +118,24 @@ def leave_rank() -> None:
                 continue
 
 
+def leave_parent() -> None:
+    """Be no child of the rank any more: go on in a process of process 1's, and end in this one."""
+    if os.fork():
+        os._exit(0)
+
+
 class Pipe:
     """Read what the rank tells: first a line about itself, ``PID SECONDS JSON``, then beats and dumps.
 
     ``said`` is what may still be of use of that, ``beat_at`` when the last beat came, None while none is expected.
+    ``is_over`` says that the rank ends its guard and waits for it.
     """
 
     def __init__(self) -> None:
         self.said = b""
-        self.beat_at: float | None = None
+        # Whoever has written that line was running, and may have been stuck ever since.
+        self.beat_at: float | None = time.monotonic()
+        self.is_over = self._has_left = False
         while b"\n" not in self.said:
             if not self.read():
                 raise SystemExit(0)
@@ -143,6 +152,10 @@ class Pipe:
             last = self.said.rindex(MARK)
             if self.said.startswith(MARK + b"calm", last):
                 self.beat_at = None
+            self.is_over |= MARK + b"end " in self.said
+            if MARK + b"leave " in self.said and not self._has_left:
+                self._has_left = True
+                leave_parent()
             if not self.has_dump():
                 self.said = self.said[last:]
         return bool(data)
@@ -170,6 +183,8 @@ def wait_for_news(pipe: Pipe, process: Process) -> bool:
             if not ready:
                 return True
         has_ended = not pipe.read() if PIPE in ready else not process.is_alive()
+        if pipe.is_over:
+            return False
         if has_ended:
             return not process.is_alive(LINGER_SECONDS) and bool((process.status() or 0) & SIGNAL)
     return True
@@ -189,6 +204,8 @@ def main() -> None:
 
     about = json.loads(pipe.about)
     sys.path.extend(about["path"])
+    # This script, run as the main program, is what the import below asks for by its other name.
+    sys.modules["dbg_agent.guard_process"] = sys.modules[__name__]
     from dbg_agent.witness import Witness
 
     Witness(about, process, facts, pipe.beat_at).run(pipe.said)

@@ -7,6 +7,7 @@ for the clock that is given.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,14 +22,21 @@ MAX_SITES = 256
 HOLD_GRACE_SECONDS = 60.0
 """Seconds that a held rank waits for a chosen one to arrive: stragglers after an evaluation come within a minute."""
 
+HOLD_LOST_SECONDS = 600.0
+"""Seconds that a held rank waits for one that is lost while its stop stands: a cable is back by then."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Say whether a held rank goes on, why in a sentence if that is worth one, and when to look again at the latest."""
+    """Say whether a held rank goes on, why in a sentence if that is worth one, and when to look again at the latest.
+
+    ``lost`` are ranks that it goes on waiting for although nothing is heard of them.
+    """
 
     goes_on: bool
     why: str = ""
     again: float | None = None
+    lost: tuple[int, ...] = ()
 
 
 class Holds:
@@ -40,6 +48,7 @@ class Holds:
         self._completed: Counter[str] = Counter()
         self._visits: Counter[str] = Counter()
         self._grace = HOLD_GRACE_SECONDS
+        self._lost = HOLD_LOST_SECONDS
         self._missing_since: dict[int, float] = {}
         self._heard: dict[int, ChosenRank] = {}
         self.waiting: Waiting | None = None
@@ -55,7 +64,7 @@ class Holds:
 
     def complete(self, site: str) -> None:
         """Count that the stop there is over."""
-        self._completed[site] = max(self._completed[site] + 1, 1)
+        self._completed[site] += 1
 
     def arrivals(self) -> tuple[Arrival, ...]:
         """Return what is to be restated whenever this rank registers or reports."""
@@ -65,14 +74,22 @@ class Holds:
 
     # --------------------------------------------------------------------------------------------------- a held rank
 
+    @property
+    def lost_seconds(self) -> float:
+        """Return for how long it waits for a rank that is lost while its stop stands."""
+        return self._lost
+
     def visit(self, site: str, ranks: tuple[int, ...]) -> Waiting:
         """Count that a thread has come to a site; return what it is to wait for."""
         self._visits[site] += 1
         return Waiting(site=site, count=self._visits[site], ranks=ranks)
 
-    def wait(self, waiting: Waiting, grace: float) -> None:
-        """Begin to wait."""
-        self._grace = grace
+    def wait(self, waiting: Waiting, grace: float, lost: float = HOLD_LOST_SECONDS) -> None:
+        """Begin to wait.
+
+        For ``grace`` seconds while a rank has not come, for ``lost`` seconds while one is lost that stands there.
+        """
+        self._grace, self._lost = grace, lost
         self._missing_since = dict.fromkeys(waiting.ranks, self._clock())
         self._heard = {}
         self.waiting = waiting
@@ -89,11 +106,19 @@ class Holds:
             return
         now = self._clock()
         for chosen in ranks:
-            self._heard[chosen.rank] = chosen
+            known = self._heard.get(chosen.rank)
+            is_unknown = chosen.state is None and chosen.completed < waiting.count
+            if not is_unknown or known is None or not _stands(known, waiting):
+                # Else a broker that has just started doesn't know yet what stands.
+                self._heard[chosen.rank] = chosen
             if _is_there(chosen, waiting):
                 self._missing_since.pop(chosen.rank, None)
             else:
                 self._missing_since.setdefault(chosen.rank, now)
+
+    def begin_anew(self) -> None:
+        """Give all that is missing the whole time again: a broker has just come back, and the ranks come after it."""
+        self._missing_since = dict.fromkeys(self._missing_since, self._clock())
 
     def judge(self) -> Verdict:
         """Return whether this rank goes on now."""
@@ -103,6 +128,8 @@ class Holds:
         now = self._clock()
         gone: list[int] = []
         absent: list[int] = []
+        given_up: list[int] = []
+        lost: list[int] = []
         again: float | None = None
         for rank in waiting.ranks:
             chosen = self._heard.get(rank)
@@ -111,22 +138,36 @@ class Holds:
             if chosen is not None and chosen.state is RankState.EXITED:
                 gone.append(rank)
             elif (since := self._missing_since.get(rank)) is None:
-                return Verdict(False)
-            elif now >= since + self._grace:
-                absent.append(rank)
+                # It stands there, and this rank waits as long as it does.
+                again = math.inf
             else:
-                again = min(again or since + self._grace, since + self._grace)
+                stands = chosen is not None and _stands(chosen, waiting)
+                until = since + (self._lost if stands else self._grace)
+                if now < until:
+                    again = until if again is None else min(again, until)
+                    lost += [rank] if stands else []
+                elif stands:
+                    given_up.append(rank)
+                else:
+                    absent.append(rank)
         if again is not None:
-            return Verdict(False, again=again)
-        return Verdict(True, self._why(waiting.site, gone, absent))
+            return Verdict(False, again=None if again == math.inf else again, lost=tuple(lost))
+        return Verdict(True, self._why(waiting.site, gone, absent, given_up))
 
-    def _why(self, site: str, gone: list[int], absent: list[int]) -> str:
+    def _why(self, site: str, gone: list[int], absent: list[int], given_up: list[int]) -> str:
         said = []
         if gone:
             said.append(f"rank {format_ranks(gone)} has exited")
         if absent:
             said.append(f"rank {format_ranks(absent)} is not at {site} within {self._grace:g} s")
+        if given_up:
+            said.append(f"rank {format_ranks(given_up)}, stopped at {site}, has been lost for {self._lost:g} s")
         return " and ".join(said)
+
+
+def _stands(chosen: ChosenRank, waiting: Waiting) -> bool:
+    """Tell whether a chosen rank was stopped at the site when it was heard of last."""
+    return chosen.arrived >= waiting.count > chosen.completed and chosen.state is not RankState.EXITED
 
 
 def _is_there(chosen: ChosenRank, waiting: Waiting) -> bool:

@@ -14,7 +14,6 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from dbg_agent.launchers import FRAMEWORK, NONE, Numbers, Process, Row, detect, short_name, slurm_is_ours
@@ -27,6 +26,9 @@ MAX_PATH = 4096
 
 MAX_ANCESTORS = 16
 """Processes looked at above a rank; shells and containers between a launcher and its rank are fewer."""
+
+ANCESTRY_SECONDS = 1.0
+"""Seconds that a look at those may keep the program: it takes a millisecond, or never ends."""
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """Inode of the first process-id namespace: PROC_PID_INIT_INO of Linux."""
@@ -140,11 +142,12 @@ def this_process() -> Identity:
     """Return the identity of this process as it is now.
 
     Ask again once a framework is connected: it may know the rank of a process that no launcher has named. Any thread;
-    never raises, imports nothing.
+    never raises, and blocks for :data:`ANCESTRY_SECONDS` at most.
     """
     pid = os.getpid()
     argv, module = _command()
-    chain = list(_above(pid))
+    # Only these launchers are told by what is above a process.
+    chain = _known_above(pid) if {"SLURM_TASK_PID", "MPI_LOCALNRANKS"} & os.environ.keys() else []
     return identify(
         os.environ,
         argv=argv,
@@ -358,9 +361,24 @@ def started_module(argv: Sequence[str], original: Sequence[str]) -> str | None:
 
 def _directory() -> str:
     try:
-        return str(Path.cwd())
+        return os.getcwd()  # noqa: PTH109 - pathlib would be loaded into every rank
     except OSError:  # it was removed
         return ""
+
+
+_known: dict[int, list[tuple[int, str]]] = {}
+
+
+def _known_above(pid: int) -> list[tuple[int, str]]:
+    """Return what :func:`_above` has yielded when it was first asked of this process.
+
+    /proc may keep whoever looks at another process; after a second there is nothing known above this one.
+    """
+    if pid not in _known:
+        from .bounded import within
+
+        _known[pid] = within(ANCESTRY_SECONDS, lambda: list(_above(pid)), [])
+    return _known[pid]
 
 
 def _above(pid: int) -> Iterator[tuple[int, str]]:
@@ -375,7 +393,8 @@ def _above(pid: int) -> Iterator[tuple[int, str]]:
 
 def _parent_and_name(pid: int) -> tuple[int, str]:
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            text = file.read()
     except OSError:
         return 0, ""
     # "pid (name) state parent …", where the name may hold anything, parentheses too.
@@ -387,6 +406,6 @@ def _parent_and_name(pid: int) -> tuple[int, str]:
 def _sees_all_processes() -> bool:
     """Say whether process ids here are those a launcher outside any container has written down."""
     try:
-        return Path("/proc/self/ns/pid").stat().st_ino == _FIRST_PID_NAMESPACE
+        return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE  # noqa: PTH116
     except OSError:
         return False

@@ -58,13 +58,22 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """Have the thread run to where ``next``, ``step``, ``return``, ``until`` or ``continue`` leads.
+class Wanted:
+    """Say where ``next``, ``step``, ``return``, ``until`` or ``continue`` is to lead the thread.
 
-    ``begun`` is called in the thread right before.
+    ``line`` is what ``until`` was given; ``frame`` is another one than the debugger shows.
     """
 
     command: str
+    line: int | None = None
+    frame: FrameType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Have the thread run to what is wanted; ``begun`` is called in the thread right before."""
+
+    wanted: Wanted
     begun: Callable[[], None]
 
 
@@ -105,12 +114,12 @@ class LeaveDebugger(BaseException):
 
 
 class MoveOn(BaseException):
-    """Unwind the debugger, however deep, and move from ``frame`` on."""
+    """Unwind the debugger, however deep, and move as ``wanted``, from ``frame`` on unless that names another."""
 
-    def __init__(self, command: str, frame: FrameType | None) -> None:
-        super().__init__(command)
-        self.command = command
-        self.frame = frame
+    def __init__(self, wanted: Wanted, frame: FrameType | None) -> None:
+        super().__init__(wanted.command)
+        self.wanted = wanted
+        self.frame = wanted.frame or frame
 
 
 class SwitchDebugger(BaseException):
@@ -147,6 +156,20 @@ class Inbox:
             loss = self._keys.receive(frame, stop=stop, session=session)
             self._changed.notify_all()
             return loss
+
+    def fresh(self, frame: Input) -> bytes:
+        """Return what of a frame has not come before and is of the current generation; in the thread that types."""
+        with self._changed:
+            known = max(0, self._keys.received - frame.offset)
+            return frame.data[known:] if frame.generation == self._keys.generation else b""
+
+    def withdraw(self, stop: int, work: Work) -> bool:
+        """Take back work that nobody has begun; return False if somebody has."""
+        with self._changed:
+            if (stop, work) not in self._work:
+                return False
+            self._work.remove((stop, work))
+            return True
 
     def change_driver(self, generation: int) -> Loss | None:
         """Accept keys of this generation only."""

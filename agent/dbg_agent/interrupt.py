@@ -19,6 +19,7 @@ from dbg_wire.errors import printable
 from dbg_wire.messages import Ask, Kind
 
 from .inbox import ProgramRaised
+from .program_end import is_at_end
 from .stacks import is_own, is_runner, thread_frame
 
 if TYPE_CHECKING:
@@ -45,8 +46,11 @@ class BreakIn:
         self._rank = rank
         self._lock = threading.RLock()
         self._asks: list[Ask] = []
-        self._stop_wanted = False
+        self._wanted = 0
+        """How many have asked for a stop that has not come yet."""
         self._live: deque[tuple[Ask, Callable[[FrameType], None]]] = deque()
+        self._is_ending = False
+        """The main thread was last found in an excepthook or behind the program's end."""
         self._former: Any = None
         self._problem = NOT_INSTALLED
         self._seen: tuple[int, int] | None = None
@@ -94,8 +98,14 @@ class BreakIn:
             return
         try:
             self._answer_live(frame)
-            if self._stop_wanted:
-                self._rank.stop(frame, "interrupt")
+            if not self._wanted:
+                return
+            self._is_ending = is_at_end(frame)
+            if self._is_ending:
+                # Nobody looks for a stop there; a program that goes on behind its excepthook stops then.
+                self._rank.link.call_later(AGAIN_SECONDS, self._again)
+                return
+            self._rank.stop(frame, "interrupt")
             return
         except ProgramRaised as raised:
             to_raise = raised.error
@@ -126,7 +136,7 @@ class BreakIn:
         """Answer those who asked for a stop, since there is one now; in the stopped thread."""
         with self._lock:
             asks, self._asks = self._asks, []
-            self._stop_wanted = False
+            self._wanted = 0
             # What runs after the stop has not been seen yet, even if a frame of it lies where one did before.
             self._seen = None
         for ask in asks:
@@ -139,12 +149,18 @@ class BreakIn:
         if self._is_refused(ask):
             return
         with self._lock:
-            self._stop_wanted = True
+            self._wanted += 1
             if ask is not None:
                 self._asks.append(ask)
-        self._signal()
+        # Not before what else has come is read: this rank may have been stuck since, and the ask be withdrawn.
+        self._rank.link.call_later(0.0, self._again)
         if ask is not None:
             self._rank.link.call_later(AT_ONCE_SECONDS, lambda: self._not_yet(ask))
+
+    def withdraw(self) -> None:
+        """Have the main thread not stop any more for one of those who wanted it to."""
+        with self._lock:
+            self._wanted = max(0, self._wanted - 1)
 
     def ask(self, ask: Ask, job: Callable[[FrameType], None]) -> None:
         """Have the main thread do something at the frame where it is, and go on."""
@@ -174,7 +190,7 @@ class BreakIn:
             signal.pthread_kill(main, BREAK_IN_SIGNAL)
 
     def _again(self) -> None:
-        if self._stop_wanted or self._live:
+        if self._wanted or self._live:
             self._signal()
 
     def _not_yet(self, ask: Ask) -> None:
@@ -182,7 +198,8 @@ class BreakIn:
             if ask not in self._asks:
                 return
             self._asks.remove(ask)
-        self._rank.questions.answer(ask, Kind.RUNNING, f"{self._in_c_code()}; stops on return")
+        text = "at its end, where it stops no more" if self._is_ending else f"{self._in_c_code()}; stops on return"
+        self._rank.questions.answer(ask, Kind.RUNNING, text)
 
     def _live_not_yet(self, ask: Ask) -> None:
         for waiting in tuple(self._live):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ class Interruptible:
         self._wanted = 0
         self._sent: dict[int, int] = {}
         """The last ticket for which each thread was interrupted."""
+        self._hooked = 0
+        self._former_hook: Callable[[sys.UnraisableHookArgs], object] = sys.__unraisablehook__
 
     @contextmanager
     def running(self) -> Iterator[int]:
@@ -91,6 +94,7 @@ class Interruptible:
         outer = self._tickets.get(thread)
         takes_signal = outer is None and threading.current_thread() is threading.main_thread()
         before = signal.signal(INTERRUPT_SIGNAL, self._raise) if takes_signal else None
+        self._hook()
         self._tickets[thread] = tickets(outer or ())
         try:
             yield
@@ -100,10 +104,34 @@ class Interruptible:
             try:
                 self._settle(thread, outer or ())
             finally:
+                self._unhook()
                 if outer is None:
                     del self._tickets[thread]
                 if takes_signal:
                     _give_back(before)
+
+    def _hook(self) -> None:
+        with self._lock:
+            self._hooked += 1
+            if self._hooked == 1:
+                self._former_hook, sys.unraisablehook = sys.unraisablehook, self._could_not_be_raised
+
+    def _unhook(self) -> None:
+        with self._lock:
+            self._hooked -= 1
+            if self._hooked == 0 and sys.unraisablehook == self._could_not_be_raised:
+                sys.unraisablehook = self._former_hook
+
+    def _could_not_be_raised(self, unraisable: sys.UnraisableHookArgs) -> None:
+        """Interrupt again what an interrupt has not ended, since it came out in a finalizer or a collector's callback.
+
+        Python drops what is raised there, and would print it in the job's log.
+        """
+        ticket = self._sent.get(threading.get_ident(), 0)
+        if not isinstance(unraisable.exc_value, KeyboardInterrupt) or not self.runs(ticket):
+            self._former_hook(unraisable)
+            return
+        self._call_later(AGAIN_SECONDS, lambda: self.interrupt(ticket))
 
     def _settle(self, thread: int, left: tuple[int, ...]) -> None:
         """Wait for whoever is about to interrupt what has ended, and take back what has not been raised yet."""

@@ -77,6 +77,20 @@ def _pod_job(process: Process) -> str:
     return process.hostname.removesuffix("-" + process.environ["JOB_COMPLETION_INDEX"])
 
 
+def _number_by_node(process: Process) -> int | None:
+    """Return the number of a rank that knows only its host's and its own on it.
+
+    How many a host has it doesn't say. The most that fit are assumed, which is right for two hosts; on more of them it
+    is a guess for all but the first, until the framework is connected and knows better.
+    """
+    local, world = process.number("LOCAL_RANK"), process.number("WORLD_SIZE")
+    node = process.number("NODE_RANK") or process.number("GROUP_RANK") or 0
+    if local is None or world is None or node == 0:
+        return local
+    here = max((size for size in range(local + 1, world // (node + 1) + 1) if world % size == 0), default=0)
+    return node * here + local if here else None
+
+
 def slurm_is_ours(process: Process) -> bool:
     """Say whether this process is below its SLURM task, not in a tmux or Jupyter that has outlived it."""
     task = process.number("SLURM_TASK_PID")
@@ -95,12 +109,14 @@ class Row:
     """Say how one launcher is recognised and where it puts what.
 
     The row applies if all of ``needs`` are set, one of ``any_of`` (if there are any), ``holds`` is true, and the
-    numbers are good. Of ``local``, ``world`` and ``job`` the first that is set counts; of ``run`` all. ``in_step``:
-    all ranks are in one step of the scheduler (mpirun starts those of other hosts in a step of its own).
+    numbers are good. ``number`` returns the rank where no variable has it. Of ``local``, ``world`` and ``job`` the
+    first that is set counts; of ``run`` all. ``in_step``: all ranks are in one step of the scheduler (mpirun starts
+    those of other hosts in a step of its own).
     """
 
     name: str
     rank: str
+    number: Callable[[Process], int | None] | None = None
     local: tuple[str, ...] = ()
     world: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
@@ -238,6 +254,17 @@ ROWS = (
         job=(_ENDPOINT,),
         run=(_ENDPOINT,),
     ),
+    Row(  # Lightning without torchrun: rank 0 starts the others of its host as programs of their own
+        name="lightning",
+        needs=("LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+        holds=lambda process: "RANK" not in process.environ,
+        rank="LOCAL_RANK",
+        number=_number_by_node,
+        local=("LOCAL_RANK",),
+        world=("WORLD_SIZE",),
+        job=(_ENDPOINT,),
+        run=(_ENDPOINT,),
+    ),
     Row(
         name="kubernetes",
         needs=("KUBERNETES_SERVICE_HOST",),
@@ -271,7 +298,7 @@ class Numbers:
 def _numbers(row: Row, process: Process) -> Numbers | None:
     """Return the rank's numbers by this row, or None if the row doesn't apply."""
     environ = process.environ
-    rank = process.number(row.rank)
+    rank = row.number(process) if row.number is not None else process.number(row.rank)
     if rank is None or not all(environ.get(name) for name in row.needs):
         return None
     if row.any_of and not any(environ.get(name) for name in row.any_of):

@@ -6,7 +6,7 @@ never blocks the program; the program may wait for it.
 
 from __future__ import annotations
 
-import random
+import math
 import signal
 import threading
 import time
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Refused, WrongHost, printable
 from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
 
+from .lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, SilentFile, find
+from .names import Lookups
 from .outgoing import Outgoing, ReportNow
 from .rest import Rest, RestfulSelector
 from .say import say
@@ -23,24 +25,26 @@ from .say import say
 if TYPE_CHECKING:
     import asyncio
 
-    from websockets.asyncio.client import ClientConnection
-
     from dbg_wire.codec import Input
     from dbg_wire.endpoint import Reach
     from dbg_wire.messages import Message
 
-FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.1, 3.0
-"""Bounds of the random pause before the next attempt: a restarted broker has its ranks back within the last one."""
+    from .dial import Connection
+    from .dialling import Dialler
+    from .lookup import Opening
 
 SLOW_STEP_SECONDS = 0.3
 """Seconds after which a step counts as running; a quick one would only make the list flicker."""
 
 
 class Desk(Protocol):
-    """Say what the link asks of the rank; all of it is called in the link's thread."""
+    """Say what the link asks of the rank; all of it is called in the link's thread, but for ``find_broker``."""
 
-    def find_broker(self) -> Reach:
-        """Return where the broker is now, or raise BadInput."""
+    def find_broker(self, opening: Opening) -> Reach:
+        """Return where the broker is now, or raise BadInput; not in the link's thread, but in one of its own."""
+
+    def is_attended(self) -> bool:
+        """Tell whether somebody sits at this rank, who notices soon that the link is silent."""
 
     def registration(self) -> str:
         """Return the frame that says who this rank is and what is true of it."""
@@ -73,8 +77,10 @@ class Link:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self.outgoing = Outgoing(self._wake)
+        self.outgoing = Outgoing(self._wake, self.reconnect)
         self.rest = Rest()
+        self.names = Lookups()
+        self._lookup = Lookup(desk.find_broker)
         self._status = threading.Condition()
         self._connected = False
         self._problem: DbgError | None = None
@@ -85,7 +91,8 @@ class Link:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._something_to_send: asyncio.Event | None = None
         self._stopping: asyncio.Event | None = None
-        self._connection: ClientConnection | None = None
+        self._connection: Connection | None = None
+        self._dialler: Dialler | None = None
 
     # --------------------------------------------------------------------------------------------- from any thread
 
@@ -101,18 +108,23 @@ class Link:
             self._thread = threading.Thread(target=self._run, name="dbg-agent", daemon=True)
             self._thread.start()
 
-    def wait_connected(self, timeout: float | None) -> DbgError | None:
+    def wait_connected(self, timeout: float | None, unanswered: float = math.inf) -> DbgError | None:
         """Wait until the rank is registered; return None then, or what was wrong after ``timeout`` seconds.
 
         The time counts from when the link began to try, so that calls in a loop pay it once; None waits for ever.
-        A broker that refuses this rank for good is told at once, unless ``timeout`` is None.
+        A broker that refuses this rank for good is told at once, unless ``timeout`` is None. So is one of which no
+        kernel has taken a connection for ``unanswered`` seconds.
         """
         with self._status:
             if timeout is None:
                 self._status.wait_for(lambda: self._connected or self._closing)
             else:
-                left = (self._waiting_since or 0.0) + timeout - time.monotonic()
-                self._status.wait_for(lambda: self._connected or self._closing or self._is_final(), max(0.0, left))
+                give_up_at = (self._waiting_since or 0.0) + timeout
+                while not (self._connected or self._closing or self._is_final()):
+                    left = min(give_up_at, self._unanswered_since() + unanswered) - time.monotonic()
+                    if left <= 0:
+                        break
+                    self._status.wait(left)
             if self._closing:
                 return Ending()
             if self._connected:
@@ -120,12 +132,24 @@ class Link:
             problem = self._problem
         return problem or self._first_problem(timeout or 0.0)
 
+    def _unanswered_since(self) -> float:
+        dialler = self._dialler
+        since = dialler.unanswered_since if dialler is not None else None
+        return math.inf if since is None else since
+
     def _first_problem(self, timeout: float) -> DbgError:
         """Return what can be said before the link's thread has come as far as to dial."""
         try:
-            url = self._desk.find_broker().endpoint.url
+            url = self._lookup.result(MOMENT_SECONDS).endpoint.url
+        except SilentFile as error:
+            with self._status:
+                # Else each further call would wait this moment.
+                self._problem = self._problem or error
+            return error
         except DbgError as error:
             return error
+        except Exception as error:
+            return _fault(error)
         return BrokerUnreachable(url, f"no answer within {timeout:g} s")
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
@@ -192,15 +216,18 @@ class Link:
 
     def _run_loop(self) -> None:
         try:
+            # Known soon, whoever asks, while what it takes to dial is still being imported.
+            self._lookup.begin()
             import asyncio
             import encodings.idna  # noqa: F401 - for names of hosts
             import socket
 
-            from . import dial  # noqa: F401 - and with it all that dialling needs
+            from .dialling import Dialler  # and with it all that dialling needs
 
             # For want of these asyncio could not build a loop, and would complain on stderr of the half of it.
             for end in socket.socketpair():
                 end.close()
+            self._dialler = dialler = Dialler(self._find_broker, self._desk.is_attended, self.names)
             loop = asyncio.SelectorEventLoop(RestfulSelector(self.rest))
             # On in a program under PYTHONDEVMODE; it would complain on the job's stderr of a busy host.
             loop.set_debug(False)
@@ -208,10 +235,10 @@ class Link:
             loop.set_exception_handler(_complain)
         except Exception as error:
             # No descriptor is left, or none to import with; the next stop tries again.
-            self._failed(BrokerUnreachable("its address", f"{type(error).__name__}: {error}"))
+            self._failed(_fault(error))
             return
         try:
-            loop.run_until_complete(self._main(loop))
+            loop.run_until_complete(self._main(loop, dialler))
         finally:
             self._loop = None
             # An aborted TLS connection takes a few rounds to close its socket; left open, Python warns of it.
@@ -219,7 +246,7 @@ class Link:
                 loop.run_until_complete(asyncio.sleep(0))
             loop.close()
 
-    async def _main(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _main(self, loop: asyncio.AbstractEventLoop, dialler: Dialler) -> None:
         import asyncio
 
         self._something_to_send = asyncio.Event()
@@ -232,18 +259,15 @@ class Link:
                 loop.call_later(seconds, call)
             self._early_calls.clear()
         stopping = asyncio.ensure_future(self._stopping.wait())
-        attempt = 0
         while not stopping.done():
-            serving = asyncio.ensure_future(self._serve_once())
+            serving = asyncio.ensure_future(self._serve_once(dialler))
             await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if stopping.done():
                 await self._leave(serving)
                 return
-            attempt = 0 if serving.result() else attempt + 1
-            pause = random.uniform(0, min(LAST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2**attempt))  # noqa: S311
-            await asyncio.wait({stopping}, timeout=pause)
+            await asyncio.wait({stopping}, timeout=dialler.pause(serving.result()))
 
-    async def _leave(self, serving: asyncio.Future[bool]) -> None:
+    async def _leave(self, serving: asyncio.Future[DbgError | None]) -> None:
         """Send what waits and close, then give up on whatever still goes on."""
         import asyncio
 
@@ -257,40 +281,64 @@ class Link:
         serving.cancel()
         await asyncio.wait({serving}, timeout=CLOSE_SECONDS)
 
-    async def _flush_and_close(self, connection: ClientConnection) -> None:
+    async def _flush_and_close(self, connection: Connection) -> None:
         while (item := self.outgoing.pop()) is not None:
             await connection.send(self._frame(item))
         await connection.close()
 
-    async def _serve_once(self) -> bool:
-        """Dial, register and serve until the connection ends; return whether the broker had taken this rank in."""
-        from .dial import dial
-
+    async def _serve_once(self, dialler: Dialler) -> DbgError | None:
+        """Dial, register and serve until the connection and those after it end; return what was wrong with the last."""
+        connection: Connection | None
         try:
-            reach = self._desk.find_broker()
-            connection = await dial(reach, "/agent")
+            connection = await dialler.dial()
         except DbgError as error:
             self._failed(error)
-            return False
-        except Exception as error:
-            # A fault of ours or of a library: without this thread a stopped rank could never be let go.
-            self._failed(BrokerUnreachable("its address", f"{type(error).__name__}: {error}"))
-            return False
-        # Stands until the welcome comes, whatever comes instead of it.
-        self._failed(BrokerUnreachable(reach.endpoint.url, "it does not take this rank in"))
+            return error
+        problem: DbgError | None = None
+        while connection is not None:
+            # Stands until the welcome comes, whatever comes instead of it.
+            problem = BrokerUnreachable(connection.broker_url, "it does not take this rank in")
+            self._failed(problem)
+            welcomed, connection = await self._serve_until_silent(connection, dialler)
+            if welcomed:
+                problem = None
+        return problem
+
+    async def _serve_until_silent(self, connection: Connection, dialler: Dialler) -> tuple[bool, Connection | None]:
+        """Serve a connection until it ends or is silent; return whether it was welcomed, and the one after it."""
+        import asyncio
+
+        from .dialling import drop
+
+        serving = asyncio.ensure_future(self._serve(connection))
+        watching = asyncio.ensure_future(dialler.successor(connection))
         try:
-            await self._serve(connection)
-        except Exception:  # noqa: S110 - whatever ended it, the answer is to dial again, and then all is restated
-            pass
+            await asyncio.wait({serving, watching}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await drop(watching)
+            raise
         finally:
             welcomed = self._connected
+            for task in (serving, watching):
+                task.cancel()
+            # Whatever ended them, the answer is to dial again, and then all is restated.
+            await asyncio.gather(serving, watching, return_exceptions=True)
             self._disconnected()
             connection.transport.abort()
             # The socket closes in the loop's next round; ending the loop before would leave it to a warning.
             await connection.wait_closed()
-        return welcomed
+        replaced = watching.done() and not watching.cancelled() and watching.exception() is None
+        return welcomed, watching.result() if replaced else None
 
-    async def _serve(self, connection: ClientConnection) -> None:
+    async def _find_broker(self) -> Reach:
+        """Return where the broker is now, however long its files take; raise DbgError."""
+        try:
+            return await find(self._lookup, SLOW_SECONDS)
+        except SilentFile as error:
+            self._failed(error)
+        return await find(self._lookup, None)
+
+    async def _serve(self, connection: Connection) -> None:
         import asyncio
 
         from dbg_wire.messages import Welcome
@@ -313,7 +361,7 @@ class Link:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
 
-    async def _send_all(self, connection: ClientConnection) -> None:
+    async def _send_all(self, connection: Connection) -> None:
         import asyncio
 
         event = self._something_to_send
@@ -367,6 +415,10 @@ class Link:
                 self._waiting_since = time.monotonic()
             self._connected = False
         self._desk.on_disconnect()
+
+
+def _fault(error: Exception) -> DbgError:
+    return BrokerUnreachable("its address", f"{type(error).__name__}: {error}")
 
 
 def _complain(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -14,10 +14,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Union
 
-from dbg_wire.limits import MAX_LINK_BACKLOG
+from dbg_wire.codec import join_outputs
+from dbg_wire.limits import MAX_LINK_BACKLOG, MIB
 
 MAX_MESSAGES = 4096
 """Control messages that may wait; beyond it the broker reads nothing, and the link starts afresh."""
+
+MAX_MESSAGE_BYTES = 16 * MIB
+"""Characters of these messages: sixteen of the longest, of which a rank has one at a time but for crowds that ask."""
 
 
 class ReportNow:
@@ -32,16 +36,20 @@ Item = Union[str, bytes, ReportNow]  # noqa: UP007 - evaluated at import, on 3.1
 class Outgoing:
     """Keep text frames, binary frames and report marks in order.
 
-    Screen output beyond the bound is dropped whole, and ``starved`` stays true until somebody has it redrawn.
+    Screen output beyond the bound is dropped whole, and ``starved`` stays true until somebody has it redrawn. Messages
+    beyond theirs are never dropped alone, since the broker would believe what is true no more: nothing is kept then,
+    and ``start_afresh`` is called, for a new connection that begins with all that is true.
     """
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    def __init__(self, wake: Callable[[], None], start_afresh: Callable[[], None]) -> None:
         self._wake = wake
+        self._start_afresh = start_afresh
         self._lock = threading.RLock()
         self._items: deque[Item] = deque()
         self._open = False
         self._output_bytes = 0
         self._messages = 0
+        self._message_bytes = 0
         self.starved = False
 
     def open(self) -> None:
@@ -61,20 +69,23 @@ class Outgoing:
         with self._lock:
             if not self._open or (self._items and self._items[-1] is REPORT_NOW):
                 return
-            self._items.append(REPORT_NOW)
-        self._wake()
+            self._append(REPORT_NOW)
 
-    def put_message(self, text: str) -> bool:
-        """Have a control message sent; return False if far too many wait and the link should start afresh."""
+    def put_message(self, text: str) -> None:
+        """Have a control message sent, or the link start afresh if far too many wait."""
         with self._lock:
             if not self._open:
-                return True
-            if self._messages >= MAX_MESSAGES:
-                return False
-            self._messages += 1
-            self._items.append(text)
-        self._wake()
-        return True
+                return
+            is_too_much = self._messages >= MAX_MESSAGES or self._message_bytes + len(text) > MAX_MESSAGE_BYTES
+            if is_too_much:
+                self._empty()
+                self._open = False
+            else:
+                self._messages += 1
+                self._message_bytes += len(text)
+                self._append(text)
+        if is_too_much:
+            self._start_afresh()
 
     def put_output(self, frame: bytes) -> bool:
         """Have output sent, or drop all that waits if it has become too much; return whether it is sent."""
@@ -89,9 +100,15 @@ class Outgoing:
                 self._output_bytes = 0
                 self.starved = True
                 return False
-            self._output_bytes += len(frame)
-            self._items.append(frame)
-        self._wake()
+            last = self._items[-1] if self._items else None
+            joined = join_outputs(last, frame) if isinstance(last, bytes) else None
+            if joined is not None and isinstance(last, bytes):
+                # A line of output is printed in pieces, and thousands of lines as one frame cost no more than one line.
+                self._items[-1] = joined
+                self._output_bytes += len(joined) - len(last)
+            else:
+                self._output_bytes += len(frame)
+                self._append(frame)
         return True
 
     def pop(self) -> Item | None:
@@ -104,10 +121,19 @@ class Outgoing:
                 self._output_bytes -= len(item)
             elif isinstance(item, str):
                 self._messages -= 1
+                self._message_bytes -= len(item)
             return item
+
+    def _append(self, item: Item) -> None:
+        # Whoever empties this goes on until nothing is left, and must not be woken by each of a thousand lines.
+        was_empty = not self._items
+        self._items.append(item)
+        if was_empty:
+            self._wake()
 
     def _empty(self) -> None:
         self._items.clear()
         self._output_bytes = 0
         self._messages = 0
+        self._message_bytes = 0
         self.starved = False

@@ -14,6 +14,8 @@ from typing import cast
 
 from dbg_wire.stop_points import StopAt, StopIn
 
+from .condition import have_same_variables, inlined, variables_of
+
 CALL = "__dbg_stop_point__"
 """The builtin that is called with the number of a stop; no name of the module's own is touched."""
 
@@ -51,27 +53,73 @@ def compile_with(
 
     Raise what ``compile`` raises for a source that is no Python.
     """
-    tree = ast.parse(source, path)
-    spots = list(_spots(tree))
-    lines = source.count(b"\n") + (not source.endswith(b"\n"))
-    placed = []
-    for number, stop in stops:
-        if isinstance(stop, StopAt):
-            placed.append(_place_at(spots, stop.line, lines, number))
-        else:
-            placed.append(_place_in(tree, stop.function, number))
-    code = compile(tree, path, "exec", dont_inherit=True)
+    plain = None
+    if any(isinstance(stop, StopAt) and stop.condition is not None for _, stop in stops):
+        plain = compile(source, path, "exec", dont_inherit=True)
+    code, placed = _compile_with(source, path, stops, plain)
+    if plain is not None and not have_same_variables(plain, code):
+        # A condition names what would become a variable of its function, as one of the function round it does.
+        code, placed = _compile_with(source, path, stops, None)
     return code, placed
 
 
-def _place_at(spots: list[_Spot], line: int, lines: int, number: int) -> Placed:
-    spot = _spot_of(spots, line)
-    if spot is None:
-        return Placed(None, f"it has {lines} lines" if line > lines else f"no line from {line} on has code")
-    _insert(spot.body, spot.before, spot.first, number)
+def _compile_with(
+    source: bytes, path: str, stops: Sequence[tuple[int, StopAt | StopIn]], plain: CodeType | None
+) -> tuple[CodeType, list[Placed]]:
+    """Return the code and places; with ``plain``, the code without stops, conditions become part of functions."""
+    tree = ast.parse(source, path)
+    spots = list(_spots(tree))
+    scopes = dict(_scopes(tree, None)) if plain is not None else {}
+    lines = source.count(b"\n") + (not source.endswith(b"\n"))
+    placed = []
+    for number, stop in stops:
+        if isinstance(stop, StopIn):
+            placed.append(_place_in(tree, stop.function, number))
+            continue
+        spot = _spot_of(spots, stop.line)
+        if spot is None:
+            problem = f"it has {lines} lines" if stop.line > lines else f"no line from {stop.line} on has code"
+            placed.append(Placed(None, problem))
+            continue
+        condition = _part_of(scopes.get(id(spot.body)), plain, stop.condition)
+        _place_at(spot, _Stop(number, *condition))
+        placed.append(Placed(spot.first))
+    return compile(tree, path, "exec", dont_inherit=True), placed
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """Hold the number of a stop, and its condition if that becomes part of the function with these variables."""
+
+    number: int
+    condition: str | None = None
+    variables: frozenset[str] = frozenset()
+
+
+def _part_of(scope: ast.AST | None, plain: CodeType | None, condition: str | None) -> tuple[str | None, frozenset[str]]:
+    """Return the condition and the variables of the function that it becomes part of; neither if of none."""
+    if plain is None or condition is None or isinstance(scope, ast.ClassDef):
+        return None, frozenset()
+    if isinstance(scope, _FUNCTIONS):
+        return condition, variables_of(plain, scope.name, _first_line(scope))
+    return condition, frozenset()
+
+
+def _scopes(node: ast.AST, scope: ast.AST | None) -> Iterator[tuple[int, ast.AST | None]]:
+    """Yield the id of each list of statements with the function or class that it belongs to."""
+    inner = node if isinstance(node, _DEFINITIONS) else scope
+    for value in vars(node).values():
+        if isinstance(value, list):
+            yield id(value), inner
+            for child in value:
+                if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+                    yield from _scopes(child, inner)
+
+
+def _place_at(spot: _Spot, stop: _Stop) -> None:
+    _insert(spot.body, spot.before, spot.first, stop)
     if isinstance(spot.owner, _LOOPS):
-        _stop_at_each_turn(spot.owner, spot.first, number)
-    return Placed(spot.first)
+        _stop_at_each_turn(spot.owner, spot.first, stop)
 
 
 def _place_in(tree: ast.Module, function: str, number: int) -> Placed:
@@ -81,7 +129,7 @@ def _place_in(tree: ast.Module, function: str, number: int) -> Placed:
             continue
         before = _first_with_code(node)
         line = _first_line(before) if before is not None else node.body[0].lineno
-        _insert(node.body, before, line, number)
+        _insert(node.body, before, line, _Stop(number))
         first = line if first is None else first
     return Placed(first, "" if first is not None else f"it has no function {function}")
 
@@ -177,15 +225,19 @@ def _has_code(statement: ast.AST) -> bool:
     return not (isinstance(statement, ast.ImportFrom) and statement.module == "__future__")
 
 
-def _insert(body: list[ast.stmt], before: ast.stmt | None, line: int, number: int) -> None:
+def _insert(body: list[ast.stmt], before: ast.stmt | None, line: int, stop: _Stop) -> None:
     """Put a call before this statement of the body, or at its end."""
     column = before.col_offset if before is not None else body[-1].col_offset
     index = next((i for i, statement in enumerate(body) if statement is before), len(body))
-    body.insert(index, _call(line, column, number))
+    body.insert(index, _call(line, column, stop))
 
 
-def _call(line: int, column: int, number: int) -> ast.stmt:
-    call = ast.Expr(ast.Call(ast.Name(CALL, ast.Load()), [ast.Constant(number)], []))
+def _call(line: int, column: int, stop: _Stop) -> ast.stmt:
+    if stop.condition is not None:
+        statement = inlined(stop.condition, stop.number, stop.variables, line, column)
+        if statement is not None:
+            return statement
+    call = ast.Expr(ast.Call(ast.Name(CALL, ast.Load()), [ast.Constant(stop.number)], []))
     for node in ast.walk(call):
         if isinstance(node, (ast.stmt, ast.expr)):
             node.lineno = node.end_lineno = line
@@ -193,11 +245,11 @@ def _call(line: int, column: int, number: int) -> ast.stmt:
     return call
 
 
-def _stop_at_each_turn(loop: ast.For | ast.AsyncFor | ast.While, line: int, number: int) -> None:
+def _stop_at_each_turn(loop: ast.For | ast.AsyncFor | ast.While, line: int, stop: _Stop) -> None:
     """Have a loop come by its head before each turn, as it does for a debugger: also from its end and its continues."""
     for body, statement in list(_continues(loop.body)):
-        _insert(body, statement, line, number)
-    loop.body.append(_call(line, loop.col_offset, number))
+        _insert(body, statement, line, stop)
+    loop.body.append(_call(line, loop.col_offset, stop))
 
 
 def _continues(body: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], ast.stmt]]:

@@ -6,6 +6,7 @@ Everything that the program calls goes through here, and nothing of ours comes o
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import sys
 import threading
@@ -95,7 +96,7 @@ def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings, *, before_li
     if len(there) < len(chosen):
         _warn(f"set_trace(ranks=…) names ranks that a job of {world} does not have; ignored")
     if settings.hold and there:
-        rank.waits.hold(frame, site, there, settings.hold_grace)
+        rank.waits.hold(frame, site, there, settings.hold_grace, settings.hold_lost)
 
 
 def halted_at(frame: FrameType) -> bool:
@@ -105,6 +106,16 @@ def halted_at(frame: FrameType) -> bool:
         return False
     rank.stepped_to = None
     return True
+
+
+def no_step_ends() -> bool:
+    """Say that no step or breakpoint has halted any frame since :func:`halted_at` last said so."""
+    return _rank is None or _rank.stepped_to is None
+
+
+def is_rank() -> bool:
+    """Tell whether this process is a rank by now."""
+    return _rank is not None
 
 
 def rank_number() -> int:
@@ -131,12 +142,15 @@ class _AskedForError(Exception):
         self.problem = problem
 
 
-def _connected_rank(settings: Settings) -> Rank | None:
-    """Return this rank once the broker knows it; None, having said why, if it goes on without."""
+def _connected_rank(settings: Settings, unanswered: float = math.inf) -> Rank | None:
+    """Return this rank once the broker knows it; None, having said why, if it goes on without.
+
+    That is at once if nobody at all has answered for ``unanswered`` seconds.
+    """
     rank = _this_rank(settings)
     if rank is None:
         return None
-    problem = rank.connect(settings)
+    problem = rank.connect(settings, unanswered)
     if problem is None:
         return rank
     if settings.on_missing == "raise":
@@ -184,8 +198,14 @@ def _keep_crashes(settings: Settings) -> None:
     from .crash import Crashes
 
     if _crashes is None:
-        _crashes = Crashes(lambda: _connected_rank(settings), _note_crash, _end_child, _crash_lease(settings))
+        _crashes = Crashes(lambda: _crashed_rank(settings), _note_crash, _end_child, _crash_lease(settings))
     _crashes.install()
+
+
+def _crashed_rank(settings: Settings) -> Rank | None:
+    from .crash import UNANSWERED_SECONDS
+
+    return _connected_rank(settings, UNANSWERED_SECONDS)
 
 
 def _crash_lease(settings: Settings) -> float:
@@ -218,7 +238,7 @@ def keep_here(error: BaseException | None, arguments: Mapping[str, object], unex
     from .crash import keep
 
     settings = _settings("post_mortem", arguments, unexpected)
-    keep(lambda: _connected_rank(settings), error, error.__traceback__, _crash_lease(settings))
+    keep(lambda: _crashed_rank(settings), error, error.__traceback__, _crash_lease(settings))
 
 
 def _start_guard(rank: Rank) -> None:
@@ -341,6 +361,11 @@ def _say_goodbye() -> None:
         if guard is not None:
             guard.calm()
         rank.close()
+        if rank.engine is not None:
+            # A breakpoint can be shown to nobody from here on, and a trace function fails in what Python takes apart.
+            sys.settrace(None)
+        if guard is not None:
+            guard.end()
     _stay_interrupted()
 
 
@@ -358,10 +383,12 @@ def _rest_link() -> None:
     """Have the link's thread be at rest while this process forks."""
     if _rank is not None:
         _rank.link.rest.before_fork()
+        _rank.link.names.before_fork()
 
 
 def _forked() -> None:
     if _rank is not None:
+        _rank.link.names.after_fork()
         _rank.link.rest.after_fork()
 
 

@@ -14,13 +14,19 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from dbg_wire.errors import printable
+from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Answer, Ask, Kind
+from dbg_wire.parts import decode_question, encode_parts
 from dbg_wire.ranks import Place
 from dbg_wire.states import StopPhase
 
-from .inbox import GoOn, Move, OpenDebugger, Run
+from .inbox import GoOn, Move, OpenDebugger, Run, Wanted
+from .interrupt import AT_ONCE_SECONDS
+from .link import SLOW_STEP_SECONDS
+from .stacks import place_of
 
 if TYPE_CHECKING:
+    from .engines import Engine
     from .rank import Rank
 
 MOVES = {
@@ -36,13 +42,22 @@ MOVES = {
     "cont": "continue",
     "continue": "continue",
 }
-"""Commands that let the stopped thread run, by every name that pdb has for them; with an argument they are no move."""
+"""Commands that let the stopped thread run, by every name that pdb has for them."""
 
 ANSWER_MARGIN = 0.2
 """Part of a question's time that is kept for the way back: a move that takes longer is answered as running."""
 
+MAX_PRINTED = MAX_TEXT // 4
+"""Characters of what was printed before a move that its answer begins with."""
+
 SHORTEST_SECONDS = 0.05
 """Seconds that a question always has."""
+
+KEEP_SECONDS = 10.0
+"""Seconds for which a value that was answered stays at hand for questions about its parts."""
+
+BUSY_SECONDS = 2 * SLOW_STEP_SECONDS
+"""Seconds after which a question is answered that still waits: what the open debugger does is known as slow by then."""
 
 INTERRUPT_AGAIN_SECONDS = 1.0
 """Seconds after which work is interrupted again that goes on all the same: time to clean up."""
@@ -54,8 +69,11 @@ class Questions:
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
         self._lock = threading.RLock()
-        self._moving: list[Ask] = []
-        """Questions whose move has begun and not ended."""
+        self._moving: list[tuple[Ask, str]] = []
+        """Questions whose move has begun and not ended, and what was printed before."""
+        self._kept: tuple[str, object] | None = None
+        """The last value that was answered at this stop, and its digest. Only the stopped thread touches it, so that
+        what its end runs runs there."""
 
     def on_ask(self, ask: Ask) -> None:
         """Answer, now or when the stopped thread has done what was asked."""
@@ -103,7 +121,7 @@ class Questions:
 
     def _where(self, ask: Ask) -> None:
         rank = self._rank
-        if rank.stops.phase in (StopPhase.WAITING, StopPhase.OPEN):
+        if rank.stops.is_halted and not rank.stops.is_busy and not rank.stops.is_passing:
             self.answer(ask, Kind.VALUE, rank.stops.state_word, frames=rank.stack())
         else:
             self.answer(ask, Kind.VALUE, "running", frames=rank.stack())
@@ -112,6 +130,11 @@ class Questions:
 
     def _eval(self, ask: Ask) -> None:
         stop, asked = self._rank.stops.current[0], time.monotonic()
+        if ask.parts:
+            stop = self._halted(ask)
+            if stop is not None:
+                self._put(ask, stop, Run(lambda: self._in_time(ask, asked, lambda: self._tell_parts(ask))))
+            return
         if stop is None and ask.live:
             self._rank.break_in.ask(ask, lambda frame: self._in_time(ask, asked, lambda: self._evaluate(ask, frame)))
             return
@@ -120,24 +143,52 @@ class Questions:
             evaluate = partial(self._evaluate_here, ask)
             self._put(ask, stop, Run(lambda: self._in_time(ask, asked, evaluate)))
 
-    def _evaluate_here(self, ask: Ask) -> None:
-        self._evaluate(ask, self._rank.looked_at())
+    def _tell_parts(self, ask: Ask) -> None:
+        from .parts import parts_of
 
-    def _evaluate(self, ask: Ask, frame: FrameType | None) -> None:
+        question, kept = decode_question(ask.parts), self._kept
+        if kept is None or kept[0] not in question.of:
+            self.answer(ask, Kind.ERROR, "the value is no longer at hand")
+            return
+        parts = parts_of(kept[1], question.path, exact=question.exact, seconds=ask.seconds / 2)
+        self.answer(ask, Kind.VALUE, "", rows=encode_parts(parts))
+
+    def keep(self, value: object, exact: str) -> None:
+        """Have a value at hand for a while, unless it has no digest; in the stopped thread."""
+        self._kept = None
+        stop = self._rank.stops.current[0]
+        if exact and stop is not None:
+            kept = self._kept = (exact, value)
+            self._rank.link.call_later(KEEP_SECONDS, lambda: self._forget_soon(stop, kept))
+
+    def _forget_soon(self, stop: int, kept: tuple[str, object]) -> None:
+        if self._kept is kept:
+            self._rank.inbox.put(stop, Run(self.forget))
+
+    def forget(self) -> None:
+        """Let go of the value that is at hand; in the stopped thread."""
+        self._kept = None
+
+    def _evaluate_here(self, ask: Ask) -> None:
+        frame = self._rank.looked_at()
+        is_elsewhere = frame is not None and frame is not self._rank.frame
+        # Somebody has gone up the stack in the open debugger: what is evaluated there may have other names.
+        self._evaluate(ask, frame, (place_of(frame),) if is_elsewhere and frame is not None else ())
+
+    def _evaluate(self, ask: Ask, frame: FrameType | None, told: tuple[Place, ...] = ()) -> None:
         # Here and not in the link's thread: the stopped one may be within the import of a module that this takes.
         from .evaluate import evaluate
 
         if frame is None:
             self.answer(ask, Kind.RUNNING, "running")
         else:
-            evaluate(ask, frame, _Words(self, ask))
+            evaluate(ask, frame, _Words(self, ask, told))
 
     def _command(self, ask: Ask) -> None:
         stop = self._halted(ask)
         if stop is None:
             return
-        word, _, rest = ask.text.strip().partition(" ")
-        move = MOVES.get(word) if not rest.strip() else None
+        move = MOVES.get(ask.text.strip())
         if move is None:
             asked = time.monotonic()
             self._put(ask, stop, Run(lambda: self._in_time(ask, asked, lambda: self._run_command(ask))))
@@ -145,13 +196,16 @@ class Questions:
         if self._rank.crash is not None and move != "continue":
             self.answer(ask, Kind.ERROR, "it is kept after a crash, where nothing moves; `c` lets it end")
             return
+        self._put_move(ask, stop, Wanted(move), "")
+
+    def _put_move(self, ask: Ask, stop: int, wanted: Wanted, printed: str) -> None:
         # Most ranks of a set have no debugger open yet; the move needs one, and leaves it open for the next.
         self._rank.inbox.put(stop, OpenDebugger(self._rank.engine_wanted()))
-        self._put(ask, stop, Move(move, lambda: self._moves(ask)))
+        self._put(ask, stop, Move(wanted, lambda: self._moves(ask, printed)))
 
-    def _moves(self, ask: Ask) -> None:
+    def _moves(self, ask: Ask, printed: str) -> None:
         with self._lock:
-            self._moving.append(ask)
+            self._moving.append((ask, printed))
         patience = max(SHORTEST_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))
         self._rank.link.call_later(patience, lambda: self._still_moving(ask))
 
@@ -162,8 +216,10 @@ class Questions:
         if frame is None:
             self.answer(ask, Kind.RUNNING, "running")
         else:
-            run_command(ask, frame, self._rank, _Words(self, ask))
+            moves = run_command(ask, frame, self._rank, _Words(self, ask))
             self._rank.user_breakpoints.look()
+            if moves is not None:
+                self._put_move(ask, self._rank.stops.number, *moves)
 
     def _in_time(self, ask: Ask, asked: float, job: Callable[[], None]) -> None:
         """Run ``job``, which answers, in this thread, interrupted at the question's deadline; nothing comes out."""
@@ -196,38 +252,54 @@ class Questions:
 
     def moved(self, text: str) -> None:
         """Answer the questions whose moves have ended here; in the thread that moved."""
+        self.forget()
         with self._lock:
             ended, self._moving = self._moving, []
-        for ask in ended:
-            self.answer(ask, Kind.VALUE, text)
+        for ask, printed in ended:
+            self.answer(ask, Kind.VALUE, printed[-MAX_PRINTED:] + text)
 
     def cant_move(self) -> None:
         """Answer that no debugger is there to move the thread."""
         with self._lock:
             asks, self._moving = self._moving, []
-        for ask in asks:
+        for ask, _ in asks:
             self.answer(ask, Kind.ERROR, "no debugger can be opened in this rank")
 
     def _still_moving(self, ask: Ask) -> None:
         with self._lock:
-            if ask not in self._moving:
+            waiting = [moving for moving in self._moving if moving[0] is ask]
+            if not waiting:
                 return
-            self._moving.remove(ask)
+            self._moving.remove(waiting[0])
         self.answer(ask, Kind.RUNNING, self._running_text())
 
     # ---------------------------------------------------------------------------------------------------------- inner
 
     def _interrupt(self, ask: Ask) -> None:
         rank = self._rank
-        if rank.stops.phase in (StopPhase.WAITING, StopPhase.OPEN):
-            self.answer(ask, Kind.VALUE, f"{rank.stops.state_word} already")
+        engine = rank.engine
+        if rank.stops.phase is StopPhase.OPEN and engine is not None and engine.is_working and not ask.withdrawn:
+            engine.interrupt()
+            rank.link.call_later(AT_ONCE_SECONDS, lambda: self._interrupted(ask, engine))
+        elif rank.stops.is_halted and not rank.stops.is_passing:
+            word = f"is {rank.stops.state_word}" if ask.withdrawn else rank.stops.state_word
+            self.answer(ask, Kind.VALUE, f"{word} already")
+        elif ask.withdrawn:
+            rank.break_in.withdraw()
+            self.answer(ask, Kind.VALUE, "goes on")
         else:
             rank.break_in.stop(ask)
+
+    def _interrupted(self, ask: Ask, engine: Engine) -> None:
+        if engine.is_working:
+            self.answer(ask, Kind.RUNNING, f"{self._running_text()}, interrupted; it stops when that is over")
+        else:
+            self.answer(ask, Kind.VALUE, self._rank.stops.state_word)
 
     def _halted(self, ask: Ask) -> int | None:
         """Return the stop's number; None, having answered, while the rank runs."""
         stop, _ = self._rank.stops.current
-        if stop is None or self._rank.stops.phase is StopPhase.STEPPING:
+        if stop is None or self._rank.stops.phase is StopPhase.STEPPING or self._rank.stops.is_busy:
             self.answer(ask, Kind.RUNNING, self._running_text())
             return None
         return stop
@@ -239,18 +311,30 @@ class Questions:
     def _put(self, ask: Ask, stop: int, work: GoOn | Run | Move) -> None:
         if not self._rank.inbox.put(stop, work):
             self.answer(ask, Kind.ERROR, "too much waits already for this rank's stopped thread")
+        else:
+            self._rank.link.call_later(BUSY_SECONDS, lambda: self._not_begun(ask, stop, work))
+
+    def _not_begun(self, ask: Ask, stop: int, work: GoOn | Run | Move) -> None:
+        """Answer a question that waits behind what the open debugger does, which may never end."""
+        if self._rank.stops.is_busy and self._rank.inbox.withdraw(stop, work):
+            self.answer(ask, Kind.RUNNING, self._running_text())
 
 
 class _Words:
     """Send what an evaluation says, as the answer to one question; in the stopped thread."""
 
-    def __init__(self, questions: Questions, ask: Ask) -> None:
+    def __init__(self, questions: Questions, ask: Ask, frames: tuple[Place, ...] = ()) -> None:
         self._questions = questions
         self._ask = ask
+        self._frames = frames
 
     def say(self, kind: Kind, text: str, *, digest: str = "", exact: str = "") -> None:
         """Answer."""
-        self._questions.answer(self._ask, kind, text, digest=digest, exact=exact)
+        self._questions.answer(self._ask, kind, text, digest=digest, exact=exact, frames=self._frames)
+
+    def keep(self, value: object, exact: str) -> None:
+        """Have the value at hand for questions about its parts."""
+        self._questions.keep(value, exact)
 
 
 _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {

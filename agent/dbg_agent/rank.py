@@ -5,6 +5,7 @@ What the broker says comes in by :mod:`dbg_agent.desk`.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -20,13 +21,16 @@ from dbg_wire.messages import (
     Discarded,
     Goodbye,
     Message,
+    Notice,
     RankReport,
     Welcome,
 )
 from dbg_wire.ranks import Place
 from dbg_wire.states import StopPhase
 
+from .autostart import BY_LIBRARY, FRAMEWORK, NO_PLACE, VARIABLE, claim, has_claimed, parent_of
 from .breakpoints import UserBreakpoints
+from .busy import Busy
 from .clocks import Clocks
 from .console import Console
 from .desk import Desk
@@ -36,6 +40,7 @@ from .interrupt import BreakIn
 from .interruptible import Interruptible
 from .lease import Lease
 from .link import SLOW_STEP_SECONDS, Link
+from .loaded import Loaded
 from .questions import Questions
 from .say import say
 from .settings import Settings
@@ -52,6 +57,9 @@ if TYPE_CHECKING:
 
 MAX_WARNINGS = 20
 """Lines that this module may write to the job's stderr in the life of a process, each once."""
+
+IDENTITY_SECONDS = 2.0
+"""Seconds between two looks at who this process is: 100 µs each, and ranks that it starts take longer to begin."""
 
 DEFAULT_ENGINE = "pudb"
 
@@ -74,16 +82,20 @@ class Rank:
         self.terminal = Terminal(self.link.outgoing.put_output)
         self.exit_status: int | None = None
         self.breaks: dict[str, list[int]] = {}
+        self.loaded = Loaded()
         self.user_breakpoints = UserBreakpoints(self)
         self.console = Console(self)
         self._engines: dict[str, Engine] = {}
         self._engine: Engine | None = None
         self._stop_engine: str | None = None
+        self._why_pdb = ""
+        """Why the current stop is shown in pdb, whatever else is wanted; empty if it need not be."""
         self.welcome: Welcome | None = None
         self._warned: set[str] = set()
         self.frame: FrameType | None = None
         """Where the stopped thread is halted; None while it runs."""
         self.interruptible = Interruptible(self.link.call_later)
+        self.busy = Busy(self)
         self.questions = Questions(self)
         self.break_in = BreakIn(self)
         self.waits = Waits(self)
@@ -91,9 +103,13 @@ class Rank:
         self.clocks = Clocks(self)
         self.stepped_to: tuple[int, int] | None = None
         """Frame and line at which the tracing has halted last: a stop point of that line has been seen there."""
+        self._told_changed: set[str] = set()
+        """Files of which it was said in this stop that they have changed."""
         self._sites: list[str] = []
         """Where others are held for the current stop."""
         self.crash: BaseException | None = None
+        self.crash_ends = ""
+        """What ends by the exception once the rank is let go, such as ``this rank``; empty if nothing does."""
         """What the current stop keeps this rank for."""
         self.last_words: tuple[str, tuple[Place, ...]] | None = None
         """What ends this process if nobody catches it, and where that was raised: itself, it would keep all frames."""
@@ -113,11 +129,41 @@ class Rank:
         return self.identity.launcher != "none"
 
     def identify(self) -> Identity:
-        """Return who this process is now; forked from a rank without a launcher, it stays in its parent's job."""
+        """Return who this process is now; the child of a rank without a launcher stays in its parent's job."""
         me = this_process()
-        if self._parent is not None and me.launcher == "none":
-            return replace(me, job=self._parent.job, run=self._parent.run)
-        return me
+        if me.launcher not in (NO_PLACE, FRAMEWORK):
+            return me
+        if self._parent is not None:
+            return replace(me, job=self._parent.job, run=self._parent.run) if me.launcher == NO_PLACE else me
+        parent = parent_of(os.environ.get(VARIABLE, ""), me.pid)
+        if parent is None:
+            return me
+        job, run, rank = parent
+        me = replace(me, job=job, run=run)
+        if me.launcher == FRAMEWORK or rank == me.rank:
+            return me
+        return replace(me, rank=rank, local_rank=None, world_size=None)
+
+    def welcomed(self, welcome: Welcome) -> None:
+        """Take in what the broker calls this rank; in the link's thread."""
+        is_first, self.welcome = self.welcome is None, welcome
+        self.waits.welcomed(welcome.uptime)
+        if is_first:
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Register anew once this process is another rank than it said, and look again later; in the link's thread.
+
+        Only where no launcher has named it: a library that starts ranks itself, or connects them, does so in the midst
+        of the program.
+        """
+        if self.identity.launcher not in (NO_PLACE, BY_LIBRARY):
+            return
+        # Whoever looks at it now would lose it.
+        is_watched = self.stops.current[0] is not None or self.terminal.viewers
+        if not is_watched and self.identify().key != self.identity.key:
+            self.link.reconnect()
+        self.link.call_later(IDENTITY_SECONDS, self.look_again)
 
     def warn(self, text: str) -> None:
         """Write one line to stderr, once; never raise."""
@@ -130,6 +176,10 @@ class Rank:
         """End this process as by ``kill -9``, having said goodbye to the broker; not in the link's thread."""
         self.exit_status = -signal.SIGKILL
         self.close()
+        # Not loaded unless there is one.
+        guard = sys.modules.get(f"{__package__}.guard")
+        if guard is not None:
+            guard.end()
         os.kill(os.getpid(), signal.SIGKILL)
 
     def close(self) -> None:
@@ -172,11 +222,14 @@ class Rank:
 
     # --------------------------------------------------------------------------------------- in the stopping thread
 
-    def connect(self, settings: Settings) -> DbgError | None:
-        """Start the link and wait for the broker as ``settings`` say; return what was wrong, or None."""
+    def connect(self, settings: Settings, unanswered: float = math.inf) -> DbgError | None:
+        """Start the link and wait for the broker as ``settings`` say; return what was wrong, or None.
+
+        A broker of which nobody has answered for ``unanswered`` seconds is not waited for any longer.
+        """
         self.link.start()
         try:
-            problem = self.link.wait_connected(settings.connect_timeout)
+            problem = self.link.wait_connected(settings.connect_timeout, unanswered)
             if problem is None or settings.on_missing != "wait":
                 return problem
             self.warn(f"{problem}; waiting for a broker")
@@ -194,6 +247,7 @@ class Rank:
         lease: float | None = None,
         detail: str = "",
         crash: BaseException | None = None,
+        crash_ends: str = "",
         before_line: bool = False,
     ) -> None:
         """Stop the calling thread at this frame until it is let go, in this engine unless a terminal wants another.
@@ -227,7 +281,7 @@ class Rank:
                     self._serve(frame, shown_as, None)
             else:
                 self._arrive(frame, reason, engine_wanted, detail, site)
-                self.crash = crash
+                self.crash, self.crash_ends = crash, crash_ends
                 self.lease.begin(lease)
                 self._serve(frame, shown_as, None)
         finally:
@@ -239,8 +293,14 @@ class Rank:
                     traced.f_trace = local_tracer
             sys.settrace(now)
 
-    def traced_thread_halts(self, name: str, frame: FrameType, interact: Callable[[], Outcome]) -> None:
-        """Be told by the trace function of the engine of that name that a step or a breakpoint ends here."""
+    def traced_thread_halts(
+        self, name: str, frame: FrameType, interact: Callable[[], Outcome], *, goes_on: bool = False
+    ) -> None:
+        """Be told by the trace function of the engine of that name that a step or a breakpoint ends here.
+
+        With ``goes_on`` the breakpoint has commands that let the thread go on. To those who look on it runs meanwhile,
+        and what is printed belongs to the session before.
+        """
         if self.stops.is_mine() and self.stops.is_halted:
             # The interpreter runs something in the midst of our own work, and a breakpoint is there. The stop can't
             # halt once more, and for a debugger that fails it would be over.
@@ -250,9 +310,27 @@ class Rank:
             self._halt(frame)
             if not self._show(self._engine, frame, name, interact):
                 self._serve(frame, name, interact)
+        elif goes_on and self._engine is not None and self._may_pass(name):
+            self.stops.pass_by(frame)
+            self.frame = frame
+            if not self._show(self._engine, frame, name, interact):
+                self._serve(frame, name, interact)
         else:
             self._arrive(frame, "breakpoint", name)
             self._serve(frame, name, interact)
+
+    def _may_pass(self, name: str) -> bool:
+        """Tell whether somebody looks at the log of the engine of that name, and nothing else has been shown since."""
+        before = self.stops.session_before
+        engine = self._engine
+        is_same = engine is not None and engine.name == name and before is not None and before.engine == name
+        return is_same and self.terminal.viewers > 0
+
+    def reveal(self) -> None:
+        """Tell of the stop of the calling thread if nobody was told so far, since it waits for somebody now."""
+        if self.stops.is_passing and self.stops.is_mine() and self.frame is not None:
+            self.stops.reveal()
+            self._begin(self.frame, "breakpoint", self.stops.engine, "")
 
     def hand_over(self, tracing: Tracing, frame: FrameType, follow: Any) -> Any:
         """Return what is to trace this frame on, after ``tracing`` did: another engine may be open by now."""
@@ -308,6 +386,8 @@ class Rank:
             if self.identify().key != self.identity.key:
                 # A framework has given this process its rank since it registered.
                 self.link.reconnect()
+            if has_claimed():
+                claim()
             self.stops.arrive(frame, reason, detail)
         except BaseException:
             if site is not None:
@@ -323,6 +403,8 @@ class Rank:
             raise
 
     def _begin(self, frame: FrameType, reason: str, engine_wanted: str | None, detail: str) -> None:
+        if reason != HELD:
+            self.loaded.read()
         clock = self.clocks.begin(reason, detail)
         self.frame = frame
         self._stop_engine = engine_wanted
@@ -347,6 +429,8 @@ class Rank:
     def engine_wanted(self) -> str:
         """Return which debugger to open: asked for by a terminal, by the stop, by this process's environment."""
         terminal = self.terminal
+        if self._why_pdb:
+            return "pdb"
         return (
             terminal.engine or self._stop_engine or self.settings.engine or terminal.fallback_engine or DEFAULT_ENGINE
         )
@@ -389,6 +473,11 @@ class Rank:
         """Return the debugger that was last opened."""
         return self._engine
 
+    def show_in_pdb(self, why: str) -> None:
+        """Have the current stop shown in pdb from here on, with this sentence; in the stopped thread."""
+        self._why_pdb = why
+        self.warn(why)
+
     def have_engine(self) -> None:
         """Load a debugger, if none is there, to trace for breakpoints that were set without one."""
         if self._engine is None:
@@ -404,6 +493,8 @@ class Rank:
             return None
         self._engine = engine
         engine.redraw()
+        if self._why_pdb:
+            self.console.write(f"{self._why_pdb}\n")
         return engine
 
     def _load(self, name: str) -> Engine | None:
@@ -430,6 +521,7 @@ class Rank:
         """
         from .engines import Outcome
 
+        self._show_what_runs(engine, frame)
         try:
             if self.crash is not None:
                 outcome = engine.post_mortem(self.crash)
@@ -451,17 +543,46 @@ class Rank:
         if outcome is Outcome.GO_ON or self.crash is not None:
             self._end_stop()
             return True
+        self.reveal()
         self.frame = None
         number = self.stops.step()
         self.link.call_later(SLOW_STEP_SECONDS, lambda: self.stops.step_is_slow(number))
         return True
 
+    def _show_what_runs(self, engine: Engine, frame: FrameType) -> None:
+        """Have the debugger show the source that was loaded, or say that it is another one by now."""
+        crash = self.crash
+        traceback = crash.__traceback__ if crash is not None else None
+        while traceback is not None and traceback.tb_next is not None:
+            traceback = traceback.tb_next
+        for path in self.loaded.show(frame if traceback is None else traceback.tb_frame):
+            if path not in self._told_changed:
+                self._told_changed.add(path)
+                text = f"{printable(path)} has changed since it was loaded; its lines are not those that run"
+                engine.note(text)
+                self.send(Notice(text=text))
+
     def _end_stop(self) -> None:
         self.frame = self.crash = None
+        self._why_pdb = ""
+        self.loaded.forget()
+        self._told_changed.clear()
+        if self.stops.is_passing:
+            self._end_pass()
+            return
         self._complete_sites()
         self.clocks.end()
         self.tell_loss(self.inbox.end(self.stops.number, self.stops.end, "the stop ended"))
         self.questions.moved("running")
+
+    def _end_pass(self) -> None:
+        """End a stop that nobody was told of; a temporary breakpoint that went with it is told."""
+        self.tell_loss(self.inbox.end(self.stops.number, self.stops.end, "the stop ended"))
+        if not self.breaks:
+            self.publish()
+        engine = self._engine
+        if self.desk.take_interrupt() and engine is not None:
+            engine.tracing.break_in()
 
     def _pass_by(self, site: str) -> None:
         """Count a stop that the user has switched off as over: others would wait there for it."""
@@ -489,7 +610,7 @@ class Rank:
 
     def whereabouts(self) -> Place | None:
         """Return where the stop's thread, or else the main thread, is now; None while it is halted."""
-        if self.stops.is_halted:
+        if self.stops.is_halted and not self.stops.is_busy:
             return None
         frame = self.moving_frame()
         return place_of(frame) if frame is not None else None
@@ -499,7 +620,8 @@ class Rank:
         crash = self.crash
         if crash is not None:
             return traceback_of(crash.__traceback__)
-        return stack_of(self.frame if self.stops.is_halted else self.moving_frame())
+        stands = self.stops.is_halted and not self.stops.is_busy
+        return stack_of(self.frame if stands else self.moving_frame())
 
     def moving_frame(self) -> FrameType | None:
         """Return the innermost frame of the thread that steps, or else of the main thread."""

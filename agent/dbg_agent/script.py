@@ -74,8 +74,9 @@ def main(arguments: list[str]) -> None:
         sys.stderr.write(f"dbg_agent: there is no script {program[0]!r}; name one, or a module with -m\n")
         raise SystemExit(2)
     sys.argv[:] = program
-    # What `python -m dbg_agent` put there is the current directory; a script has its own folder there.
-    sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.realpath(program[0]))  # noqa: PTH109, PTH120
+    if not _is_path_safe():
+        # What `python -m dbg_agent` put there is the current directory; a script has its own folder there.
+        sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.realpath(program[0]))  # noqa: PTH109, PTH120
     _run(program[0], is_module, options)
 
 
@@ -95,20 +96,24 @@ class ScriptLoader:
         # The interpreter has taken it away to look for another one.
         sys.modules[name] = self._main
         if sys.path[:1] == [self._path]:
-            is_safe = sys.flags.isolated or getattr(sys.flags, "safe_path", False)
-            sys.path[:1] = [] if is_safe else [os.path.dirname(os.path.realpath(self._path))]  # noqa: PTH120
+            sys.path[:1] = [] if _is_path_safe() else [os.path.dirname(os.path.realpath(self._path))]  # noqa: PTH120
         _run(self._path, False, None)
         return compile("", self._path, "exec", dont_inherit=True)
+
+
+def _is_path_safe() -> bool:
+    """Say whether the interpreter was told, by -I or -P, to put no folder in front of its own on the path."""
+    return bool(sys.flags.isolated or getattr(sys.flags, "safe_path", False))
 
 
 def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
     import runpy
 
-    from .process import install_here, note_exit
+    from .process import note_exit
 
     try:
         if is_module:
-            install_here(options or {}, ())
+            _install(options or {})
             runpy.run_module(name, run_name="__main__", alter_sys=True)
         else:
             _run_script(name, options)
@@ -128,11 +133,21 @@ def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
         note_exit(0)
 
 
+def _install(options: dict[str, object]) -> None:
+    """Make this process a rank, and tell its children whose they are and where the broker is."""
+    from . import autostart, process
+
+    process.install_here(options, ())
+    if not process.is_rank():
+        return
+    for name, value in options.items():
+        os.environ[f"DBG_{name.upper()}"] = "1" if value is True else str(value)
+    autostart.claim()
+
+
 def _run_script(name: str, options: dict[str, object] | None) -> None:
     """Run a script in the real ``__main__``, which pickling and spawned children look for by that name."""
     import __main__
-
-    from .process import install_here
 
     path = name if os.path.isabs(name) else os.path.abspath(name)  # noqa: PTH100, PTH117
     with open(path, "rb") as file:  # noqa: PTH123
@@ -148,7 +163,7 @@ def _run_script(name: str, options: dict[str, object] | None) -> None:
     namespace.update({"__name__": "__main__", "__file__": path, "__spec__": None, "__package__": None, "__doc__": None})
     namespace.update({"__loader__": SourceFileLoader("__main__", path), "__cached__": None})
     if options is not None:
-        install_here(options, ())
+        _install(options)
     exec(code, namespace)  # noqa: S102 - to run the user's script is what this is for
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 import operator
 import os
+import stat
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -17,7 +19,7 @@ from dbg_wire.errors import BadInput, BadSecretFile, NoBroker, printable
 from dbg_wire.home import check_private, home_directory
 from dbg_wire.limits import MAX_ITEMS
 
-from .hold import HOLD_GRACE_SECONDS
+from .hold import HOLD_GRACE_SECONDS, HOLD_LOST_SECONDS
 from .mesh import as_mesh
 
 CONNECT_SECONDS = 10.0
@@ -56,6 +58,7 @@ class Settings:
     ranks: tuple[int, ...] | None = None
     hold: bool = True
     hold_grace: float = HOLD_GRACE_SECONDS
+    hold_lost: float = HOLD_LOST_SECONDS
     lease: float | None = None
     post_mortem: bool = False
     mesh: tuple[tuple[str, int], ...] = ()
@@ -89,6 +92,7 @@ def read_settings(
         ranks=read.one("ranks", None, _as_ranks, "a rank, a list of ranks, or a set such as '0-3,5'"),
         hold=read.one("hold", True, _as_flag, "True or False"),
         hold_grace=read.one("hold_grace", HOLD_GRACE_SECONDS, _as_seconds, "a number of seconds"),
+        hold_lost=read.one("hold_lost", HOLD_LOST_SECONDS, _as_seconds, "a number of seconds"),
         lease=read.one("lease", None, _as_seconds, "a number of seconds"),
         post_mortem=read.one("post_mortem", False, _as_flag, "True or False"),
         mesh=read.one("mesh", (), as_mesh, "sizes by axis, such as {'pp': 2, 'dp': 4}"),
@@ -180,59 +184,86 @@ def _as_engine(value: object) -> str | None:
     return value
 
 
+_FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
 def _as_flag(value: object) -> bool:
-    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
     if isinstance(value, bool):
         return value
     if not isinstance(value, str):
         raise TypeError
     try:
-        return words[value.lower()]
+        return _FLAGS[value.lower()]
     except KeyError:
         raise ValueError from None
+
+
+def is_off(text: str) -> bool:
+    """Say whether a variable's value means no."""
+    return _FLAGS.get(text.lower()) is False
 
 
 def read_secret(path: str) -> str:
     """Return the text of a token or rendezvous file that nobody else could have read or made.
 
-    Raise BadSecretFile if others can, and OSError if there is none.
+    Blocks for as long as its file system does, and for nothing else. Raise BadSecretFile if others can touch it, or if
+    it is no regular file, and OSError if there is none.
     """
-    with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs a rank 5 ms that open() does not
+    with open(path, "rb", opener=_open_without_waiting) as file:
+        # Judged by the descriptor, so that nobody swaps the file between look and read.
         status = os.fstat(file.fileno())
         check_private(status.st_mode, status.st_uid, os.getuid(), path)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadSecretFile(f"{printable(path)} is not a regular file", "put its text into one, with mode 600")
         return file.read(MAX_SECRET_BYTES).decode("utf-8")
 
 
-def read_rendezvous(environ: Mapping[str, str]) -> Rendezvous | None:
+def _open_without_waiting(path: str, flags: int) -> int:
+    # A named pipe would be waited for until somebody writes, and a terminal could become that of this session.
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+
+
+def read_rendezvous(environ: Mapping[str, str], read: Callable[[str], str] = read_secret) -> Rendezvous | None:
     """Return what this user's broker.json says now, or None if there is none.
 
     Raise BadInput if it is there and can't be trusted or read.
     """
     path = os.path.join(home_directory(environ), "broker.json")  # noqa: PTH118
     try:
-        return parse_rendezvous(read_secret(path), path)
+        return parse_rendezvous(read(path), path)
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise BadSecretFile(f"{printable(path)} can't be read ({type(error).__name__})", "look at its mode") from None
 
 
-def find_broker(settings: Settings, environ: Mapping[str, str]) -> tuple[Reach, Rendezvous | None]:
-    """Return how to reach the broker as things are now; raise NoBroker or BadInput if that isn't known."""
+def find_broker(
+    settings: Settings, environ: Mapping[str, str], opening: Callable[[str], None] = lambda _: None
+) -> tuple[Reach, Rendezvous | None]:
+    """Return how to reach the broker as things are now; raise NoBroker or BadInput if that isn't known.
+
+    Blocks for as long as the file systems of up to two files do; ``opening`` is told each before it is opened.
+    """
+
+    def read(path: str) -> str:
+        opening(path)
+        return read_secret(path)
+
+    def reach(rendezvous: Rendezvous | None) -> Reach:
+        return resolve(
+            argument=settings.broker, environ=environ, rendezvous=rendezvous, role="rank", token_file_text=read
+        )
+
+    if not (settings.broker or environ.get("DBG_BROKER")):
+        rendezvous = read_rendezvous(environ, read)
+        if rendezvous is None:
+            raise NoBroker
+        return reach(rendezvous), rendezvous
+    # A job script that names broker and token needs no home at all.
+    with suppress(BadInput):
+        return reach(None), None
     try:
-        rendezvous = read_rendezvous(environ)
+        rendezvous = read_rendezvous(environ, read)
     except BadInput:
-        # A job script that names broker and token needs no home at all; only without them the file is to blame.
-        if not (settings.broker or environ.get("DBG_BROKER")):
-            raise
         rendezvous = None
-    if rendezvous is None and not (settings.broker or environ.get("DBG_BROKER")):
-        raise NoBroker
-    reach = resolve(
-        argument=settings.broker,
-        environ=environ,
-        rendezvous=rendezvous,
-        role="rank",
-        token_file_text=read_secret,
-    )
-    return reach, rendezvous
+    return reach(rendezvous), rendezvous

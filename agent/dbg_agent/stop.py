@@ -38,12 +38,15 @@ class Stops:
         self._number = 0
         self._sessions = 0
         self._session: SessionInfo | None = None
+        self.session_before: SessionInfo | None = None
+        """The session on the last stop that had one."""
+        self._is_passing = False
         self._reason = self._detail = ""
         self._place = Place(file="", line=0, function="")
         self._since = 0.0
         self._thread = ""
         self._queued = 0
-        self._slow_step = False
+        self._is_slow = False
         self._ends = threading.local()
 
     # ------------------------------------------------------------------------------------------- what is true now
@@ -62,8 +65,9 @@ class Stops:
     def current(self) -> tuple[int | None, int | None]:
         """Return the numbers of the current stop and of the session on it; what input must be tagged with."""
         with self._turn:
-            stop = None if self._phase is StopPhase.NONE else self._number
-            return stop, self._session.number if self._session else None
+            if self._phase is StopPhase.NONE or self._is_passing:
+                return None, None
+            return self._number, self._session.number if self._session else None
 
     @property
     def owner(self) -> int | None:
@@ -87,6 +91,16 @@ class Stops:
         return self._phase in (StopPhase.WAITING, StopPhase.OPEN)
 
     @property
+    def is_busy(self) -> bool:
+        """Tell whether the stopped thread has been at work for the open debugger for long, and takes no other."""
+        return self._phase is StopPhase.OPEN and self._is_slow
+
+    @property
+    def is_passing(self) -> bool:
+        """Tell whether nobody is told of the stop: commands of a breakpoint print, and the thread goes on."""
+        return self._is_passing
+
+    @property
     def is_hold(self) -> bool:
         """Tell whether the current stop is a wait for other ranks."""
         return self._phase is not StopPhase.NONE and self._reason == HELD
@@ -103,9 +117,10 @@ class Stops:
     def report(self, *, breakpoints: int, generation: int, applied: int) -> RankReport:
         """Return all that is to be told of this rank."""
         with self._turn:
-            running = self._phase is StopPhase.NONE or self._slow_step
+            is_over = self._phase is StopPhase.NONE or self._is_passing
+            running = is_over or self._is_slow
             stop = None
-            if self._phase is not StopPhase.NONE:
+            if not is_over:
                 stop = StopInfo(
                     number=self._number,
                     reason=self._reason,
@@ -117,8 +132,8 @@ class Stops:
             return RankReport(
                 state=RankState.RUNNING if running else RankState.HELD if self._reason == HELD else RankState.STOPPED,
                 stop=stop,
-                session=self._session,
-                stepping=self._slow_step,
+                session=None if is_over else self._session,
+                stepping=self._is_slow,
                 breakpoints=breakpoints,
                 queued=self._queued,
                 generation=generation,
@@ -143,7 +158,25 @@ class Stops:
             self._leave_turn()
             raise
 
-    def _take_turn(self, frame: FrameType, reason: str, detail: str) -> None:
+    def pass_by(self, frame: FrameType) -> None:
+        """Make this place the current stop like :meth:`arrive`, in the session before, and tell nobody."""
+        with self._turn:
+            self._queued += 1
+        try:
+            self._take_turn(frame, "breakpoint", "", is_passing=True)
+            self._watch_thread_end()
+        except BaseException:
+            self._leave_turn()
+            raise
+
+    def reveal(self) -> None:
+        """Have the stop that nobody was told of be one like any other."""
+        with self._turn:
+            self._is_passing = False
+            self._since = time.monotonic()
+        self._changed()
+
+    def _take_turn(self, frame: FrameType, reason: str, detail: str, *, is_passing: bool = False) -> None:
         try:
             with self._turn:
                 try:
@@ -159,6 +192,10 @@ class Stops:
                 self._place = place_of(frame) if not is_own(frame) else Place(file="", line=0, function="")
                 self._since = time.monotonic()
                 self._thread = threading.current_thread().name
+                if is_passing:
+                    self._is_passing = True
+                    self._phase = move_stop(self._phase, StopEvent.OPENS)
+                    self._session = self.session_before
         finally:
             with self._turn:
                 self._queued -= 1
@@ -171,6 +208,8 @@ class Stops:
             if self._phase is not StopPhase.NONE:
                 self._phase = move_stop(self._phase, StopEvent.ENDS)
             self._owner = None
+            self._session = None
+            self._is_passing = False
             self._turn.notify()
         self._changed()
 
@@ -201,6 +240,7 @@ class Stops:
         """Note that the thread runs to the end of a step; return the stop's number."""
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.STEPS)
+            self._is_slow = False
             return self._number
 
     def step_is_slow(self, number: int) -> None:
@@ -208,7 +248,25 @@ class Stops:
         with self._turn:
             if self._phase is not StopPhase.STEPPING or self._number != number:
                 return
-            self._slow_step = True
+            self._is_slow = True
+            self._since = time.monotonic()
+        self._changed()
+
+    def work_is_slow(self) -> None:
+        """Tell that the rank runs: what the open debugger does with its values takes long; from any thread."""
+        with self._turn:
+            if self._phase is not StopPhase.OPEN:
+                return
+            self._is_slow = True
+            self._since = time.monotonic()
+        self._changed()
+
+    def work_is_over(self) -> None:
+        """Tell that the rank is stopped again, if it was told as running for what the open debugger did."""
+        with self._turn:
+            if not self.is_busy:
+                return
+            self._is_slow = False
             self._since = time.monotonic()
         self._changed()
 
@@ -216,9 +274,9 @@ class Stops:
         """Note that the step has ended here, in the same stop and session."""
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.OPENS)
-            if self._slow_step:
+            if self._is_slow:
                 self._since = time.monotonic()
-            self._slow_step = False
+            self._is_slow = False
             self._place = place_of(frame)
         self._changed()
 
@@ -226,6 +284,7 @@ class Stops:
         """Note that the debugger could not be opened or was left; the stop goes on."""
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.HALTS)
+            self._is_slow = False
             self._session = None
         self._changed()
 
@@ -236,10 +295,14 @@ class Stops:
                 return
             self._phase = move_stop(self._phase, StopEvent.ENDS)
             self._owner = None
+            if self._session is not None:
+                self.session_before = self._session
             self._session = None
-            self._slow_step = False
+            self._is_slow = False
+            was_passing, self._is_passing = self._is_passing, False
             self._turn.notify()
-        self._changed()
+        if not was_passing:
+            self._changed()
 
     def note(self, detail: str, instead_of: str | None = None) -> bool:
         """Say something new of the current stop, or only if ``instead_of`` is still what is said; from any thread."""

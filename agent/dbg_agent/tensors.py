@@ -42,9 +42,9 @@ def tell_tensor(walk: Walk, tensor: Any) -> None:
     # The program may be inside one of torch's modes, or the tensor of a class that overrides operations: what is done
     # here must neither be seen by those nor recorded for a gradient.
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
-        local = _local_shard(tensor)
+        local = local_shard(tensor)
         _tell_outside(walk, tensor, local)
-        reason = _why_unreadable(torch, local)
+        reason = why_unreadable(torch, local)
         if reason:
             walk.effort.give_up(reason)
             return
@@ -54,7 +54,7 @@ def tell_tensor(walk: Walk, tensor: Any) -> None:
             _tell_figures(walk, torch, data)
 
 
-def _local_shard(tensor: Any) -> Any:
+def local_shard(tensor: Any) -> Any:
     """Return what of a tensor is in this rank: an attribute of a DTensor, since its methods may communicate."""
     for name in SHARDED_MODULES:
         sharded = getattr(sys.modules.get(name), "DTensor", None)
@@ -78,7 +78,7 @@ def _tell_outside(walk: Walk, tensor: Any, local: Any) -> None:
     walk.fingerprint.feed_apart(exact, masked)
 
 
-def _why_unreadable(torch: Any, tensor: Any) -> str:
+def why_unreadable(torch: Any, tensor: Any) -> str:
     """Return why the elements of a tensor can't be read, or nothing."""
     kind = type(tensor)
     if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
@@ -116,7 +116,7 @@ def _tell_content(walk: Walk, torch: Any, tensor: Any) -> None:
         if size:
             walk.fingerprint.feed(ctypes.string_at(block.data_ptr(), size))
         if small:
-            walk.text.write(f": {_literal(block.tolist(), tensor.element_size())}")
+            walk.text.write(f": {literal(block.tolist(), tensor.element_size())}")
 
 
 def _on_cpu(effort: Effort, torch: Any, tensor: Any, *, step: int) -> Iterator[Any]:
@@ -167,10 +167,10 @@ def _add(figures: Figures, torch: Any, block: Any) -> None:
         figures.add_finite(float(low), float(high), float(finite.sum()), finite.numel())
 
 
-def _literal(value: object, size: int) -> str:
+def literal(value: object, size: int) -> str:
     """Return the literal of nested lists, with no more digits than a float of ``size`` bytes has."""
     if isinstance(value, list):
-        return f"[{', '.join(_literal(element, size) for element in value)}]"
+        return f"[{', '.join(literal(element, size) for element in value)}]"
     return _shortest(value) if isinstance(value, float) and size < 8 else repr(value)
 
 

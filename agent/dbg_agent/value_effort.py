@@ -29,7 +29,7 @@ class Effort:
     """Bound the time and the bytes that one value may take, and keep the first reason for giving up on digests."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self._end = time.monotonic() + seconds
         self._bytes_left = MAX_BYTES
         self.reason = ""
@@ -37,7 +37,7 @@ class Effort:
     def check(self) -> None:
         """Raise OutOfTime once the time is over."""
         if time.monotonic() >= self._end:
-            raise OutOfTime(f"not done within {self._seconds:g} s")
+            raise OutOfTime(f"not done within {self.seconds:g} s")
 
     def take(self, size: int) -> None:
         """Count bytes that are about to be looked at; raises NotCompared if they are too many, or OutOfTime."""

@@ -34,10 +34,11 @@ class Waits:
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
         self.holds = Holds(time.monotonic)
-        self._wanted: dict[int, tuple[Waiting, float]] = {}
-        """What each thread that comes to a hold waits for, with its grace, until it has its turn to stop."""
+        self._wanted: dict[int, tuple[Waiting, float, float]] = {}
+        """What each thread that comes to a hold waits for, with its two time limits, until it has its turn to stop."""
         self._kept: tuple[int, ...] = ()
         self._kept_told = 0
+        self._lost_told: tuple[int, ...] = ()
         self._let_go = 0
         """The number of the last stop that was ended."""
         self._exit_stop: int | None = None
@@ -48,8 +49,11 @@ class Waits:
         """Return what this rank is held for now."""
         return self.holds.waiting if self._rank.stops.is_hold else None
 
-    def hold(self, frame: FrameType, site: str, ranks: tuple[int, ...], grace: float) -> None:
-        """Wait at ``frame`` until these ranks have completed their stop at the site, or are gone."""
+    def hold(self, frame: FrameType, site: str, ranks: tuple[int, ...], grace: float, lost: float) -> None:
+        """Wait at ``frame`` until these ranks have completed their stop at the site, or are gone.
+
+        For ``grace`` seconds at most while one has not come, for ``lost`` seconds while one is lost that stands there.
+        """
         rank = self._rank
         waiting = self.holds.visit(site, ranks)
         if rank.stops.is_mine():
@@ -61,7 +65,7 @@ class Waits:
             f"`dbg-attach held --release` lets it go on"
         )
         thread = threading.get_ident()
-        self._wanted[thread] = waiting, grace
+        self._wanted[thread] = waiting, grace, lost
         try:
             rank.stop(frame, HELD)
         finally:
@@ -103,8 +107,13 @@ class Waits:
         self._exit_stop = self._rank.stops.number
         self._judge_exit()
 
-    def welcomed(self) -> None:
-        """Take in that a broker knows this rank: whoever is still kept is told of anew."""
+    def welcomed(self, uptime: float) -> None:
+        """Take in that a broker knows this rank: whoever is still kept is told of anew.
+
+        To one that is up for only ``uptime`` seconds the other ranks come back as well, in a moment.
+        """
+        if uptime < RESTATED_SECONDS:
+            self.holds.begin_anew()
         told = self._kept_told
         self._rank.link.call_later(RESTATED_SECONDS, lambda: self._forget_kept(told))
 
@@ -131,8 +140,21 @@ class Waits:
         verdict = self.holds.judge()
         if verdict.goes_on:
             self._go_on(verdict.why)
-        elif verdict.again is not None:
+            return
+        if verdict.again is not None:
             self._rank.link.call_later(max(0.0, verdict.again - time.monotonic()), self._judge)
+        if verdict.lost and verdict.lost != self._lost_told:
+            self._tell_lost(verdict.lost)
+        self._lost_told = verdict.lost
+
+    def _tell_lost(self, lost: tuple[int, ...]) -> None:
+        waiting = self.waiting
+        if waiting is not None:
+            address, limit = self._rank.address, self.holds.lost_seconds
+            say(
+                f"{address} stays held: rank {format_ranks(lost)}, stopped at {waiting.site}, is lost, and may come "
+                f"back within {limit:g} s; `dbg-attach held --release` lets it go on"
+            )
 
     def _judge_exit(self) -> None:
         if not self._others_kept():

@@ -9,19 +9,23 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import dbg_wire
 from dbg_wire.codec import UnknownType, decode, encode
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Action, Answer, Ask, Finding, Kind, Refusal, Sender, Testimony
+from dbg_wire.messages import Action, Answer, Ask, Finding, Kind, Refusal, Register, Sender, Testimony
 from dbg_wire.ranks import Place
 from dbg_wire.version import PROTOCOL_MINOR
 
 from .core_file import likely_core
 from .dial import dial
 from .dumps import Record
-from .guard_process import GRACE_SECONDS, LINGER_SECONDS, LOOK_SECONDS, PIPE, SIGNAL, Process, facts_of
+from .guard_process import GRACE_SECONDS, LINGER_SECONDS, LOOK_SECONDS, PIPE, SIGNAL, Process, facts_of, leave_parent
+from .identity import ancestors
+from .lookup import SLOW_SECONDS, Lookup, find
+from .names import Lookups
 from .settings import Settings, find_broker
 
 if TYPE_CHECKING:
@@ -72,6 +76,8 @@ class Witness:
         self._news = asyncio.Event()
         self._fed = asyncio.Event()
         self._answering = asyncio.Lock()
+        settings = Settings(broker=about["broker"])
+        self._lookup = Lookup(lambda opening: find_broker(settings, about["environ"], opening)[0])
         self._main: asyncio.Task[None] | None = None
 
     def run(self, data: bytes) -> None:
@@ -111,7 +117,11 @@ class Witness:
     def _take(self, data: bytes) -> None:
         record = self._record
         beats, was_fatal = record.beats, record.is_fatal
+        had_left = record.is_to_leave
         record.feed(data)
+        self._let_go = self._let_go or record.is_over
+        if record.is_to_leave and not had_left:
+            leave_parent()
         if record.beats != beats:
             self._beat_at = None if record.is_calm else time.monotonic()
             self._silent = None
@@ -184,8 +194,7 @@ class Witness:
     async def _speak(self) -> bool:
         """Tell the broker all that is to be told, until nothing is any more; return False if it didn't listen."""
         try:
-            reach, _ = find_broker(Settings(broker=self._about["broker"]), self._about["environ"])
-            connection = await dial(reach, "/agent")
+            connection = await dial(await find(self._lookup, SLOW_SECONDS), "/agent", Lookups())
         except Exception:
             # Whatever it was, nobody is left to tell it to.
             return False
@@ -224,6 +233,14 @@ class Witness:
             hearing.cancel()
         return False
 
+    def _registration(self) -> Register | None:
+        """Return what the rank would say of itself; None if it is another one by now."""
+        text = self._about.get("registration")
+        message = decode(text, Sender.AGENT) if text else None
+        if not isinstance(message, Register) or message.key != self._record.key:
+            return None
+        return replace(message, ancestors=ancestors(message.pid))
+
     def _testimony(self, finding: Finding) -> Testimony:
         return Testimony(
             minor=PROTOCOL_MINOR,
@@ -233,6 +250,7 @@ class Witness:
             core=self._core,
             age=self._age(),
             frames=self._frames,
+            registration=self._registration(),
         )
 
     def _age(self) -> float:

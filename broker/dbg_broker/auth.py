@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import hashlib
 import hmac
@@ -14,11 +15,18 @@ from types import MappingProxyType
 from dbg_broker.rendezvous import make_private_directory, read_private, write_private
 from dbg_wire.endpoint import TokenRole, parse_token
 from dbg_wire.errors import BadSecretFile, printable
+from dbg_wire.throw_away import MARK
 
 TOKEN_BYTES = 32
 """256 bits: out of reach of guessing, and 43 characters long in a file."""
 
 TOKENS_DIRECTORY = "tokens"
+
+THROW_AWAY_DIRECTORY = "insecure-tokens"
+"""Where the tokens of a broker without TLS are, as long as it serves."""
+
+MAX_CHALLENGE = 128
+"""Characters of a challenge: twice the 256 bits of ours."""
 
 
 class Role(enum.Enum):
@@ -67,6 +75,15 @@ class Tokens:
         matches = {role: hmac.compare_digest(digest, _digest(self.of(role))) for role in Role}
         return next((role for role, same in matches.items() if same and scheme.lower() == "bearer"), None)
 
+    def proofs(self, challenge: str) -> tuple[str, ...]:
+        """Return for each token what only somebody who has it can answer to a challenge."""
+        return tuple(proof(self.of(role), challenge) for role in Role)
+
+
+def proof(token: str, challenge: str) -> str:
+    """Return what shows that one knows a token, without showing the token."""
+    return hmac.new(token.encode(), f"dbg-broker {challenge}".encode(), hashlib.sha256).hexdigest()
+
 
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
@@ -91,6 +108,33 @@ def load_tokens(home: Path) -> Tokens:
             "remove one of them and start again",
         )
     return tokens
+
+
+def make_throw_away_tokens(home: Path) -> Tokens:
+    """Return new tokens for one broker without TLS, kept in files of mode 0600 for job scripts. Raise BadSecretFile.
+
+    The lasting ones would be for good with whoever hears one, or takes the port after the broker has ended.
+    """
+    directory = home / THROW_AWAY_DIRECTORY
+    tokens = Tokens(**{role.value: f"{MARK}{secrets.token_urlsafe(TOKEN_BYTES)}" for role in Role})
+    try:
+        make_private_directory(directory)
+    except OSError as error:
+        raise BadSecretFile(
+            f"{printable(str(directory))} can't be made ({error.strerror})", "set DBG_HOME to a directory of your own"
+        ) from error
+    for role in Role:
+        write_private(directory / role.value, tokens.of(role) + "\n")
+    return tokens
+
+
+def remove_throw_away_tokens(home: Path) -> None:
+    """Remove the files of a broker without TLS that has ended, if there are any; again does nothing."""
+    directory = home / THROW_AWAY_DIRECTORY
+    with contextlib.suppress(OSError):
+        for role in Role:
+            (directory / role.value).unlink(missing_ok=True)
+        directory.rmdir()
 
 
 def _load_token(path: Path) -> str:

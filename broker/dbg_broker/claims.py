@@ -95,6 +95,8 @@ def _check_breakpoints(breakpoints: tuple[Breakpoint, ...]) -> None:
         if not breakpoint_.file.startswith("/"):
             raise PeerError(f"{field}.file is {breakpoint_.file[:80]!r}, not an absolute path")
         _check_number(f"{field}.line", breakpoint_.line, 1, MAX_RANK)
+        if len(breakpoint_.text) > limits.MAX_LINE_TEXT:
+            raise PeerError(f"{field}.text has {len(breakpoint_.text)} characters, above {limits.MAX_LINE_TEXT}")
         condition = breakpoint_.condition or ""
         if len(condition) > limits.MAX_CONDITION:
             raise PeerError(f"{field}.condition has {len(condition)} characters, above {limits.MAX_CONDITION}")
@@ -124,6 +126,10 @@ def check_testimony(message: Testimony) -> None:
     if not 0 <= message.age <= MAX_AGE:
         raise PeerError(f"testimony.age is {message.age}, not 0 to {MAX_AGE:.0f} seconds")
     check_frames("testimony.frames", message.frames)
+    if message.registration is not None:
+        check_register(message.registration)
+        if message.registration.key != message.key:
+            raise PeerError("testimony.registration is that of another rank")
 
 
 def check_greet(message: Greet) -> None:

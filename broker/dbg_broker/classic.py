@@ -12,25 +12,27 @@ import logging
 import secrets
 import socket
 import threading
-from collections import OrderedDict
+import time
 
 from dbg_broker import from_ranks
 from dbg_broker.classic_connection import ClassicConnection
+from dbg_broker.classic_crowd import FRESH_SECONDS, MAX_CALLERS_OF_ONE, Caller, who_goes
 from dbg_broker.classic_hosts import Marks, host_name, is_loopback, plain_address, short_name
 from dbg_broker.classic_line import LineSession
 from dbg_broker.classic_screen import ScreenSession
 from dbg_broker.classic_session import ClassicSession
+from dbg_broker.classic_turns import Turns
 from dbg_broker.hub import Hub
 from dbg_wire.errors import printable
 from dbg_wire.messages import Dialled, RefusalCode
 
 logger = logging.getLogger("dbg_broker")
 
-MAX_SESSIONS = 256
-"""Stock sessions at once: nobody has more scripts without an agent, and each may keep nearly 1 MiB of its screen."""
-
 BACKLOG = 1024
 """Connections that the kernel may hold for us: ranks of one job call at the same moment."""
+
+ACCEPTED_AT_ONCE = 8
+"""Connections accepted in one round of the event loop, so that a storm of calls delays no key."""
 
 MAX_LOOKUPS = 8
 """Names of hosts that are looked up at once, each in a thread; beyond it a session is named by its address."""
@@ -56,8 +58,7 @@ class Classic:
         self._marks = Marks()
         self._last_number = 0
         self._connections: dict[int, ClassicConnection] = {}
-        # In the order of their arrival: who has not yet drawn anything goes first when it gets crowded.
-        self._unlisted: OrderedDict[int, None] = OrderedDict()
+        self.turns = Turns(self._take_turn, spent=time.thread_time, clock=loop.time, schedule=loop.call_later)
         self._dialled: dict[tuple[str, int], ClassicConnection] = {}
         self._dialling: dict[int, asyncio.Task[None]] = {}
         self._lookups = threading.BoundedSemaphore(MAX_LOOKUPS)
@@ -66,7 +67,9 @@ class Classic:
 
     async def listen(self, listener: socket.socket) -> None:
         """Begin to accept."""
-        self._server = await self.loop.create_server(self._accepted, sock=listener, backlog=BACKLOG)
+        self._server = await self.loop.create_server(self._accepted, sock=listener, backlog=ACCEPTED_AT_ONCE)
+        # asyncio accepts as many at once as it has the kernel hold, which is to be more.
+        listener.listen(BACKLOG)
 
     async def stop(self) -> None:
         """Stop accepting and end all connections, which ends most of the programs behind them. Again does nothing."""
@@ -99,14 +102,15 @@ class Classic:
     # ------------------------------------------------------------------------------------------ the connections' side
 
     def joined(self, connection: ClassicConnection, address: str) -> None:
-        """Take a new connection; where there are too many, the one goes that has said least."""
+        """Take a new connection; where there are too many, one goes that nobody seems to need."""
+        others = tuple(self._connections.values())
         self._connections[connection.number] = connection
-        self._unlisted[connection.number] = None
-        if len(self._connections) > MAX_SESSIONS:
-            oldest = self._connections[next(iter(self._unlisted))]
-            logger.warning("%d classic connections are open; the one from %s is closed", MAX_SESSIONS, oldest.peer)
-            oldest.refuse_in_words(f"the broker holds {MAX_SESSIONS} classic connections and can take no more")
-            self._forget(oldest)
+        if len(others) >= MAX_CALLERS_OF_ONE:
+            goes = who_goes([self._caller(other) for other in others], self._caller(connection))
+            if goes is not None:
+                self._send_away(self._connections[-goes.number])
+        if connection.number not in self._connections:
+            return
         if is_loopback(address):
             connection.host = short_name(self._own_name)
         elif self._lookups.acquire(blocking=False):
@@ -121,7 +125,6 @@ class Classic:
 
     def list_session(self, connection: ClassicConnection, host: str) -> str:
         """Have the hub list a session, and return its key."""
-        self._unlisted.pop(connection.number, None)
         number = self._marks.take(host)
         connection.mark = (host, number)
         connection.link = self.hub.stand_in(connection, MARK)
@@ -140,9 +143,30 @@ class Classic:
         self._last_number -= 1
         return ClassicConnection(self._last_number, self, session)
 
+    def _caller(self, connection: ClassicConnection) -> Caller:
+        rank = connection.link.rank if connection.link is not None else None
+        return Caller(
+            number=-connection.number,
+            party=connection.party,
+            drawn=connection.drawn,
+            is_listed=connection.link is not None,
+            is_fresh=self.loop.time() - connection.came < FRESH_SECONDS,
+            is_attended=rank is not None and bool(self.hub.sessions.viewers(rank.key)),
+        )
+
+    def _send_away(self, connection: ClassicConnection) -> None:
+        count = len(self._connections) - 1
+        logger.warning("%d classic connections are open; the one from %s is closed", count, connection.peer)
+        connection.refuse_in_words(f"the broker holds {count} classic connections and can take no more")
+        self._forget(connection)
+
+    def _take_turn(self, number: int) -> tuple[int, bool]:
+        connection = self._connections.get(number)
+        return (0, False) if connection is None else connection.take_turn()
+
     def _forget(self, connection: ClassicConnection) -> None:
+        self.turns.forget(connection.number)
         self._connections.pop(connection.number, None)
-        self._unlisted.pop(connection.number, None)
         mark, connection.mark = connection.mark, None
         if mark is not None:
             self._marks.give_back(*mark)

@@ -6,16 +6,20 @@ Every error here ends this connection and nothing else. All methods belong to th
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
+import os
 import typing
 from collections import deque
 from collections.abc import Hashable
 
 from dbg_broker import from_ranks, tcp
+from dbg_broker.classic_crowd import OURS
 from dbg_broker.classic_noise import answer_to_noise, sentence
 from dbg_broker.classic_session import ClassicSession, Deed, Write
+from dbg_broker.classic_turns import SLICE_BYTES
+from dbg_broker.classic_users import party_of
 from dbg_broker.links import RankLink
-from dbg_broker.pace import Pace
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode_data, encode_data
 from dbg_wire.messages import Goodbye, Message, Sender
@@ -28,8 +32,11 @@ logger = logging.getLogger("dbg_broker")
 MAX_HEAD = 4 * limits.KIB
 """Bytes looked at to tell a debugger from anybody else."""
 
-MAX_OUTPUT_PER_SECOND = 4 * limits.MIB
-"""Bytes read from one stock debugger in a second, a thousand screens: whoever calls here has shown no token."""
+SILENCE_SECONDS = 20.0
+"""Seconds for a caller to show that it is a debugger: PuDB draws at the next line, once it is imported."""
+
+READ_BYTES = 16 * limits.KIB
+"""Bytes read at once and kept until their turns have come; the kernel, and so the debugger, keeps the rest."""
 
 
 class ClassicConnection(asyncio.Protocol):
@@ -41,18 +48,22 @@ class ClassicConnection(asyncio.Protocol):
     def __init__(self, number: int, owner: Classic, session: ClassicSession) -> None:
         self.number = number
         self.peer = "?"
+        self.came = owner.loop.time()
         self.host: str | None = None
         self.mark: tuple[str, int] | None = None
         self.session = session
         self.link: RankLink | None = None
         loop = owner.loop
+        self.drawn = 0
+        """Bytes that a debugger may have written."""
         self.listed: asyncio.Future[str | None] = loop.create_future()
         self._owner = owner
         self._hub = owner.hub
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._head = bytearray()
-        self._pace = Pace(loop.time(), MAX_OUTPUT_PER_SECOND)
+        self._incoming = bytearray()
+        self._silence: asyncio.TimerHandle | None = None
         self._waiting: deque[Message | Input] = deque()
         self._waiting_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -64,27 +75,55 @@ class ClassicConnection(asyncio.Protocol):
         """Begin."""
         self._transport = typing.cast(asyncio.Transport, transport)
         tcp.tune(self._transport, to_terminal=False)
+        if hasattr(self._transport, "max_size"):
+            self._transport.max_size = READ_BYTES
         address = transport.get_extra_info("peername")
         self.peer = tcp.peer_name(address)
+        self._silence = self._loop.call_later(SILENCE_SECONDS, self._give_up_silent)
         self._owner.joined(self, str(address[0]) if address else "?")
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of the debugger."""
-        if self._is_closing:
+        """Take bytes of the debugger, and read on when all of them have had their turns."""
+        if self._is_closing or self._transport is None:
             return
+        if not self._incoming:
+            self._owner.turns.add(self.number)
+        self._incoming += data
+        self._transport.pause_reading()
+
+    @functools.cached_property
+    def party(self) -> str:
+        """Return whose caller it is, looked up when it gets crowded."""
+        if self._transport is None:
+            return "?"
+        peer, own = (self._transport.get_extra_info(name) for name in ("peername", "sockname"))
+        party, is_ours = party_of(peer, own, os.geteuid())
+        return OURS if is_ours else party
+
+    def take_turn(self) -> tuple[int, bool]:
+        """Look at a slice of what came; return its size and whether there is more."""
+        if self._is_closing or self._transport is None:
+            self._incoming.clear()
+            return 0, False
+        data = bytes(self._incoming[:SLICE_BYTES])
+        del self._incoming[:SLICE_BYTES]
         try:
-            if not self.session.is_proven and not self._may_be_debugger(data):
-                return
-            self.do(self.session.received(data, self._loop.time()))
-            self.list_if_ready()
-            self._slow_down(len(data))
+            if self.session.is_proven or self._may_be_debugger(data):
+                self.drawn += len(data)
+                self.do(self.session.received(data, self._loop.time()))
+                self.list_if_ready()
         except Exception:
             logger.exception("the classic connection from %s is closed after an error of the broker", self.peer)
             self.abort()
+        if not self._incoming and self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+        return len(data), bool(self._incoming)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End: the entry has exited, with a status that nobody knows."""
         self._is_closing, self._transport = True, None
+        if self._silence is not None:
+            self._silence.cancel()
         if self._timer is not None:
             self._timer.cancel()
         if not self.listed.done():
@@ -100,9 +139,10 @@ class ClassicConnection(asyncio.Protocol):
 
     # ------------------------------------------------------------------------------------------------- the hub's side
 
-    def send_message(self, message: Message, instead_of: Hashable = None) -> None:
+    def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
         """Take what an agent would be told; it is answered in a later turn of the event loop, as an agent does."""
         self._later(message)
+        return True
 
     def send_data(self, data: bytes, reserve: int) -> bool:
         """Take keys; False if the debugger does not read what it got before."""
@@ -167,6 +207,11 @@ class ClassicConnection(asyncio.Protocol):
 
     # ---------------------------------------------------------------------------------------------------------- inner
 
+    def _give_up_silent(self) -> None:
+        if self.link is None and not self.session.is_proven:
+            logger.info("the classic connection from %s is closed: it has shown no debugger", self.peer)
+            self.refuse_in_words(f"no debugger has shown itself within {SILENCE_SECONDS:g} s")
+
     def _may_be_debugger(self, data: bytes) -> bool:
         if len(self._head) < MAX_HEAD:
             self._head += data[: MAX_HEAD - len(self._head)]
@@ -176,16 +221,6 @@ class ClassicConnection(asyncio.Protocol):
         logger.info("the classic connection from %s is closed: it is no stock debugger", self.peer)
         self.refuse(answer)
         return False
-
-    def _slow_down(self, size: int) -> None:
-        seconds = self._pace.spend(size, self._loop.time())
-        if seconds > 0 and self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
-            self._loop.call_later(seconds, self._resume_reading)
-
-    def _resume_reading(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
 
     def _later(self, item: Message | Input) -> None:
         if not self._waiting:

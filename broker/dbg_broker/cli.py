@@ -68,7 +68,16 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--classic-size", metavar="COLUMNSxROWS", help="the term_size of those sessions (default: as seen, e.g. 240x72)"
     )
-    serve.add_argument("--insecure", action="store_true", help="plain ws without TLS, for networks you trust wholly")
+    serve.add_argument(
+        "--insecure",
+        action="store_true",
+        help="plain ws without TLS, on loopback only, with tokens that end with this broker",
+    )
+    serve.add_argument(
+        "--insecure-anywhere",
+        action="store_true",
+        help="the same where other hosts reach it, too: whoever is on the network can read and take over everything",
+    )
     # What `run` starts its own one with.
     serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
     serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
@@ -217,10 +226,11 @@ def _status(given: argparse.Namespace) -> int:
 
 
 def _token(given: argparse.Namespace) -> int:
-    from dbg_broker.auth import Role, load_tokens
+    from dbg_broker.auth import Role
     from dbg_broker.rendezvous import open_home
+    from dbg_broker.whereabouts import token_of
 
-    _say(load_tokens(open_home(_home(given))).of(Role(given.role)))
+    _say(token_of(Role(given.role), open_home(_home(given))))
     return 0
 
 

@@ -46,6 +46,12 @@ WRITE_HIGH_WATER = 16 * limits.KIB
 TRANSPORT_SLACK = 128 * limits.KIB
 """Bytes that TLS and its transport may hold beside what they own up to: one frame each, and 64 KiB of asyncio's."""
 
+PIECE_BYTES = 4 * limits.KIB
+"""Bytes that are read at once, between two looks at the clock: 200 short messages, which cost 8 ms."""
+
+UNREAD_BYTES = 64 * limits.KIB
+"""Bytes from which the socket is not read on while these wait for their turn."""
+
 OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSPORT_SLACK
 """Bytes that may wait for one peer, whichever it is."""
 
@@ -58,6 +64,8 @@ class Connection(asyncio.Protocol):
         "_abort_handle",
         "_fragments",
         "_fragments_opcode",
+        "_has_finished",
+        "_has_unfinished",
         "_head",
         "_is_closing",
         "_is_paused",
@@ -66,8 +74,13 @@ class Connection(asyncio.Protocol):
         "_outbox",
         "_owner",
         "_transport",
+        "_unread",
+        "_waits_its_turn",
+        "_was_lost",
         "_websocket",
         "cancel_handshake",
+        "has_failed",
+        "heard_at",
         "is_open",
         "number",
         "peer",
@@ -78,7 +91,11 @@ class Connection(asyncio.Protocol):
         self.number = number
         self.peer = peer
         self.was_made = False
+        self.has_failed = False
+        """Whether the hub was told that somebody is here who is none of us."""
         self.is_open = False
+        self.heard_at = loop.time()
+        """When the peer was heard last, or will be read again, on the loop's clock."""
         self.cancel_handshake: Callable[[], object] | None = None
         self._owner = owner
         self._loop = loop
@@ -87,11 +104,16 @@ class Connection(asyncio.Protocol):
         self._head = bytearray()
         self._fragments = bytearray()
         self._fragments_opcode = Opcode.BINARY
+        self._has_finished = False
+        self._has_unfinished = False
         self._outbox = Outbox(OUTBOX_BYTES, loop.time())
         self._is_paused = False
         self._is_closing = False
         self._is_resting = False
         self._abort_handle: asyncio.TimerHandle | None = None
+        self._unread = bytearray()
+        self._waits_its_turn = False
+        self._was_lost = False
 
     # ------------------------------------------------------------------------------------------------- asyncio's side
 
@@ -102,17 +124,38 @@ class Connection(asyncio.Protocol):
         self.was_made = True
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes from the socket; no error of ours or theirs gets past this."""
-        try:
-            self._receive(data)
-        except Exception:
-            logger.exception("the connection from %s is closed after an error of the broker", self.peer)
-            self.abort()
+        """Take bytes from the socket, to be read when it is this connection's turn."""
+        self.heard_at = self._loop.time()
+        self._unread += data
+        self._ask_for_turn()
 
     def eof_received(self) -> None:
         """Take the end of the peer's bytes, which ends the connection."""
-        if self._websocket is not None:
+        if self._websocket is not None and not self._unread:
             self._websocket.receive_eof()
+
+    def work(self, is_over: Callable[[], bool]) -> bool:
+        """Read what came until the slice is over, or one piece of it; return whether there is more to read now.
+
+        No error of ours or theirs gets past this.
+        """
+        self._waits_its_turn = False
+        try:
+            while self._unread and (self._was_lost or not self._is_resting):
+                piece = bytes(self._unread[:PIECE_BYTES])
+                del self._unread[:PIECE_BYTES]
+                self._receive(piece)
+                if is_over():
+                    break
+        except Exception:
+            logger.exception("the connection from %s is closed after an error of the broker", self.peer)
+            self._unread.clear()
+            self.abort()
+        if self._was_lost and not self._unread:
+            self._end()
+        self._mind_reading()
+        self._waits_its_turn = bool(self._unread) and (self._was_lost or not self._is_resting)
+        return self._waits_its_turn
 
     def pause_writing(self) -> None:
         """Hold frames back."""
@@ -128,22 +171,49 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """End, when all that came before has been read."""
         if self._abort_handle is not None:
             self._abort_handle.cancel()
+        if self._transport is not None:
+            # Python 3.10 takes a TLS transport for open until this is called.
+            self._transport.close()
+        self._transport = None
+        self._was_lost = True
+        if self._is_closing:
+            self._unread.clear()
+        if not self._unread:
+            self._end()
+        else:
+            self._ask_for_turn()
+
+    def _end(self) -> None:
         if not self._is_closing and not self.is_open:
             self._note_failure("it ended before a request")
         self._is_closing = True
         self.is_open = False
         self._outbox.clear()
+        self._fragments.clear()
+        if self._websocket is not None:
+            # The library's objects refer to one another, so what they hold would stay until they are found.
+            self._websocket.reader.buffer.clear()
         try:
             self._owner.lost(self)
         except Exception:
             logger.exception("an error of the broker after the connection from %s ended", self.peer)
-        if self._transport is not None:
-            # Python 3.10 takes a TLS transport for open until this is called.
-            self._transport.close()
-        self._transport = None
+
+    def _ask_for_turn(self) -> None:
+        if not self._waits_its_turn and (self._was_lost or not self._is_resting):
+            self._waits_its_turn = self._owner.has_bytes(self)
+        self._mind_reading()
+
+    def _mind_reading(self) -> None:
+        """Read from the socket unless this connection rests, or enough waits to be read."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._is_resting or len(self._unread) >= UNREAD_BYTES:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     # --------------------------------------------------------------------------------------------------- what comes in
 
@@ -156,6 +226,7 @@ class Connection(asyncio.Protocol):
         else:
             self._websocket.receive_data(data)
             self._handle_events(self._websocket)
+            self._note_unfinished(self._websocket)
 
     def _receive_head(self) -> None:
         method, space, rest = bytes(self._head).partition(b" ")
@@ -212,6 +283,13 @@ class Connection(asyncio.Protocol):
             logger.info("the connection from %s is closed: %s", self.peer, type(websocket.parser_exc).__name__)
         self._write_library_frames(websocket)
 
+    def _note_unfinished(self, websocket: ServerProtocol) -> None:
+        size = len(websocket.reader.buffer) + len(self._fragments)
+        if size or self._has_unfinished:
+            self._has_unfinished = size > 0
+            self._owner.unfinished(self, size, is_new=self._has_finished)
+        self._has_finished = False
+
     def _handle_frame(self, frame: Frame) -> None:
         if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
             if frame.fin:
@@ -223,8 +301,11 @@ class Connection(asyncio.Protocol):
             if frame.fin:
                 whole, self._fragments = bytes(self._fragments), bytearray()
                 self._handle_message(self._fragments_opcode, whole)
+        if not frame.fin or frame.opcode in (Opcode.PING, Opcode.PONG):
+            self._owner.frame_received(self)
 
     def _handle_message(self, opcode: Opcode, payload: bytes) -> None:
+        self._has_finished = True
         if opcode is Opcode.BINARY:
             self._owner.data_received(self, payload)
         else:
@@ -238,9 +319,9 @@ class Connection(asyncio.Protocol):
         """Tell whether a frame sent now would not wait."""
         return self.is_open and not self._is_closing and not self._is_paused and not self._outbox
 
-    def send_message(self, message: Message, instead_of: Hashable = None) -> None:
+    def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
         """Send a control message as :meth:`send_control` does."""
-        self.send_control(pack_message(message), instead_of)
+        return self.send_control(pack_message(message), instead_of)
 
     def send_data(self, data: bytes, reserve: int) -> bool:
         """Send a frame of terminal bytes as :meth:`send_if_room` does."""
@@ -285,7 +366,7 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         while flush and (frame := self._outbox.take()) is not None:
-            self._transport.write(frame)
+            self._write(frame)
         self._outbox.clear()
         self._is_closing = True
         websocket.send_close(code, printable(reason, 60).encode()[:120].decode("utf-8", "ignore"))
@@ -300,12 +381,19 @@ class Connection(asyncio.Protocol):
         elif self.cancel_handshake is not None:
             self.cancel_handshake()
 
+    def ping(self) -> None:
+        """Ask the peer for a sign of life, if it would have it at once."""
+        if self.is_ready and self._websocket is not None:
+            self._websocket.send_ping(b"")
+            self._write_library_frames(self._websocket)
+
     def rest(self, seconds: float) -> None:
         """Read nothing for a while."""
         if self._transport is not None and not self._transport.is_closing() and not self._is_resting:
             self._is_resting = True
-            self._transport.pause_reading()
+            self.heard_at = self._loop.time() + seconds
             self._loop.call_later(seconds, self._resume_reading)
+            self._mind_reading()
 
     def missed_output(self) -> bool:
         """Tell, once, that output was dropped and the peer can take a repaint."""
@@ -330,35 +418,44 @@ class Connection(asyncio.Protocol):
         return self._transport.get_write_buffer_size() if self._transport else 0
 
     def _write_frame(self, frame: bytes) -> None:
+        self._outbox.passed(len(frame))
+        self._write(frame)
+
+    def _write(self, data: bytes) -> None:
+        # asyncio complains of bytes for a connection that has failed.
         if self._transport is not None and not self._transport.is_closing():
-            self._outbox.passed(len(frame))
-            self._transport.write(frame)
+            self._transport.write(data)
 
     def _pump(self) -> None:
         if self._is_closing or self._transport is None:
             return
         while not self._is_paused and (frame := self._outbox.take()) is not None:
-            self._transport.write(frame)
+            self._write(frame)
         if self.is_ready:
             self._owner.drained(self)
 
     def _write_library_frames(self, websocket: ServerProtocol) -> None:
         """Write what the library answers by itself: pongs and closes."""
-        if self._transport is None:
+        transport = self._transport
+        if transport is None:
             return
         for data in websocket.data_to_send():
+            # The library ends its output again whenever more comes; closed a second time, asyncio's TLS transport is
+            # no more than a shell, all of whose methods fail.
+            if transport.is_closing():
+                continue
             if data:
-                self._transport.write(data)
+                self._write(data)
             else:
-                self._end_output(self._transport)
-        if self._held() > limits.MAX_VIEWER_BACKLOG:
+                self._end_output(transport)
+        if not transport.is_closing() and self._held() > limits.MAX_VIEWER_BACKLOG:
             # Pings without end from somebody who doesn't read the answers.
             self.abort()
 
     def _respond(self, answer: Answer, *, with_body: bool = True) -> None:
         if self._transport is None:
             return
-        self._transport.write(answer_bytes(answer, with_body=with_body))
+        self._write(answer_bytes(answer, with_body=with_body))
         self._end_output(self._transport)
 
     def _end_output(self, transport: asyncio.Transport) -> None:
@@ -385,5 +482,7 @@ class Connection(asyncio.Protocol):
 
     def _resume_reading(self) -> None:
         self._is_resting = False
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        if self._unread:
+            self._ask_for_turn()
+        else:
+            self._mind_reading()

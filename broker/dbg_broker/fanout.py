@@ -40,12 +40,24 @@ class Outbox:
     then :meth:`missed` says once that a repaint is due. Control messages are never dropped.
     """
 
-    __slots__ = ("_accepted", "_accepted_at", "_bound", "_bytes", "_serial", "_skips", "_taken", "_waiting", "dropped")
+    __slots__ = (
+        "_accepted",
+        "_accepted_at",
+        "_bound",
+        "_bytes",
+        "_outputs",
+        "_serial",
+        "_skips",
+        "_taken",
+        "_waiting",
+        "dropped",
+    )
 
     def __init__(self, bound: int, now: float) -> None:
         self._bound = bound
         self._waiting: OrderedDict[Hashable, _Waiting] = OrderedDict()
         self._bytes = 0
+        self._outputs = 0
         self._taken = 0
         self._serial = 0
         self._skips = False
@@ -106,7 +118,8 @@ class Outbox:
         """Return the next frame for the transport, or None."""
         if not self._waiting:
             return None
-        _, (frame, _) = self._waiting.popitem(last=False)
+        _, (frame, is_output) = self._waiting.popitem(last=False)
+        self._outputs -= is_output
         self._bytes -= len(frame) + FRAME_COST
         self._taken += len(frame)
         return frame
@@ -121,7 +134,7 @@ class Outbox:
     def clear(self) -> None:
         """Forget all that waits."""
         self._waiting.clear()
-        self._bytes = 0
+        self._bytes = self._outputs = 0
 
     def is_stalled(self, held: int, now: float, seconds: float) -> bool:
         """Tell whether things have waited for ``seconds`` without the peer taking a single byte."""
@@ -134,13 +147,18 @@ class Outbox:
     def _put(self, frame: bytes, name: Hashable, is_output: bool) -> None:
         self._serial += 1
         self._waiting[self._serial if name is None else name] = _Waiting(frame, is_output)
+        self._outputs += is_output
         self._bytes += len(frame) + FRAME_COST
 
     def _drop_output(self) -> None:
+        if not self._outputs:
+            # Looked for at each message without room, output would cost as much as all that waits.
+            return
         kept = [(name, waiting) for name, waiting in self._waiting.items() if not waiting.is_output]
         self.dropped += len(self._waiting) - len(kept)
         self._waiting = OrderedDict(kept)
         self._bytes = sum(len(waiting.frame) + FRAME_COST for _, waiting in kept)
+        self._outputs = 0
 
 
 class RepaintPace:

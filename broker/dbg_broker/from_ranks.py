@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dbg_broker import witnesses
@@ -79,6 +80,7 @@ def left(hub: Hub, link: RankLink) -> None:
         return
     hub.registry.disconnected(rank, hub.clock())
     del hub.ranks[rank.key]
+    hub.glances.forget(rank.key)
     hub.probes.remove(rank.key)
     if rank.state is RankState.LOST:
         hub.sweeper.lost(rank)
@@ -96,6 +98,8 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
         raise PeerError("a second `register` with another key")
     registration = hub.registry.register(message, now, link.mark)
     rank = registration.rank
+    if registration.gone is not None:
+        hub.sweeper.forget(registration.gone, f"its process is {rank.address} of job {rank.said.job} by now")
     former = hub.ranks.get(rank.key)
     if former is not None and former is not link:
         _replace(hub, former, rank.key)
@@ -132,12 +136,14 @@ def _heard(hub: Hub, rank: Rank) -> None:
     rank.signal = None
     hub.probes.heard(rank.key, now)
     if hub.registry.heard(rank, now):
+        hub.rank_changed(rank)
         hub.listing.changed(rank.key)
 
 
 def _report(hub: Hub, rank: Rank, message: Report) -> None:
     if hub.registry.report(rank, message.report, hub.clock()):
         hub.listing.changed(rank.key)
+        hub.glances.changed(rank.key)
     hub.rank_changed(rank)
     hub.tell_terminals(rank.key, message)
 
@@ -163,16 +169,18 @@ def _answer(hub: Hub, rank: Rank, message: Answer) -> None:
     if message.kind in (Kind.SILENT, Kind.LOST):
         raise PeerError(f"an answer of kind {message.kind.value!r}, which is the broker's word")
     check_frames("answer.frames", message.frames)
-    finished = hub.gather.answer(rank.key, message)
-    if finished is not None:
-        hub.deliver(finished)
+    for number in hub.glances.answered(rank.key, message, hub.clock()):
+        finished = hub.gather.answer(rank.key, replace(message, request=number))
+        hub.bound_answers()
+        if finished is not None:
+            hub.deliver(finished)
 
 
 def _goodbye(hub: Hub, rank: Rank, message: Goodbye) -> None:
     check_frames("goodbye.frames", message.frames)
     hub.registry.goodbye(rank, message.exit, hub.clock())
     if message.frames:
-        rank.frames, rank.detail = message.frames, message.detail
+        hub.registry.last_words(rank, message.frames, message.detail)
     hub.probes.remove(rank.key)
     for finished in hub.gather.rank_ended(rank.key, "the process has ended"):
         hub.deliver(finished)

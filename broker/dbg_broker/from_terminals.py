@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from dbg_broker import prompts, witnesses
 from dbg_broker.auth import Role
 from dbg_broker.claims import check_attach, check_greet
+from dbg_broker.gather import TooMuchWaits
+from dbg_broker.glances import FOR_WATCHERS
 from dbg_broker.links import TerminalLink
 from dbg_broker.prompts import FOR_DRIVERS
 from dbg_broker.registry import Rank
@@ -51,15 +53,12 @@ if TYPE_CHECKING:
     from dbg_broker.hub import Hub
 
 MAX_QUESTIONS = 16
-"""Questions of one terminal that are open or not yet read: nobody asks more at once, and each may hold 64 MiB."""
+"""Questions of one terminal that are open or not yet read: nobody asks more at once."""
 
 CONTROL_RESERVE = 128 * limits.KIB
 """Bytes of a rank's queue that input leaves free, so that a rank which doesn't read still gets what it is told."""
 
 NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND})
-
-FOR_WATCHERS = frozenset({Action.SCREEN, Action.WHERE})
-"""Questions that only look."""
 
 NOBODY = 0
 """Number of a question whose answer is not waited for; gather counts from one."""
@@ -148,7 +147,7 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
         hub.refuse(link.connection, RefusalCode.NO_SUCH_RANK, text)
     elif rank.state is RankState.EXITED:
         hub.refuse(link.connection, RefusalCode.GONE, f"{rank.address} has exited{_with_status(rank)}")
-    elif hub.sessions.is_full(message.key, link.number):
+    elif hub.sessions.is_full(message.key, link.number) and not _makes_room(hub, rank, message):
         text = f"{rank.address} has {limits.MAX_VIEWERS_PER_RANK} terminals already"
         hub.refuse(link.connection, RefusalCode.FULL, text)
     else:
@@ -156,6 +155,19 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
         hub.carry_out(hub.sessions.attach(link.number, name, message, rank.report.generation))
         if rank.report.session is not None:
             hub.want_repaint(rank.key)
+
+
+def _makes_room(hub: Hub, rank: Rank, message: Attach) -> bool:
+    """Tell whether a terminal gets a seat where no more may look: as the driver, for whom a watcher may have to go."""
+    if hub.sessions.driver(rank.key) is None:
+        return message.mode is not Mode.WATCH
+    if message.mode is not Mode.TAKE and message.resume is None:
+        return False
+    looking = list(hub.sessions.last_to_look(rank.key))
+    # Watchers' tokens go first: the others came to type, and wait for the keyboard.
+    gives_way = next((number for number in looking if hub.terminals[number].role is Role.WATCHER), looking[0])
+    hub.give_way(gives_way, f"{rank.address} has as many terminals as it may, and one that types came")
+    return True
 
 
 def _take(hub: Hub, link: TerminalLink, _: Take) -> None:
@@ -193,13 +205,23 @@ def _question(hub: Hub, link: TerminalLink, message: Question) -> None:
         return
     now = hub.clock()
     known = {key: said for key in message.keys if (said := _known_answer(hub, key, message)) is not None}
-    number, to_ask = hub.gather.ask(link.number, message, known, now)
+    try:
+        number, to_ask = hub.gather.ask(link.number, message, known, now)
+    except TooMuchWaits as error:
+        hub.refuse(link.connection, RefusalCode.FULL, str(error))
+        return
+    hub.bound_answers()
     seconds = hub.gather.deadline(number) - now
-    _pass_on(hub, _ask_of(message, number, seconds), to_ask, known)
-    if to_ask:
-        hub.schedule(seconds, partial(_end_question, hub, number))
+    if link.role is Role.WATCHER:
+        for key in to_ask:
+            _glance(hub, key, _ask_of(message, number, seconds))
     else:
+        _pass_on(hub, _ask_of(message, number, seconds), to_ask, known)
+    if not to_ask:
         _end_question(hub, number)
+    elif hub.gather.is_open(number):
+        # An answer that is here already, and waits for its turn, counts.
+        hub.schedule(seconds, partial(hub.turns.after, partial(_end_question, hub, number)))
 
 
 def _ask_of(message: Question, number: int, seconds: float) -> Ask:
@@ -212,6 +234,8 @@ def _ask_of(message: Question, number: int, seconds: float) -> Ask:
         text=message.text,
         live=message.live,
         stats=message.stats,
+        parts=message.parts,
+        withdrawn=message.withdrawn,
     )
 
 
@@ -224,6 +248,19 @@ def _pass_on(hub: Hub, ask: Ask, to_ask: Iterable[str], known: Iterable[str]) ->
         for key in known:
             # Stuck in C code, it stops when it comes out of that; nobody waits for its answer by then.
             hub.tell_rank(key, replace(ask, request=NOBODY))
+
+
+def _glance(hub: Hub, key: str, ask: Ask) -> None:
+    """Answer a watcher by what a rank said a moment ago, or ask the rank when that may be."""
+    known = hub.glances.known(key, ask, hub.clock())
+    if known is not None:
+        finished = hub.gather.answer(key, known)
+        if finished is not None:
+            hub.deliver(finished)
+        return
+    wait = hub.glances.wait(key, ask, hub.clock())
+    if wait is not None:
+        hub.schedule(wait, partial(_pass_on, hub, ask, (key,), ()))
 
 
 def _end_question(hub: Hub, number: int) -> None:
@@ -246,6 +283,8 @@ def _known_answer(hub: Hub, key: str, question: Question) -> RankAnswer | None:
         age = hub.clock() - rank.heard
         return RankAnswer(key=key, kind=Kind.VALUE, text=f"unresponsive, last seen {age:.0f} s ago", frames=frames)
     if rank.state is RankState.UNRESPONSIVE and question.action is Action.INTERRUPT:
+        if question.withdrawn:
+            return RankAnswer(key=key, kind=Kind.VALUE, text="goes on")
         age = hub.clock() - rank.heard
         text = f"in C code{_place(rank, ' at ')}, unresponsive for {age:.0f} s; stops on return"
         return RankAnswer(key=key, kind=Kind.RUNNING, text=text)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from sys import getsizeof
 
+from dbg_broker.answer_budget import MAX_TERMINAL_BYTES, AnswerBudget
+from dbg_broker.weight import weight
 from dbg_wire import limits
 from dbg_wire.codec import encode
 from dbg_wire.messages import Answer, Answers, Kind, Question, RankAnswer
@@ -18,11 +21,18 @@ PAGE_BYTES = limits.MAX_CONTROL_BYTES * 3 // 4
 MAX_ANSWER_BYTES = PAGE_BYTES - 4096
 """Bytes of one answer: the largest screen that is believed fits, and the rest of its page is the envelope."""
 
-MAX_GATHERED_BYTES = 64 * limits.MIB
-"""Bytes of all answers to one question: 4096 ranks with a screen of 200 by 50 each come to 41 MB."""
+RANK_COST = 300
+"""Bytes that a rank costs a question beside its key and what it says: an entry, an answer and its empty parts."""
 
 MIN_SECONDS = 0.05
 """Shortest deadline of a question: less than a round trip asks nobody."""
+
+
+class TooMuchWaits(Exception):
+    """Say that a terminal has too many answers to read to ask for more."""
+
+    def __str__(self) -> str:
+        return f"answers of more than {MAX_TERMINAL_BYTES} bytes would wait for this terminal; read those there are"
 
 
 @dataclass(slots=True)
@@ -35,7 +45,7 @@ class _Open:
     deadline: float
     answers: dict[str, RankAnswer | None]
     missing: int
-    size: int = 0
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +55,8 @@ class Finished:
     client: int
     question: Question
     answers: tuple[RankAnswer, ...] = field(repr=False)
+    size: int = 0
+    """Bytes that count until its last page is read."""
 
     def pages(self) -> Iterator[Answers]:
         """Return the answers as messages, each of them below PAGE_BYTES; the last one says so."""
@@ -64,6 +76,7 @@ class Gather:
     """Hold all open questions, each under a number that the broker gives it."""
 
     def __init__(self) -> None:
+        self.budget = AnswerBudget()
         self._open: dict[int, _Open] = {}
         self._asked: dict[str, set[int]] = {}
         self._last = 0
@@ -82,18 +95,25 @@ class Gather:
         """Open a question, and return its number and the ranks that are to be asked.
 
         ``known`` holds what the broker can say itself. Close the question with :meth:`finish` if no rank is to be
-        asked.
+        asked. Raise TooMuchWaits if the terminal has to read other answers first.
         """
+        size = sum(map(getsizeof, question.keys)) + RANK_COST * len(question.keys)
+        if not self.budget.take(client, size):
+            raise TooMuchWaits
         self._last += 1
         seconds = max(MIN_SECONDS, min(question.seconds, limits.MAX_ASK_SECONDS))
         answers: dict[str, RankAnswer | None] = {}
         for key in question.keys:
             answers[key] = known.get(key)
         to_ask = [key for key, answer in answers.items() if answer is None]
-        self._open[self._last] = _Open(question, client, seconds, now + seconds, answers, len(to_ask))
+        self._open[self._last] = _Open(question, client, seconds, now + seconds, answers, len(to_ask), size)
         for key in to_ask:
             self._asked.setdefault(key, set()).add(self._last)
         return self._last, to_ask
+
+    def is_open(self, number: int) -> bool:
+        """Tell whether a question has not ended."""
+        return number in self._open
 
     def deadline(self, number: int) -> float:
         """Return when a question ends at the latest."""
@@ -113,15 +133,15 @@ class Gather:
             exact=answer.exact,
             frames=answer.frames,
         )
-        size = _size(said)
+        size, cost = _size(said), weight(said)
         if size > MAX_ANSWER_BYTES:
             said = _without_content(said, f"an answer of {size} bytes, above {MAX_ANSWER_BYTES}")
-        elif question.size + size > MAX_GATHERED_BYTES:
-            said = _without_content(
-                said, f"left out, as all answers exceed {MAX_GATHERED_BYTES} bytes; ask fewer ranks"
-            )
+        elif self.budget.take(question.client, cost):
+            question.size += cost
         else:
-            question.size += size
+            said = _without_content(
+                said, f"left out, as answers above {MAX_TERMINAL_BYTES} bytes wait for this terminal; ask fewer ranks"
+            )
         return self._settle(answer.request, key, said)
 
     def rank_ended(self, key: str, text: str) -> list[Finished]:
@@ -139,12 +159,17 @@ class Gather:
                 self._forget(number, key)
                 answer = RankAnswer(key=key, kind=Kind.SILENT, text=f"no answer in {question.seconds:g} s")  # noqa: PLW2901
             answers.append(answer)
-        return Finished(question.client, question.question, tuple(answers))
+        return Finished(question.client, question.question, tuple(answers), question.size)
+
+    def was_read(self, finished: Finished) -> None:
+        """Note that a terminal has taken all answers to a question."""
+        self.budget.give_back(finished.client, finished.size)
 
     def drop_client(self, client: int) -> list[Finished]:
         """End the questions of a terminal that left, and return them."""
         numbers = [number for number, question in self._open.items() if question.client == client]
-        ended = (self.finish(number) for number in numbers)
+        ended = [self.finish(number) for number in numbers]
+        self.budget.drop(client)
         return [question for question in ended if question is not None]
 
     def _settle_all(self, key: str, answer: RankAnswer) -> list[Finished]:

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dbg_broker.auth import PATHS, Role, Tokens, may_open
-from dbg_wire import limits
+from dbg_broker.auth import MAX_CHALLENGE, PATHS, Role, Tokens, may_open
+from dbg_broker.capacity import Capacity
+from dbg_wire.endpoint import MIN_TOKEN
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankState
 from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
@@ -41,10 +42,19 @@ class Upgrade:
     subprotocols: Sequence[str]
 
 
-def admit(upgrade: Upgrade, tokens: Tokens, *, agents: int, clients: int) -> Role | Answer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connected:
+    """Hold how many ranks, terminals that may type and watchers are connected."""
+
+    ranks: int
+    drivers: int
+    watchers: int
+
+
+def admit(upgrade: Upgrade, tokens: Tokens, connected: Connected, capacity: Capacity) -> Role | Answer:
     """Return the role in which a request may become a WebSocket, or the answer that refuses it.
 
-    ``agents`` and ``clients`` are how many of each are connected.
+    A terminal that may type is admitted where watchers are too many: one of these goes then.
     """
     path = path_of(upgrade.path)
     if path not in PATHS:
@@ -63,13 +73,19 @@ def admit(upgrade: Upgrade, tokens: Tokens, *, agents: int, clients: int) -> Rol
         return Answer(403, f"the token is a {role.value}'s, and {path} is not for {role.value}s\n")
     if subprotocol() not in upgrade.subprotocols:
         return _wrong_version(upgrade.subprotocols)
-    if role is Role.RANK and agents >= limits.MAX_RANKS:
-        return Answer(503, f"the broker is full: {agents} ranks are connected, and it takes {limits.MAX_RANKS}\n")
-    if role is not Role.RANK and clients >= limits.MAX_CLIENTS:
-        return Answer(
-            503, f"the broker is full: {clients} terminals are connected, and it takes {limits.MAX_CLIENTS}\n"
-        )
-    return role
+    full = _full(role, connected, capacity)
+    return Answer(503, f"the broker is full: {full}\n") if full else role
+
+
+def _full(role: Role, connected: Connected, capacity: Capacity) -> str:
+    """Return why there is no place for one more in this role, empty if there is one."""
+    if role is Role.RANK and connected.ranks >= capacity.ranks:
+        return f"{connected.ranks} ranks are connected, and it takes {capacity.ranks}{capacity.why}"
+    if role is Role.WATCHER and connected.watchers >= capacity.watchers:
+        return f"{connected.watchers} watchers are connected, and it takes {capacity.watchers}{capacity.why}"
+    if role is Role.DRIVER and connected.drivers >= capacity.clients:
+        return f"{connected.drivers} terminals are connected, and it takes {capacity.clients}{capacity.why}"
+    return ""
 
 
 def _wrong_version(offered: Sequence[str]) -> Answer:
@@ -86,6 +102,11 @@ def _wrong_version(offered: Sequence[str]) -> Answer:
 def path_of(target: str) -> str:
     """Return a request's path without its query."""
     return target.partition("?")[0]
+
+
+def path_shown(target: str) -> str:
+    """Return a request's path for the log: without query and fragment, where people put tokens; shorter than one."""
+    return printable(re.split("[?#]", target, maxsplit=1)[0], MIN_TOKEN - 1)
 
 
 def not_found(path: str) -> Answer:
@@ -126,10 +147,16 @@ class Gauges:
     uptime: float
 
 
-def page(path: str, meters: Meters, gauges: Gauges) -> Answer | None:
-    """Return the page at a path, or None if it is none of ours."""
+def page(target: str, meters: Meters, gauges: Gauges, tokens: Tokens) -> Answer | None:
+    """Return the page at a path, or None if it is none of ours.
+
+    ``/healthz?prove=TEXT`` has a line for each token, by which those who know one too can tell us from others.
+    """
+    path, _, query = target.partition("?")
     if path == "/healthz":
-        return Answer(200, "ok\n")
+        challenge = query.removeprefix("prove=") if query.startswith("prove=") else ""
+        proofs = tokens.proofs(challenge) if 0 < len(challenge) <= MAX_CHALLENGE else ()
+        return Answer(200, "".join(f"{line}\n" for line in ("ok", *proofs)))
     if path == "/metrics":
         return Answer(200, metrics(meters, gauges), content_type=PROMETHEUS)
     return None

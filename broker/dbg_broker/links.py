@@ -11,6 +11,7 @@ from dbg_broker.auth import Role
 from dbg_broker.connection import Connection
 from dbg_broker.fanout import RepaintPace
 from dbg_broker.feed import Feed
+from dbg_broker.gather import Finished
 from dbg_broker.pace import Pace
 from dbg_broker.registry import Rank
 from dbg_wire.messages import Answers, Ask, Message
@@ -22,8 +23,11 @@ class RankPeer(Protocol):
     number: int
     peer: str
 
-    def send_message(self, message: Message, instead_of: Hashable = None) -> None:
-        """Send a control message, or let it wait its turn; it replaces a waiting one of the same name."""
+    def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
+        """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
+
+        False if it had no room.
+        """
 
     def send_data(self, data: bytes, reserve: int) -> bool:
         """Send a frame of keys unless less than ``reserve`` bytes of room would be left; tell whether it was taken."""
@@ -47,6 +51,7 @@ class RankLink:
     """
 
     connection: RankPeer
+    pace: Pace
     rank: Rank | None = None
     mark: str = ""
     witness_of: str | None = None
@@ -55,15 +60,23 @@ class RankLink:
 
 
 @dataclass(slots=True, eq=False)
+class Unread:
+    """Hold the answers to a question, and those pages of them that are still to be sent."""
+
+    finished: Finished
+    pages: Iterator[Answers]
+
+
+@dataclass(slots=True, eq=False)
 class TerminalLink:
-    """Hold a terminal's connection; ``name`` is None before it greeted. ``answers`` are pages still to be sent."""
+    """Hold a terminal's connection; ``name`` is None before it greeted. ``answers`` are still to be sent."""
 
     connection: Connection
     role: Role
     pace: Pace
     name: str | None = None
     feed: Feed = field(default_factory=Feed)
-    answers: deque[Iterator[Answers]] = field(default_factory=deque)
+    answers: deque[Unread] = field(default_factory=deque)
 
     @property
     def number(self) -> int:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from dbg_broker.frames import pack_message
+from dbg_broker.gather import Gather
 from dbg_broker.links import TerminalLink
 from dbg_broker.registry import Rank, Registry
 from dbg_broker.sessions import Sessions
@@ -35,12 +36,15 @@ class Listing:
         registry: Registry,
         sessions: Sessions,
         terminals: dict[int, TerminalLink],
+        gather: Gather,
+        *,
         clock: Callable[[], float],
         schedule: Callable[[float, Callable[[], None]], object],
     ) -> None:
         self._registry = registry
         self._sessions = sessions
         self._terminals = terminals
+        self._gather = gather
         self._clock = clock
         self._schedule = schedule
         self._dirty: dict[str, None] = {}
@@ -53,6 +57,7 @@ class Listing:
             epoch=time.time() - self._clock(),
             driver=self._sessions.driver(rank.key),
             watchers=self._sessions.watchers(rank.key),
+            driver_silent=self._sessions.is_driver_silent(rank.key),
         )
 
     def changed(self, key: str) -> None:
@@ -71,10 +76,10 @@ class Listing:
                 connection.send_control((frames or {}).get(key) or self._change_frame(key))
             elif not link.answers:
                 return
-            elif (page := next(link.answers[0], None)) is not None:
+            elif (page := next(link.answers[0].pages, None)) is not None:
                 connection.send_control(pack_message(page))
             else:
-                link.answers.popleft()
+                self._gather.was_read(link.answers.popleft().finished)
 
     def _spread(self) -> None:
         dirty, self._dirty = self._dirty, {}

@@ -19,11 +19,20 @@ class Owner(typing.Protocol):
     def opened(self, connection: Connection, role: Role) -> None:
         """Take a new WebSocket."""
 
+    def has_bytes(self, connection: Connection) -> bool:
+        """Have a connection read what came, now or when it is its turn; return whether it waits for that."""
+
     def text_received(self, connection: Connection, text: str) -> None:
         """Take a control message."""
 
     def data_received(self, connection: Connection, data: bytes) -> None:
         """Take terminal bytes."""
+
+    def frame_received(self, connection: Connection) -> None:
+        """Note a frame that is no message: a ping, a pong, or a part of one."""
+
+    def unfinished(self, connection: Connection, size: int, *, is_new: bool) -> None:
+        """Note how many bytes of a message that is not complete are kept; ``is_new`` if one was completed since."""
 
     def drained(self, connection: Connection) -> None:
         """Send what had no room."""

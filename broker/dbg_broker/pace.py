@@ -1,10 +1,10 @@
-"""How fast one terminal may send. Pure: time is an argument."""
+"""How fast one peer may send. Pure: time is an argument."""
 
 from __future__ import annotations
 
 
 class Pace:
-    """Measure what a terminal sends against ``rate`` bytes a second.
+    """Measure what a peer sends against ``rate`` bytes a second.
 
     Nothing is refused: whoever is ahead is not read from for a while, so that input stays whole and in order.
     """

@@ -7,6 +7,8 @@ certificate was compared.
 from __future__ import annotations
 
 import contextlib
+import hmac
+import secrets
 import socket
 import ssl
 import time
@@ -19,6 +21,7 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
+from dbg_broker.auth import proof
 from dbg_wire import limits
 from dbg_wire.codec import decode, encode
 from dbg_wire.endpoint import Endpoint, fingerprint_of, same_fingerprint
@@ -40,6 +43,9 @@ STEP_SECONDS = 5.0
 """Seconds of one step at most: a resolver that tries a second server takes that long."""
 
 READ_BYTES = 64 * limits.KIB
+
+CHALLENGE_BYTES = 32
+"""256 bits, which nobody has been asked before."""
 
 
 class NotABroker(Refused):
@@ -186,15 +192,22 @@ class Probe:
                 if message.last:
                     return ranks
 
-    def is_healthy(self) -> bool:
-        """Tell whether the health page of a broker is there; no token is sent."""
+    def knows(self, token: str) -> bool:
+        """Tell whether who is there knows the token, too; the token is not sent."""
         connected = self._connected()
-        connected.sendall(f"GET /healthz HTTP/1.1\r\nHost: {self._endpoint.host}\r\n\r\n".encode())
+        deadline = time.monotonic() + self._seconds
+        challenge = secrets.token_hex(CHALLENGE_BYTES)
+        request = f"GET /healthz?prove={challenge} HTTP/1.1\r\nHost: {self._endpoint.host}\r\n\r\n"
+        connected.sendall(request.encode())
         answer = b""
-        while len(answer) < READ_BYTES and (data := connected.recv(READ_BYTES)):
+        while len(answer) < READ_BYTES and (left := deadline - time.monotonic()) > 0:
+            # Of the whole answer, so that somebody who sends it byte by byte holds nobody up.
+            connected.settimeout(left)
+            if not (data := connected.recv(READ_BYTES)):
+                break
             answer += data
-        head, _, body = answer.partition(b"\r\n\r\n")
-        return head.startswith(b"HTTP/1.1 200 ") and body == b"ok\n"
+        expected = proof(token, challenge).encode()
+        return any(hmac.compare_digest(line, expected) for line in answer.splitlines())
 
     # ---------------------------------------------------------------------------------------------------------- inner
 
@@ -261,8 +274,11 @@ class Probe:
                 raise NotABroker(self._url, error.reason) from None
 
 
-def answers(endpoint: Endpoint, seconds: float) -> bool:
-    """Tell whether the broker that an address names is there: with its certificate, or by its health page."""
+def answers(endpoint: Endpoint, token: str | None, seconds: float) -> bool:
+    """Tell whether the broker that an address names is there: it has its certificate or, without TLS, its token.
+
+    Somebody else who listens there by now has neither.
+    """
     with contextlib.suppress(DbgError, OSError), Probe(endpoint, seconds) as probe:
         probe.look_up()
         probe.connect()
@@ -270,5 +286,5 @@ def answers(endpoint: Endpoint, seconds: float) -> bool:
             probe.secure()
             probe.compare()
             return True
-        return probe.is_healthy()
+        return token is not None and probe.knows(token)
     return False

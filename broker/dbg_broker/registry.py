@@ -7,13 +7,14 @@ how many ranks there are.
 from __future__ import annotations
 
 import signal
-import sys
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from dbg_broker.claims import check_register, check_report
-from dbg_wire import limits
+from dbg_broker.ended import EndedRanks
+from dbg_broker.shared_texts import SharedTexts
+from dbg_broker.weight import weight
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
 from dbg_wire.ranks import DIED, LIVE_STATES, Place, RankInfo, RankState
@@ -95,10 +96,14 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """Hold what a registration led to; ``renamed`` are other ranks which it turned into children."""
+    """Hold what a registration led to.
+
+    ``renamed`` are other ranks which it turned into children, ``gone`` is the key that the same process had before.
+    """
 
     rank: Rank
     renamed: tuple[Rank, ...] = ()
+    gone: str | None = None
 
 
 @dataclass(slots=True)
@@ -118,7 +123,10 @@ class Registry:
     def __init__(self) -> None:
         self._ranks: dict[str, Rank] = {}
         self._groups: dict[_Group, _AddressGroup] = {}
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._ended = EndedRanks()
+        self._lost: dict[tuple[str, int], str] = {}
+        """The keys of lost ranks by the process that each was: it may come back as another rank."""
+        self._texts = SharedTexts()
         self.counts: Counter[RankState] = Counter()
 
     def find(self, key: str) -> Rank | None:
@@ -146,7 +154,7 @@ class Registry:
         """
         if not mark:
             check_register(message)
-        message = _sharing(message)
+        message = _sharing(message, self._texts)
         old = self._ranks.get(message.key)
         if old is not None and old.state is RankState.EXITED:
             self._remove(old)
@@ -155,10 +163,11 @@ class Registry:
             return self._enter(message, now, mark)
         same_group = old.group == _group_of(message)
         self._leave_group(old)
+        self._forget_lost(old)
         old.heard, old.said = now, message
         renamed = self._join_group(old, old.child if same_group and old.child is not None else message.child)
         self._take_report(old, message.report, now)
-        self._ended.pop(old.key, None)
+        self._ended.drop(old.key)
         return Registration(old, renamed)
 
     def _enter(self, message: Register, now: float, mark: str) -> Registration:
@@ -167,9 +176,12 @@ class Registry:
             said=message, report=message.report, state=state, child=None, since=now, heard=now, entered=now, mark=mark
         )
         rank.since = _began(message.report, now)
+        gone = self._lost.get((message.kernel, message.pid)) if message.kernel else None
+        if gone is not None:
+            self._remove(self._ranks[gone])
         self._ranks[rank.key] = rank
         self.counts[state] += 1
-        return Registration(rank, self._join_group(rank, message.child))
+        return Registration(rank, self._join_group(rank, message.child), gone)
 
     def report(self, rank: Rank, report: RankReport, now: float) -> bool:
         """Take what is now true of a rank and tell whether that changes its listing.
@@ -223,17 +235,20 @@ class Registry:
             rank.detail = rank.detail or describe_signal(rank.signal, rank.core)
 
     def expire(self, now: float) -> list[str]:
-        """Forget ranks that ended long ago or are too many, and return their keys."""
-        gone = []
-        while self._ended:
-            oldest = self._ranks[next(iter(self._ended))]
-            if len(self._ended) <= limits.MAX_ENDED_RANKS and now - oldest.ended < limits.ENDED_RANK_SECONDS:
-                break
-            self._remove(oldest)
-            gone.append(oldest.key)
+        """Forget ranks that ended long ago, are too many or occupy too much, and return their keys."""
+        gone = self._ended.overdue(now)
+        for key in gone:
+            self._remove(self._ranks[key])
         return gone
 
-    def info(self, rank: Rank, *, epoch: float, driver: str | None, watchers: int) -> RankInfo:
+    def last_words(self, rank: Rank, frames: tuple[Place, ...], detail: str) -> None:
+        """Note where a rank was when it ended, which may become known before its end or after it."""
+        rank.frames, rank.detail = frames, detail
+        self._ended.resize(rank.key, _weight(rank))
+
+    def info(
+        self, rank: Rank, *, epoch: float, driver: str | None, watchers: int, driver_silent: bool = False
+    ) -> RankInfo:
         """Return a rank as it is listed; ``epoch`` is the wall clock's time at monotonic zero."""
         said, report = rank.said, rank.report
         stop = report.stop if rank.halted else None
@@ -264,6 +279,7 @@ class Registry:
             since=round(epoch + began, 3),
             driver=driver,
             watchers=watchers,
+            driver_silent=driver_silent,
             exit=rank.exit,
             detail=rank.detail or (stop.detail if stop else ""),
             coordinates=said.coordinates,
@@ -327,8 +343,11 @@ class Registry:
     def _end(self, rank: Rank, event: RankEvent, now: float) -> None:
         self._move(rank, event)
         rank.ended = now
-        self._ended.pop(rank.key, None)
-        self._ended[rank.key] = None
+        if rank.state is RankState.LOST:
+            self._lost[rank.said.kernel, rank.said.pid] = rank.key
+        else:
+            self._forget_lost(rank)
+        self._ended.put(rank.key, _weight(rank), now, is_stock=bool(rank.mark))
         if rank.state is RankState.EXITED:
             group = self._groups[rank.group]
             if group.by_pid.get(rank.said.pid) == rank.key:
@@ -339,25 +358,36 @@ class Registry:
         rank.state = move_rank(rank.state, event)
         self.counts[rank.state] += 1
 
+    def _forget_lost(self, rank: Rank) -> None:
+        process = rank.said.kernel, rank.said.pid
+        if self._lost.get(process) == rank.key:
+            del self._lost[process]
+
     def _remove(self, rank: Rank) -> None:
         self._leave_group(rank)
+        self._forget_lost(rank)
         del self._ranks[rank.key]
-        self._ended.pop(rank.key, None)
+        self._ended.drop(rank.key)
         self.counts[rank.state] -= 1
 
 
-def _sharing(said: Register) -> Register:
+def _weight(rank: Rank) -> int:
+    """Return about how many bytes a rank occupies."""
+    return weight(rank.said, rank.report, rank.frames, rank.place, rank.detail, rank.core)
+
+
+def _sharing(said: Register, texts: SharedTexts) -> Register:
     """Return a registration that shares the texts which all ranks of a job have in common."""
     return replace(
         said,
-        job=sys.intern(said.job),
-        run=sys.intern(said.run),
-        host=sys.intern(said.host),
-        release=sys.intern(said.release),
-        python=sys.intern(said.python),
-        kernel=sys.intern(said.kernel),
-        script=sys.intern(said.script),
-        directory=sys.intern(said.directory),
+        job=texts.share(said.job),
+        run=texts.share(said.run),
+        host=texts.share(said.host),
+        release=texts.share(said.release),
+        python=texts.share(said.python),
+        kernel=texts.share(said.kernel),
+        script=texts.share(said.script),
+        directory=texts.share(said.directory),
     )
 
 

@@ -13,6 +13,7 @@ import stat
 from pathlib import Path
 from types import TracebackType
 
+from dbg_broker.home_path import check_way
 from dbg_wire.endpoint import Rendezvous, format_rendezvous, parse_rendezvous
 from dbg_wire.errors import BadSecretFile, printable
 from dbg_wire.home import check_private
@@ -36,11 +37,14 @@ _START_AGAIN = "remove it and start `dbg-broker serve` again"
 def open_home(path: str) -> Path:
     """Return the home directory, made with mode 0700 if it is missing, its missing parents too.
 
-    Raise BadSecretFile if it is no directory, not ours, open to others, or can't be made.
+    Raise BadSecretFile if it is no directory, not ours, open to others, below a directory in which others could put
+    another in its place, or can't be made.
     """
     home, shown = Path(path), printable(path)
     try:
-        make_private_directory(home)
+        if not home.exists():
+            check_way(home)
+            make_private_directory(home)
         found = home.stat()
     except OSError as error:
         raise BadSecretFile(f"the directory {shown} can't be made ({error.strerror})", _ANOTHER_HOME) from error
@@ -53,6 +57,7 @@ def open_home(path: str) -> Path:
             f"the directory {shown} is open to others (mode {found.st_mode & 0o777:03o})",
             f"type `chmod 700 {printable(shlex.quote(path))}`",
         )
+    check_way(home)
     return home
 
 
@@ -98,7 +103,7 @@ def read_private(path: Path, *, others_may_read: bool = False) -> str | None:
     shown = printable(str(path))
     try:
         # O_NONBLOCK: a pipe under that name must not hang the start.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -17,7 +17,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dbg_broker.auth import TOKENS_DIRECTORY, Role, Tokens, load_tokens
+from dbg_broker.auth import (
+    THROW_AWAY_DIRECTORY,
+    TOKENS_DIRECTORY,
+    Role,
+    Tokens,
+    load_tokens,
+    make_throw_away_tokens,
+    remove_throw_away_tokens,
+)
+from dbg_broker.capacity import MANY, Capacity
 from dbg_broker.certificate import server_context
 from dbg_broker.classic import Classic
 from dbg_broker.hub import Hub
@@ -69,8 +78,9 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
     )
     home = open_home(settings.home)
     with _take_home(home):
-        tokens = load_tokens(home)
+        remove_throw_away_tokens(home)
         context, fingerprint = (None, None) if settings.insecure else server_context(home)
+        tokens = make_throw_away_tokens(home) if settings.insecure else load_tokens(home)
         _raise_descriptor_limit()
         listener = _listen(settings.listen)
         classic: socket.socket | None = None
@@ -97,6 +107,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
             listener.close()
             if classic is not None:
                 classic.close()
+            remove_throw_away_tokens(home)
     return 0
 
 
@@ -131,7 +142,15 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
         # nohup sets SIGHUP aside, and that is meant.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, stopping.set)
-    hub = Hub(tokens=tokens, host=host, pid=pid, kernel=own_kernel(), clock=loop.time, schedule=loop.call_later)
+    hub = Hub(
+        tokens=tokens,
+        host=host,
+        pid=pid,
+        kernel=own_kernel(),
+        clock=loop.time,
+        schedule=loop.call_later,
+        capacity=Capacity(_descriptors()),
+    )
     server = Server(hub, setup.listener, setup.context)
     classic = Classic(hub, loop, stock.size)
     server.start()
@@ -176,7 +195,7 @@ def _serves_elsewhere(first: Rendezvous) -> bool:
     if reason is not None:
         logger.warning("broker.json named a broker on the loopback of %s and is replaced", printable(first.host))
         return False
-    return answers(first.endpoint, PROBE_SECONDS)
+    return answers(first.endpoint, first.tokens.get("driver"), PROBE_SECONDS)
 
 
 def _listen(where: Listen) -> socket.socket:
@@ -220,12 +239,18 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def _descriptors() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MANY if soft == resource.RLIM_INFINITY else soft
+
+
 def _announce(
     settings: ServeSettings, setup: _Setup, classic: socket.socket | None, say: Callable[[str], None]
 ) -> None:
     endpoint = setup.endpoint
     home = shlex.quote(settings.home)
-    token_file = shlex.quote(str(Path(settings.home) / TOKENS_DIRECTORY / Role.RANK.value))
+    directory = TOKENS_DIRECTORY if endpoint.secure else THROW_AWAY_DIRECTORY
+    token_file = shlex.quote(str(Path(settings.home) / directory / Role.RANK.value))
     port = endpoint.port
     reached_at = LOOPBACK if settings.listen.is_everywhere else endpoint.url.partition("://")[2].rpartition(":")[0]
     address = str(endpoint).removeprefix("wss://")
@@ -241,7 +266,10 @@ def _announce(
     if settings.classic is not None and classic is not None:
         _announce_classic(settings.classic, classic.getsockname()[1], say)
     if not endpoint.secure:
-        logger.warning("--insecure: tokens and sessions cross the network in the clear, and anybody may pose as broker")
+        logger.warning(
+            "--insecure: tokens and sessions cross the network in the clear, and anybody who takes this port later may "
+            "pose as broker; the tokens are this broker's alone and end with it"
+        )
 
 
 def _announce_classic(where: Listen, port: int, say: Callable[[str], None]) -> None:

@@ -22,11 +22,14 @@ logger = logging.getLogger("dbg_broker")
 BACKLOG = 4096
 """Connections that the kernel may hold for us: with asyncio's 100 a job of 2,000 ranks takes seconds to get in."""
 
-ACCEPTED_AT_ONCE = 100
+ACCEPTED_AT_ONCE = 25
 """Connections accepted in one round of the event loop, so that a storm leaves time to those who are in."""
 
 SWEEP_SECONDS = 0.25
 """Seconds between two sweeps: as late as anything due by the clock may be."""
+
+FULL_SECONDS = 0.02
+"""Seconds without accepting while as many as may wait for their first message do: an honest one takes less."""
 
 NO_DESCRIPTORS_SECONDS = 1.0
 """Seconds without accepting when the process has no file descriptor left: some will be closed by then."""
@@ -155,6 +158,11 @@ class Server:
 
     def _accept(self) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
+            if not self._hub.can_accept:
+                # The kernel keeps those that come now, until one of those that are in has said something.
+                self._loop.remove_reader(self._listener)
+                self._loop.call_later(FULL_SECONDS, self._accept_again)
+                return
             try:
                 accepted, address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):

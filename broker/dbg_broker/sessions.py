@@ -54,6 +54,7 @@ class Viewer:
     colors: int
     engine: str | None
     fallback_engine: str | None
+    is_silent: bool = False
 
 
 @dataclass(slots=True)
@@ -116,15 +117,25 @@ class Sessions:
         return room is not None and room.size() > 0
 
     def is_full(self, key: str, number: int) -> bool:
-        """Tell whether a rank has no seat left for one more terminal."""
+        """Tell whether a rank has no seat left for one more that looks; one seat is its driver's, there or not."""
+        room, viewer = self._rooms.get(key), self._viewers.get(number)
+        sits_there = viewer is not None and viewer.key == key
+        return room is not None and len(room.watchers) >= limits.MAX_VIEWERS_PER_RANK - 1 and not sits_there
+
+    def last_to_look(self, key: str) -> Iterator[int]:
+        """Return those that only look at a rank, who came last first."""
         room = self._rooms.get(key)
-        viewer = self._viewers.get(number)
-        return room is not None and room.size() >= limits.MAX_VIEWERS_PER_RANK and (viewer is None or viewer.key != key)
+        return reversed(room.watchers) if room is not None else iter(())
 
     def driver(self, key: str) -> str | None:
         """Return the name of who types at a rank, or None."""
         room = self._rooms.get(key)
         return room.driver.name if room and room.driver else None
+
+    def is_driver_silent(self, key: str) -> bool:
+        """Tell whether somebody types at a rank of whom nothing is heard just now."""
+        room = self._rooms.get(key)
+        return room is not None and room.driver is not None and room.driver.is_silent
 
     def watchers(self, key: str) -> int:
         """Return how many only look."""
@@ -220,6 +231,14 @@ class Sessions:
         room.driver = None
         return Decision(tuple(room.watchers), (viewer.key,))
 
+    def note_silence(self, number: int, silent: bool) -> str | None:
+        """Note whether a terminal is silent; return its rank if that is news of whoever types there."""
+        viewer = self._viewers.get(number)
+        if viewer is None or viewer.is_silent == silent:
+            return None
+        viewer.is_silent = silent
+        return viewer.key if self._rooms[viewer.key].driver is viewer else None
+
     def resize(self, number: int, rows: int, columns: int) -> Decision:
         """Note the size that a terminal offers; it counts if it is the driver's, or nobody ever drove."""
         viewer = self._viewers[number]
@@ -257,8 +276,8 @@ class Sessions:
 
     def _seat_watcher(self, room: _Room, viewer: Viewer) -> None:
         if not room.was_driven and not room.watchers:
+            # Its debugger is none: whoever types next gets what is open, or what they wish.
             room.use_size_of(viewer)
-            room.use_engine_of(viewer)
         room.watchers[viewer.number] = viewer
 
     def _hand_over(self, key: str, room: _Room, viewer: Viewer, generation: int) -> Decision:

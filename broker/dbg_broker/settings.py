@@ -104,10 +104,16 @@ def parse_size(text: str) -> tuple[int, int]:
 
 def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], directory: str) -> ServeSettings:
     """Return what ``serve`` was told; relative paths count from ``directory``. Raise BadInput."""
+    listen = Listen() if arguments.listen is None else parse_listen(arguments.listen)
+    if arguments.insecure and not (listen.is_loopback or arguments.insecure_anywhere):
+        raise BadInput(
+            f"--insecure serves on loopback only, and --listen {printable(arguments.listen)} is none",
+            "leave --insecure out, or say --insecure-anywhere if you trust everybody on that network",
+        )
     return ServeSettings(
         home=home(arguments.home, environ, directory),
-        listen=Listen() if arguments.listen is None else parse_listen(arguments.listen),
-        insecure=arguments.insecure,
+        listen=listen,
+        insecure=arguments.insecure or arguments.insecure_anywhere,
         verbosity=arguments.verbose,
         idle_seconds=idle_seconds(environ) if arguments.while_used else None,
         classic=None if arguments.classic is None else parse_classic(arguments.classic),
@@ -116,7 +122,7 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
 
 
 def idle_seconds(environ: Mapping[str, str]) -> float:
-    """Return for how many seconds a run's own broker stays unused: $DBG_IDLE, or a minute. Raise BadInput."""
+    """Return for how many seconds a run's own broker stays unused: $DBG_IDLE, or 45. Raise BadInput."""
     text = environ.get("DBG_IDLE") or str(IDLE_SECONDS)
     try:
         seconds = float(text)

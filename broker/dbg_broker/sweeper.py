@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dbg_broker.liveness import is_dead
 from dbg_broker.registry import Rank
+from dbg_broker.silences import Silences
 from dbg_wire import limits
 from dbg_wire.messages import Probe, RefusalCode
 from dbg_wire.ranks import RankState
@@ -40,17 +41,19 @@ class Sweeper:
         self._silent: set[str] = set()
         self._ack_check_at = hub.clock()
         self._deaths: list[tuple[float, str, int]] = []
+        self._silences = Silences(hub)
 
     def sweep(self) -> None:
         """Do what is due now."""
         now = self._hub.clock()
         self._hub.give_up_overdue(now)
         self._probe(now)
+        self._silences.look(now)
         self._check_silent(now)
         self._check_deaths(now)
         self._drop_stalled(now)
         for key in self._hub.registry.expire(now):
-            self._forget(key)
+            self.forget(key)
 
     def lost(self, rank: Rank) -> None:
         """Look whether the process of a rank that lost its connection is gone as well, now and again later."""
@@ -110,11 +113,12 @@ class Sweeper:
             if link.connection.is_stalled(now, STALL_SECONDS):
                 self._hub.close_slow(link.connection)
 
-    def _forget(self, key: str) -> None:
+    def forget(self, key: str, why: str = "the rank ended long ago and is forgotten") -> None:
+        """Have nobody know any more a rank that the registry has removed."""
         hub = self._hub
         hub.listing.changed(key)
         hub.holds.forget(key)
-        for member, kept in hub.crashes.forget(key):
-            hub.tell_rank(member, kept, "kept")
+        if hub.crashes.forget(key):
+            hub.spread.changed()
         for number in hub.sessions.rank_gone(key):
-            hub.refuse(hub.terminals[number].connection, RefusalCode.GONE, "the rank ended long ago and is forgotten")
+            hub.refuse(hub.terminals[number].connection, RefusalCode.GONE, why)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from dbg_broker.auth import Role, load_tokens
+from dbg_broker.probe import answers
 from dbg_broker.rendezvous import RENDEZVOUS_FILE, read_private, read_rendezvous
 from dbg_wire.endpoint import Reach, TokenRole, resolve, wrong_host_reason
 from dbg_wire.errors import BadSecretFile, DbgError, WrongHost, printable
+
+ANSWER_SECONDS = 2.0
+"""Seconds given to a broker without TLS to show who it is: on loopback it takes milliseconds."""
 
 
 class NotServing(DbgError):
@@ -46,6 +52,19 @@ def find_broker(argument: str | None, home: str, environ: Mapping[str, str], rol
         role=role,
         token_file_text=_token_file_text,
     )
+
+
+def token_of(role: Role, home: Path) -> str:
+    """Return the token that the home's broker takes: a lasting one, or that of one which serves without TLS now.
+
+    Blocks for ANSWER_SECONDS at most. Raise BadSecretFile as load_tokens does.
+    """
+    with contextlib.suppress(BadSecretFile):
+        found = read_rendezvous(home)
+        token = found.tokens.get(role.value) if found is not None and found.fingerprint is None else None
+        if found is not None and token is not None and answers(found.endpoint, token, ANSWER_SECONDS):
+            return token
+    return load_tokens(home).of(role)
 
 
 def own_name(environ: Mapping[str, str]) -> str:

@@ -32,7 +32,7 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
     check_testimony(message)
     if link.rank is not None or link.witness_of not in (None, message.key):
         raise PeerError("a `testimony` from somebody else's connection")
-    rank = hub.registry.find(message.key)
+    rank = hub.registry.find(message.key) or _enter(hub, message)
     if rank is None:
         hub.refuse(link.connection, RefusalCode.NO_SUCH_RANK, f"no rank has the key {message.key!r}")
         link.connection.close(CLOSE_DONE, "this broker does not know the rank")
@@ -41,16 +41,27 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
         link.witness_of = message.key
         hub.welcome(link.connection, rank.address, rank.child)
     hub.witnesses[message.key] = link
-    if message.frames:
-        rank.frames = message.frames
     logger.info("%s (%s) is found %s by its guard", rank.address, rank.key, message.kind.value)
     if message.kind in (Finding.STUCK, Finding.SUSPENDED):
         hub.sweeper.silence(rank)
     else:
         _note_signal(rank, message)
+    hub.registry.last_words(rank, message.frames or rank.frames, rank.detail)
     if message.kind is Finding.ENDED:
         _ended(hub, rank)
         link.connection.close(CLOSE_DONE, "the rank has ended")
+
+
+def _enter(hub: Hub, message: Testimony) -> Rank | None:
+    """Enter a rank that has not come to register, and may never."""
+    if message.registration is None:
+        return None
+    registered = hub.registry.register(message.registration, hub.clock())
+    for child in registered.renamed:
+        hub.listing.changed(child.key)
+    hub.rank_changed(registered.rank)
+    hub.listing.changed(registered.rank.key)
+    return registered.rank
 
 
 def take(hub: Hub, link: RankLink, message: Message) -> None:
@@ -63,10 +74,11 @@ def take(hub: Hub, link: RankLink, message: Message) -> None:
     link.asks.pop(message.request, None)
     rank = hub.registry.find(link.witness_of)
     if rank is not None and message.frames:
-        rank.frames = message.frames
+        hub.registry.last_words(rank, message.frames, rank.detail)
     elif rank is not None:
         message = replace(message, frames=rank.frames)
     finished = hub.gather.answer(link.witness_of, message)
+    hub.bound_answers()
     if finished is not None:
         hub.deliver(finished)
 
@@ -90,7 +102,10 @@ def left(hub: Hub, link: RankLink) -> None:
         return
     del hub.witnesses[key]
     rank = hub.registry.find(key)
-    if rank is not None and rank.state is RankState.UNRESPONSIVE:
+    if rank is not None and rank.is_live and key not in hub.ranks:
+        # It has never spoken itself, and now nobody speaks for it.
+        _lose(hub, rank)
+    elif rank is not None and rank.state is RankState.UNRESPONSIVE:
         hub.tell_rank(key, Probe(), "probe")
     for unanswered in link.asks.values():
         hub.tell_rank(key, unanswered)
@@ -104,6 +119,14 @@ def _note_signal(rank: Rank, message: Testimony) -> None:
         rank.core = f"core likely at {message.core}"
 
 
+def _lose(hub: Hub, rank: Rank) -> None:
+    hub.registry.disconnected(rank, hub.clock())
+    if rank.state is RankState.LOST:
+        hub.sweeper.lost(rank)
+    hub.rank_changed(rank)
+    hub.listing.changed(rank.key)
+
+
 def _ended(hub: Hub, rank: Rank) -> None:
     """Enter how a rank's process has ended, whatever was believed before: this is the kernel's word."""
     own = hub.ranks.get(rank.key)
@@ -111,6 +134,8 @@ def _ended(hub: Hub, rank: Rank) -> None:
         # Its connection ends as well, in a moment; whatever it had to say, it said before its guard did.
         own.connection.abort()
         hub.lost(own.connection)
+    elif rank.is_live:
+        _lose(hub, rank)
     if rank.state is RankState.LOST:
         hub.registry.found_dead(rank, hub.clock())
         hub.rank_changed(rank)

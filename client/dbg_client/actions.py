@@ -21,6 +21,7 @@ from .attach import attach, user_name
 from .choose import choose, is_ready
 from .directory import Directory
 from .errors import LostRank, NeedsTarget, NotHeld, NotStopped, RankEnded, RankVanished, why_not_stopped
+from .giving_up import unless_given_up
 from .line import Down, Line, Up
 from .many import PARTIAL, Shown, ask_many, break_in, read_saved
 from .marks import read_target
@@ -32,6 +33,9 @@ from .views.answers import show_answers, show_answers_json, show_screen, show_sc
 from .views.compare import Saved
 from .views.list import show_json, show_plain, show_table
 from .waiting import list_ranks, wait_for_stop
+
+WITHDRAWAL_SECONDS = 2.0
+"""Seconds that the answer to a withdrawal may take: who gave up does not wait long, and it is sent already."""
 
 _WITHOUT_TARGET = (Verb.LIST, Verb.WHERE)
 """Actions on all ranks where none are named."""
@@ -163,7 +167,17 @@ class _Acting:
             return self._report([answer])
         if answer.kind is Kind.RUNNING:
             talk(f"{printable(rank.address)} is {printable(answer.text)}; Ctrl-C gives up.")
-        return self._attach_to(await self._until_stopped(rank))
+        stopped = await unless_given_up(self._until_stopped(rank))
+        if stopped is None:
+            await self._withdraw(rank)
+            raise KeyboardInterrupt
+        return self._attach_to(stopped)
+
+    async def _withdraw(self, rank: RankInfo) -> None:
+        """Have a rank not stop any more that was asked to; say so, or that it has stopped meanwhile."""
+        self._asker.seconds = min(self._asker.seconds, WITHDRAWAL_SECONDS)
+        (answer,) = await self._asker.ask(Action.INTERRUPT, [rank], withdrawn=True)
+        talk(f"Given up: {printable(rank.address)} {printable(answer.text)}.")
 
     def _attach_to(self, rank: RankInfo) -> int:
         self.attach_to = unique_target(rank, self._directory.ranks)

@@ -12,6 +12,7 @@ from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Answers, Kind, Message, Question, RankAnswer, Refusal
 from dbg_wire.ranks import RankInfo
 
+from .deadline import within
 from .directory import Directory
 from .errors import Declined, TimedOut
 from .line import Down, Event, Up
@@ -48,7 +49,15 @@ class Asker:
         self._next = 0
 
     async def ask(
-        self, action: Action, ranks: Sequence[RankInfo], text: str = "", *, live: bool = False, stats: bool = False
+        self,
+        action: Action,
+        ranks: Sequence[RankInfo],
+        text: str = "",
+        *,
+        live: bool = False,
+        stats: bool = False,
+        parts: str = "",
+        withdrawn: bool = False,
     ) -> list[RankAnswer]:
         """Return the answers in the order of ``ranks``, one for each.
 
@@ -67,6 +76,8 @@ class Asker:
                 text=text,
                 live=live,
                 stats=stats,
+                parts=parts,
+                withdrawn=withdrawn,
             )
             open_requests.add(self._next)
             self._next += 1
@@ -74,7 +85,7 @@ class Asker:
                 raise TimedOut("the broker is gone")
         seconds = self.seconds + GRACE_SECONDS
         try:
-            answers = await asyncio.wait_for(self._answers(open_requests), seconds)
+            answers = await within(seconds, self._answers(open_requests))
         except asyncio.TimeoutError:
             raise TimedOut(f"the broker did not answer within {seconds:g} s") from None
         return [answers.get(rank.key) or _left_out(rank) for rank in ranks]

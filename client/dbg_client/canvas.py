@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from dbg_wire import limits
 
+from .deadline import within
 from .screen import RawTerminal, TerminalWriter
 from .status_line import paint
 from .stream import QueryFilter, StreamScanner
@@ -132,7 +133,7 @@ class Canvas:
         if self._writer is not None:
             self._write(pages.POP_TITLE)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._writer.drain(), LEAVE_SECONDS)
+                await within(LEAVE_SECONDS, self._writer.drain())
 
     def _draw(self, data: bytes) -> None:
         self._painted = None

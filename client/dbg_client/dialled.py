@@ -11,6 +11,7 @@ from dbg_wire.errors import BadTarget, BrokerUnreachable, printable
 from dbg_wire.messages import Dial, Dialled, Refusal, RefusalCode
 from dbg_wire.ranks import RankInfo
 
+from .deadline import within
 from .directory import Directory
 from .errors import CantDial, Declined, TimedOut
 from .line import Down, Line, Up
@@ -44,7 +45,7 @@ async def dial(line: Line, directory: Directory, stock: Stock) -> RankInfo:
     """Return the session as it is listed. Raise CantDial, Declined, TimedOut or BrokerUnreachable."""
     line.send(Dial(host=stock.host, port=stock.port))
     try:
-        return await asyncio.wait_for(_answer(line, directory), ANSWER_SECONDS)
+        return await within(ANSWER_SECONDS, _answer(line, directory))
     except asyncio.TimeoutError:
         raise TimedOut(f"the broker did not dial {stock.host}:{stock.port} within {ANSWER_SECONDS:g} s") from None
 

@@ -33,22 +33,31 @@ def ranks_of(job: str, ranks: Sequence[RankInfo]) -> list[RankInfo]:
 
 
 def next_stop(
-    target: Target, ranks: Sequence[RankInfo], left: Mapping[str, float], wanted: Wanted | None
+    target: Target,
+    ranks: Sequence[RankInfo],
+    left: Mapping[str, float],
+    wanted: Wanted | None,
+    back_to: str | None = None,
 ) -> tuple[RankInfo | None, bool]:
     """Return the stop to go to, None if there is none, and whether to go at once or to give the wanted rank time.
 
-    ``ranks`` are those of the job, ``left`` the stops that the user has left, by key and time of their beginning. The
-    wanted rank goes first, then the lowest.
+    ``ranks`` are those of the job, ``left`` the stops that the user has left, by key and time of their beginning.
+    ``back_to`` is the key of a rank that the user comes back to, whether the target means it or not. If it is stopped
+    it goes first, then the wanted rank, then the lowest.
     """
     try:
-        found = select(target, ranks).ranks
+        found = {rank.key for rank in select(target, ranks).ranks}
     except (NoSuchRank, AmbiguousTarget):
-        return None, False
-    ready = [rank for rank in found if is_ready(rank) and left.get(rank.key) != rank.since]
+        found = set()
+    ready = [
+        rank
+        for rank in ranks
+        if (rank.key in found or rank.key == back_to) and is_ready(rank) and left.get(rank.key) != rank.since
+    ]
     if not ready:
         return None, False
-    first = min(ready, key=lambda rank: _order(rank, wanted))
-    return first, wanted is None or first.rank == wanted.rank or _is_gone(wanted, ranks)
+    first = min(ready, key=lambda rank: (rank.key != back_to, *_order(rank, wanted)))
+    return first, wanted is None or first.key == back_to or first.rank == wanted.rank or _is_gone(wanted, ranks)
 
 
 def _order(rank: RankInfo, wanted: Wanted | None) -> tuple[bool, int, int, str]:

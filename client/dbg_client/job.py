@@ -39,6 +39,10 @@ STDIN = 0
 GOODBYE_SECONDS = 1.0
 """Seconds after the end of a job in which its ranks may still say goodbye, before they count as left behind."""
 
+INTERRUPT_SECONDS = 1.0
+"""Seconds after Ctrl-C in which a program usually ends; a rank that is still stopped then may seem not to have got it.
+"""
+
 MAX_TASK = 64 * 1024
 """Bytes of what a run says at most: a path and a target."""
 
@@ -56,8 +60,9 @@ async def follow_job(settings: Settings, descriptor: int) -> int:
         run.over.set()
     output = JobOutput(run.task.output)
     # Both of us are told by the terminal; it is the run that tells the job.
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        asyncio.get_running_loop().add_signal_handler(number, lambda: None)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGQUIT, lambda: None)
+    loop.add_signal_handler(signal.SIGINT, run.interrupted)
     output.show()
     try:
         if run.task.attach:
@@ -110,8 +115,14 @@ class _Run:
         self.was_killed = False
         self.on_killed: Callable[[], None] | None = None
         """Called when the run has ended before the job: whoever types now types at the user's shell."""
+        self.on_interrupt: Callable[[], None] = lambda: None
+        """Called when Ctrl-C was typed, which the run passes on to the job."""
         connection.setblocking(False)
         asyncio.get_running_loop().add_reader(connection, self._read)
+
+    def interrupted(self) -> None:
+        """Take note that Ctrl-C was typed."""
+        self.on_interrupt()
 
     def tell(self, told: Told) -> None:
         """Have the run know this, if it is there, and if it is new."""
@@ -154,7 +165,11 @@ class _Following:
         self._wanted = None if run.task.prefer is None else Wanted(run.task.prefer, PREFERRED_SECONDS)
         self._told = Told()
         self._come_back = asyncio.Event()
+        self._last_left: str | None = None
+        self._back_to: str | None = None
+        self._is_waiting = False
         run.on_killed = attaching.leave
+        run.on_interrupt = self._interrupted
 
     async def go(self) -> None:
         """Return once the job is over, or the terminal, or the user wants another run of it."""
@@ -179,22 +194,28 @@ class _Following:
 
     async def _unless_over(self) -> RankInfo | None:
         """Return the next stop to go to, None if the job is over before."""
-        asyncio.get_running_loop().add_reader(STDIN, self._typed)
+        loop = asyncio.get_running_loop()
+        if self._left:
+            # Otherwise nobody is told that Enter does something, and what is typed is for the user's shell.
+            loop.add_reader(STDIN, self._typed)
         over = asyncio.ensure_future(self._run.over.wait())
+        self._is_waiting = True
         try:
-            while True:
-                rank = await self._search(over)
-                if rank is not None or over.done():
-                    return rank
-                # Enter: whatever was left is wanted again.
+            while (rank := await self._search(over)) is None and not over.done():
+                # Enter: whatever was left is wanted again, the rank that was left last before all others.
+                loop.remove_reader(STDIN)
                 self._come_back.clear()
                 self._left.clear()
+                self._back_to = self._last_left
         finally:
-            asyncio.get_running_loop().remove_reader(STDIN)
+            self._is_waiting = False
+            loop.remove_reader(STDIN)
             await _end(over)
+        if rank is not None:
             # What an impatient user typed meanwhile was not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(STDIN, termios.TCIFLUSH)
+        return rank
 
     async def _search(self, over: asyncio.Future[Any]) -> RankInfo | None:
         """Return the next stop, None if the job is over or the user wants another search."""
@@ -225,13 +246,13 @@ class _Following:
         ranks = ranks_of(self._run.task.job, self._directory.ranks)
         if ranks and not self._told.took_part:
             self._tell(replace(self._told, took_part=True))
-        rank, is_clear = next_stop(self._target, ranks, self._left, self._wanted)
+        rank, is_clear = next_stop(self._target, ranks, self._left, self._wanted, self._back_to)
         return (rank, is_clear) if rank is not None and (is_clear or not clear) else None
 
     def _take(self, outcome: Outcome) -> None:
         """Take note of how a session ended."""
         rank = outcome.rank
-        self._wanted = None
+        self._wanted = self._back_to = None
         told = replace(self._told, breakpoints=outcome.breakpoints)
         self._tell(replace(told, rank=rank.rank) if outcome.opened else told)
         if outcome.loss is not None:
@@ -250,8 +271,8 @@ class _Following:
 
     def _leave(self, rank: RankInfo) -> None:
         """Go to no stop that is there now: who leaves one wants to see what comes, and not the next of a hundred."""
-        stopped = [each for each in ranks_of(self._run.task.job, self._directory.ranks) if is_ready(each)]
-        self._left = {each.key: each.since for each in (rank, *stopped)}
+        self._left = {each.key: each.since for each in (rank, *self._stopped)}
+        self._last_left = rank.key
 
     def _tell(self, told: Told) -> None:
         self._told = told
@@ -267,6 +288,25 @@ class _Following:
             self._come_back.set()
         else:
             asyncio.get_running_loop().remove_reader(STDIN)
+
+    def _interrupted(self) -> None:
+        if self._is_waiting:
+            stops = {rank.key: rank.since for rank in self._stopped}
+            asyncio.get_running_loop().call_later(INTERRUPT_SECONDS, self._tell_who_stays, stops)
+
+    def _tell_who_stays(self, stops: dict[str, float]) -> None:
+        """Say which of the stops are still there after Ctrl-C: a program may take it without a word.
+
+        Under asyncio the first one only cancels a task, which that notices once the rank goes on.
+        """
+        stay = [rank for rank in self._stopped if stops.get(rank.key) == rank.since]
+        if not stay or not self._is_waiting or self._run.over.is_set():
+            return
+        more = f" and {len(stay) - 1} more" if len(stay) > 1 else ""
+        talk(
+            f"The job got Ctrl-C, and {printable(stay[0].address)}{more} stayed at its stop: asyncio, for one, "
+            "only takes note of the first. Another Ctrl-C tells the job again; Enter comes back."
+        )
 
     async def _tell_who_is_left(self) -> None:
         job = self._run.task.job
@@ -294,6 +334,10 @@ class _Following:
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(until(self._line, self._directory, gone, quiet=True), GOODBYE_SECONDS)
         return self._living
+
+    @property
+    def _stopped(self) -> list[RankInfo]:
+        return [rank for rank in ranks_of(self._run.task.job, self._directory.ranks) if is_ready(rank)]
 
     @property
     def _living(self) -> list[RankInfo]:

@@ -10,6 +10,8 @@ from prompt_toolkit.document import Document
 
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 
+from .deadline import within
+
 DELIMITERS = " \t\n`@#%^&*()=+[{]}\\|;:'\",<>?"
 """What ends a word to pdb: ``.`` and ``/`` don't, since names have attributes and files directories."""
 
@@ -49,7 +51,7 @@ class RankCompleter(Completer):
         request = self._ask(line, begin, end)
         self._waiting[request] = answer
         try:
-            matches = await asyncio.wait_for(answer, COMPLETION_SECONDS)
+            matches = await within(COMPLETION_SECONDS, answer)
         except asyncio.TimeoutError:
             return
         finally:

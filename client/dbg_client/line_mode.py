@@ -11,7 +11,6 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText, StyleAndTextTuples
-from prompt_toolkit.input import create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.renderer import print_formatted_text
 
@@ -24,9 +23,11 @@ from .escape import key_name
 from .face import Host
 from .line_completer import RankCompleter
 from .line_history import open_history
+from .line_input import LineInput
 from .line_keys import line_keys
 from .line_prompt import LineOutput, line_lexer, line_style, prompt_session
 from .line_text import Lines
+from .pasted import pasted_commands
 from .presses import key_bytes, key_presses
 from .views import pages
 from .views.line_status import toolbar_of
@@ -37,6 +38,10 @@ STICKY_ROWS = 30
 
 MAX_KEPT = limits.MAX_LOG
 """Characters of output kept while something else has the terminal; what is older than that is dropped."""
+
+REDRAW_SECONDS, BUSY_REDRAW_SECONDS = 0.02, 0.1
+"""Seconds between two times that the prompt is drawn, below output that goes on and while lines wait that were typed
+ahead: more often is not seen, and takes time."""
 
 _NO_CODE = frozenset({PromptState.INPUT, PromptState.CONFIRM})
 
@@ -52,7 +57,7 @@ class LineFace:
         self.pending = False
         self._host = host
         self._prefix = key_name(host.manner.prefix) if host.manner.prefix else ""
-        self._input = create_input()
+        self._input = LineInput(sys.stdin, self._takes_lines, self._take_lines)
         self._output = LineOutput.from_pty(sys.stdout, term=os.environ.get("TERM"))
         self._completer = RankCompleter(self._ask_completions)
         self._lexer = line_lexer(color=host.manner.color)
@@ -133,8 +138,10 @@ class LineFace:
 
     def paint(self) -> None:
         """Draw prompt and toolbar anew."""
-        if self._session.app.is_running:
-            self._session.app.invalidate()
+        app = self._session.app
+        if app.is_running:
+            app.min_redraw_interval = BUSY_REDRAW_SECONDS if self._host.attachment.conversation.held else REDRAW_SECONDS
+            app.invalidate()
 
     def resized(self) -> None:
         """Take note that the window has another size."""
@@ -198,6 +205,9 @@ class LineFace:
     def _accept(self, buffer: Buffer) -> bool:
         # As it stands before the line: what comes between this and its taking is no prompt that the user has seen.
         self._at = self._host.attachment.conversation.prompt
+        if len(self._pieces(buffer.text)) > 1:
+            # Each shows with the prompt that it answers.
+            self._at = None
         # What is typed ahead shows where the rank takes it, with the prompt that it answers.
         self._session.app.erase_when_done = self._at is None
         self._session.app.exit(result=buffer.text)
@@ -208,6 +218,34 @@ class LineFace:
         self._session.app.erase_when_done = False
         if at is not None:
             self._lines.partial = ""  # it stands before the line now
+        for piece in [text] if at is not None else self._pieces(text):
+            self._take(piece, at)
+
+    def _pieces(self, text: str) -> list[str]:
+        """Return what was entered at once, for one prompt after the other; a question takes it as it is."""
+        prompt = self._host.attachment.conversation.prompt
+        if prompt is not None and prompt.state is PromptState.COMMANDS:
+            return [line for line in text.split("\n") if line.strip()] or [text]
+        return pasted_commands(text) if prompt is None or prompt.state is PromptState.COMMAND else [text]
+
+    def _takes_lines(self) -> bool:
+        """Tell whether lines may be taken without being looked at key by key: they go behind what is typed already."""
+        app, buffer = self._session.app, self._session.default_buffer
+        is_plain = app.is_running and not app.is_done and app.editing_mode is EditingMode.EMACS and self._may_type()
+        is_busy = self.pending or app.key_processor.key_buffer or app.current_buffer is not buffer
+        return is_plain and not is_busy and buffer.complete_state is None and not buffer.document.text_after_cursor
+
+    def _take_lines(self, lines: list[str]) -> None:
+        """Take lines that came at once; each shows with the prompt that it answers."""
+        buffer = self._session.default_buffer
+        for line in [buffer.text + lines[0], *lines[1:]]:
+            buffer.text = line
+            buffer.reset(append_to_history=True)
+            self._take(line, None)
+            if self._leaving:
+                return
+
+    def _take(self, text: str, at: PromptInfo | None) -> None:
         self._source_is_shown = False
         word = text.strip() if at is None or at.state is PromptState.COMMAND else ""
         if word == "detach":

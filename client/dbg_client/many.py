@@ -15,6 +15,7 @@ from dbg_wire.messages import Action, Kind
 from dbg_wire.ranks import RankInfo, RankState
 
 from .asking import Asker
+from .differences import with_differences
 from .errors import why_not_stopped
 from .marks import find_marks
 from .say import talk
@@ -114,7 +115,11 @@ async def ask_many(settings: Settings, asker: Asker, ranks: Sequence[RankInfo], 
         _ACTIONS[settings.verb], ranks, settings.question, live=settings.live, stats=settings.stats
     )
     said = list(zip(ranks, answers, strict=True))
-    shown = _show_stacks(settings, said) if settings.verb is Verb.WHERE else await _show_values(settings, said, saved)
+    shown = (
+        _show_stacks(settings, said)
+        if settings.verb is Verb.WHERE
+        else await _show_values(settings, asker, said, saved)
+    )
     await asyncio.to_thread(_remember, shown.groups)
     return shown
 
@@ -133,9 +138,11 @@ async def break_in(settings: Settings, asker: Asker, ranks: Sequence[RankInfo]) 
     return Shown(text, PARTIAL if _left_unanswered(said) else 1 if failed else 0, groups=remembered(groups))
 
 
-async def _show_values(settings: Settings, said: Sequence[Said], saved: Saved | None) -> Shown:
+async def _show_values(settings: Settings, asker: Asker, said: Sequence[Said], saved: Saved | None) -> Shown:
     naming = Naming([rank for rank, _ in said])
     groups = group_answers(said, exact=settings.exact, tolerance=settings.tolerance, compare=settings.verb is Verb.EVAL)
+    if settings.verb is Verb.EVAL:
+        groups = list(await with_differences(asker, groups, said, exact=settings.exact))
     comparison = (
         compare_answers(saved, said, naming, exact=settings.exact, tolerance=settings.tolerance) if saved else None
     )

@@ -15,6 +15,7 @@ from dbg_wire.messages import (
     Attach,
     Detach,
     Discarded,
+    Interrupt,
     Message,
     Mode,
     Notice,
@@ -37,6 +38,8 @@ from .ledger import Ledger, Typed
 from .notices import Notices
 from .pdb_model import Conversation
 from .sentences import Turn, who_types, why_blank
+
+CTRL_C = b"\x03"
 
 LOST_SECONDS = 10.0
 """Seconds for a rank to come back after its connection ended. A link redials within a few seconds, so a rank that is
@@ -250,7 +253,9 @@ class Attachment:
             return self.refuse(now)
         stop = self.report.stop if self.report else None
         if self.report is None or stop is None:
-            self.say(f"{self.rank.address} is not stopped; keys are not kept", now)
+            if self.report is not None and CTRL_C in data and self._ledger.generation is not None:
+                return [Send(Interrupt(generation=self._ledger.generation))]
+            self.say(f"{self.rank.address} is not stopped; keys are not kept, but Ctrl-C breaks in", now)
             return [Bell()]
         session = self.report.session
         typed = self._ledger.add(data, stop.number, session.number if session else None)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import stat
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +16,10 @@ from dbg_wire.home import check_private, home_directory
 
 MAX_SECRET_FILE = 64 * 1024
 """Bytes read of a token's file or of broker.json; both are below 2 KiB, and more is a wrong file."""
+
+
+PIPE_SECONDS = 60.0
+"""Seconds for a command at the other end of a pipe, which may ask its user for a password first."""
 
 
 def find_reach(broker: str | None, environ: Mapping[str, str]) -> Reach:
@@ -60,10 +66,33 @@ def _read_private(path: str) -> str:
         found = os.fstat(file.fileno())
         check_private(found.st_mode, found.st_uid, os.getuid(), path)
         if stat.S_ISFIFO(found.st_mode):
-            os.set_blocking(file.fileno(), True)
+            return _read_pipe(file.fileno(), path).decode("utf-8")
+        if not stat.S_ISREG(found.st_mode):
+            raise BadSecretFile(f"{printable(path)} is not a regular file", "put its text into one, with mode 600")
         return file.read(MAX_SECRET_FILE).decode("utf-8")
 
 
+def _read_pipe(descriptor: int, path: str) -> bytes:
+    """Return all that a command writes, as of ``DBG_TOKEN_FILE=<(pass show broker)``. Raise BadSecretFile."""
+    text = b""
+    deadline = time.monotonic() + PIPE_SECONDS
+    while len(text) < MAX_SECRET_FILE:
+        try:
+            piece = os.read(descriptor, MAX_SECRET_FILE)
+        except BlockingIOError:
+            if select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                continue
+            raise BadSecretFile(
+                f"nothing came through the pipe {printable(path)} for {PIPE_SECONDS:g} s", "name a regular file"
+            ) from None
+        if not piece and not text:
+            raise BadSecretFile(f"{printable(path)} is a pipe into which nobody writes", "name a regular file")
+        if not piece:
+            break
+        text += piece
+    return text
+
+
 def _open_without_waiting(path: str, flags: int) -> int:
-    # A named pipe of somebody else must not hold us before its owner is checked.
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    # A named pipe without a writer, or of somebody else, must not hold us before it is looked at.
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)

@@ -332,7 +332,7 @@ class Session:
         elif key in ("n", "p"):
             self._go_to_neighbour(1 if key == "n" else -1)
         elif key == "R":
-            self._attachment.say("only what `dbg-broker run` has started can be run again from here", self.now())
+            self._attachment.say(where_to_run_again(self._attachment.rank), self.now())
             self.perform([Bell()])
         else:
             return False
@@ -398,6 +398,12 @@ class Session:
             self._go_to(rank)
         if unused:
             face.take_keys(unused)
+
+
+def where_to_run_again(rank: RankInfo) -> str:
+    """Return what to do instead of Ctrl-] R in a terminal that is not the one of the job's own run."""
+    directory = printable(rank.directory)
+    return f"press R in the terminal of its `dbg-broker run`; or type `dbg-broker run --again` in {directory}"
 
 
 async def _end_tasks(tasks: list[asyncio.Task[None] | None]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import bdb
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.agent.pdb_driver import Driver
+from tests.agent.pudb_viewer import Viewer
 
 
 @pytest.fixture
@@ -19,3 +21,14 @@ def driver() -> Iterator[Driver]:
     # Breakpoints that a test leaves would have this thread, and all later tests in it, traced.
     sys.settrace(None)
     bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # there since 3.10
+
+
+@pytest.fixture
+def viewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Viewer]:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("TERM", raising=False)
+    yield Viewer()
+    assert list(home.rglob("*")) == [], "a rank wrote into the user's home"

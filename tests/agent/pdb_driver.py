@@ -48,11 +48,10 @@ class Driver:
                 self.log += fresh
             self._changed.notify_all()
 
-    def _hear(self, text: str) -> bool:
+    def _hear(self, text: str) -> None:
         with self._changed:
             self.messages.append(json.loads(text))
             self._changed.notify_all()
-        return True
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
         timer = threading.Timer(seconds, call)

@@ -66,7 +66,7 @@ class Alone:
         self._answered = 0
         self.rank = rank = Rank(Settings(engine="pdb", rc=rc))
         rank.terminal._send = self._read
-        rank.connect = lambda settings: None  # type: ignore[method-assign]
+        rank.connect = lambda settings, unanswered=0.0: None  # type: ignore[method-assign]
         rank.publish = self._look  # type: ignore[method-assign]
         rank.kill = lambda: os._exit(0)  # type: ignore[method-assign]
         rank.close = lambda: None  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.autostart import NO_PLACE, Part, Program, part_of
+from dbg_agent.autostart import NO_PLACE, Part, Program, parent_of, part_of
 from dbg_agent.identity import started_module
 
 LINE = Path(__file__).parents[2] / "agent/dbg_broker_autostart.pth"
@@ -105,6 +105,34 @@ def test_what_a_rank_starts_is_no_rank_unless_a_launcher_gives_it_a_place() -> N
     assert part(f"rank:{PARENT}:{SLURM}", NO_PLACE, *TRAIN) is Part.HELPER
 
 
+FIRST = {"LOCAL_RANK": "0", "NODE_RANK": "0", "WORLD_SIZE": "2"}
+
+
+def test_what_the_environment_says_of_a_rank_counts_wherever_it_is_started() -> None:
+    claimed = f"rank:{PARENT}:{NO_PLACE}:train.py-200/0/0"
+    other = FIRST | {"LOCAL_RANK": "1"}
+    assert part(claimed, "lightning/h-1.0/1", *TRAIN, environ=other) is Part.RANK
+    assert part(claimed, "env/h-1.0/1", *TRAIN) is Part.RANK
+    # What the first rank or another one starts has its variables, and is nobody new.
+    assert part(claimed, "lightning/h-1.0/0", *TRAIN, environ=FIRST) is Part.HELPER
+    assert part(f"rank:{PARENT}:lightning/h-1.0/1", "lightning/h-1.0/1", *TRAIN, environ=other) is Part.HELPER
+    assert part(claimed, "lightning/h-1.0/1", "-c", "pass", environ=other) is Part.HELPER
+
+
+def test_a_child_knows_its_rank_where_no_launcher_names_it() -> None:
+    assert parent_of(f"rank:{PARENT}:{NO_PLACE}:train.py-200/run.0/3", PID) == ("train.py-200", "run.0", 3)
+    for value in (
+        f"rank:{PID}:{NO_PLACE}:train.py-200/run.0/3",
+        f"rank:{PARENT}:{SLURM}",
+        f"launcher:{PARENT}:{NO_PLACE}:a/b/0",
+        f"rank:{PARENT}:{NO_PLACE}",
+        f"rank:{PARENT}:{NO_PLACE}:a/b/c",
+        str(PARENT),
+        "",
+    ):
+        assert parent_of(value, PID) is None
+
+
 def test_a_program_that_replaces_the_rank_in_its_process_is_the_rank() -> None:
     assert part(f"rank:{PID}:{SLURM}", SLURM, *TRAIN) is Part.RANK
 
@@ -161,6 +189,23 @@ def test_a_script_a_module_a_folder_and_a_line_become_ranks(script: Path, tmp_pa
 def test_without_the_variable_and_in_an_isolated_helper_nothing_happens(script: Path, tmp_path: Path) -> None:
     assert not is_rank(run(tmp_path, "train.py", value=""))
     assert not is_rank(run(tmp_path, "-S", "train.py"))
+
+
+@pytest.mark.parametrize("option", ["-I", "-E"])
+def test_an_interpreter_that_is_to_ignore_its_environment_ignores_ours(
+    script: Path, tmp_path: Path, option: str
+) -> None:
+    stop = "train.py:1, __import__('os').write(1, b'somebody else was here')"
+    assert not is_rank(run(tmp_path, option, "train.py", DBG_STOP_AT=stop))
+    assert is_rank(run(tmp_path, "train.py"))
+
+
+@pytest.mark.parametrize("option", ["-I", "-P"] if sys.version_info >= (3, 11) else ["-I"])
+def test_no_folder_comes_in_front_of_the_path_where_none_is_to(tmp_path: Path, option: str) -> None:
+    (tmp_path / "train.py").write_text("import sys\nprint(sys.path)\n")
+    plain = run(tmp_path, option, "train.py", value="").stdout
+    for command in (["train.py"], ["-m", "dbg_agent", "train.py"]):
+        assert run(tmp_path, option, *command).stdout == plain
 
 
 CHILDREN = """\
@@ -254,3 +299,10 @@ def test_with_the_variable_unset_nothing_is_loaded_and_nothing_is_paid(
     monkeypatch.delenv("DBG_AUTOSTART", raising=False)
     milliseconds = min(timeit.repeat(lambda: exec(line, {}), number=20, repeat=10)) / 20 * 1000  # noqa: S102
     assert milliseconds < 0.2
+
+
+@pytest.mark.parametrize("module", ["autostart", "identity", "link", "process", "guard", "stop_points"])
+def test_pathlib_is_not_loaded_into_a_rank(module: str) -> None:
+    code = f"import sys; sys.path += {sys.path!r}; import dbg_agent.{module}; print('pathlib' in sys.modules)"
+    result = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"

@@ -12,7 +12,7 @@ from types import FrameType, ModuleType
 
 import pytest
 
-from dbg_agent import classic, late
+from dbg_agent import classic, classic_objects, late
 
 SECONDS = 30
 
@@ -26,6 +26,7 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         names.append(frame.f_code.co_name)
 
     monkeypatch.setattr(classic, "stop_at", stop_at)
+    monkeypatch.setattr(classic_objects, "stop_at", stop_at)
     yield names
     classic.restore()
 

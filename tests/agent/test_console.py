@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from dbg_agent.console import MAX_TAIL, Console
+from dbg_wire.messages import PromptInfo, PromptState
 from tests.agent.pdb_driver import SECONDS, Driver
 
 
@@ -89,3 +90,22 @@ def test_what_a_finalizer_prints_in_the_midst_of_a_line_follows_it(
     writing.join(SECONDS)
     assert not writing.is_alive()
     assert shown.lines() == ("loss 3", "dropped", "and next")
+
+
+def test_thousands_of_lines_in_pieces_have_one_timer(shown: Shown) -> None:
+    for number in range(1000):
+        shown.write(f"{number}", "\n")
+    shown.write("(Pdb) ")
+    assert shown.timers == 1
+    shown.run_out(0)
+    assert shown.lines()[-1] == "999"
+    assert shown.timers == 2
+    shown.run_out(1)
+    assert shown.lines()[-1] == "(Pdb) "
+
+
+def test_no_timer_runs_for_what_is_begun_while_a_prompt_stands(shown: Shown) -> None:
+    shown.write("half")
+    shown.console._prompt = PromptInfo(number=1, offset=0, text="", state=PromptState.COMMAND)
+    shown.run_out(0)
+    assert shown.timers == 1

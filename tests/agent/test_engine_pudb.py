@@ -9,158 +9,16 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyte
 import pytest
 
 from dbg_agent.inbox import ProgramRaised, Run
 from dbg_agent.rank import Rank
-from dbg_agent.settings import Settings
-from dbg_wire.codec import Input, Output, decode_data
-from dbg_wire.messages import Action, Ask, Audience, Sender
+from dbg_wire.messages import Action, Ask
 from dbg_wire.ranks import Breakpoint, RankState
 from dbg_wire.states import StopPhase
-
-SECONDS = 10.0
-ROWS, COLUMNS = 30, 100
-
-
-class Viewer:
-    """Be broker and terminal of a rank at once, without a network: see its screen and type."""
-
-    def __init__(self) -> None:
-        self.rank = Rank(Settings())
-        self.display = pyte.Screen(COLUMNS, ROWS)
-        self._stream = pyte.ByteStream(self.display)
-        self._changed = threading.Condition()
-        self._typed = 0
-        self.generation = 1
-        self.answers: list[str] = []
-        self.rank.terminal._send = self._draw
-        self.rank.stops._changed = self._tell
-        self.rank.link.outgoing.put_message = self._hear  # type: ignore[method-assign]
-
-    def _draw(self, frame: bytes) -> None:
-        output = decode_data(frame, Sender.AGENT)
-        assert isinstance(output, Output)
-        with self._changed:
-            self._stream.feed(output.data)
-            self._changed.notify_all()
-
-    def _hear(self, text: str) -> bool:
-        with self._changed:
-            self.answers.append(text)
-            self._changed.notify_all()
-        return True
-
-    def _tell(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
-        with self._changed:
-            if not self._changed.wait_for(condition, SECONDS):
-                pytest.fail(f"never saw {what}; the screen:\n" + "\n".join(self.display.display))
-
-    def sees(self, text: str) -> None:
-        self.wait_for(lambda: any(text in row for row in self.display.display), repr(text))
-
-    def sees_no(self, text: str) -> None:
-        self.wait_for(lambda: not any(text in row for row in self.display.display), f"no {text!r}")
-
-    def sees_current_line(self, text: str) -> None:
-        self.wait_for(
-            lambda: any(row.startswith(">") and text in row for row in self.display.display), f"> before {text!r}"
-        )
-
-    def look(self, rows: int = ROWS, columns: int = COLUMNS) -> None:
-        with self._changed:
-            self.display.resize(rows, columns)
-        self.rank.desk.on_message(
-            Audience(viewers=1, generation=self.generation, rows=rows, columns=columns, colors=256)
-        )
-
-    def waits_for_stop(self, number: int) -> None:
-        stops = self.rank.stops
-        self.wait_for(lambda: stops.number == number and stops.phase is not StopPhase.NONE, f"stop {number}")
-
-    def opens(self) -> None:
-        """Sit down at the first stop, and wait until PuDB is there."""
-        self.waits_for_stop(1)
-        self.look()
-        self.sees("Variables:")
-        self.sees_current_line("rank.stop(")
-
-    def type(self, keys: bytes) -> None:
-        stop, session = self.rank.stops.current
-        self.rank.desk.on_input(Input(session or 0, stop or 0, self.generation, self._typed, keys))
-        self._typed += len(keys)
-
-
-@pytest.fixture
-def viewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Viewer]:
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.delenv("TERM", raising=False)
-    yield Viewer()
-    assert list(home.rglob("*")) == [], "a rank wrote into the user's home"
-
-
-def in_background(script: Callable[[], None]) -> Callable[[], None]:
-    """Run a viewer's script beside the stopped thread; the returned call waits for it and tells its failure."""
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            script()
-        except BaseException as error:  # a failing script must not leave the stop waiting for ever
-            failures.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-
-    def finish() -> None:
-        thread.join(SECONDS)
-        if failures:
-            raise failures[0]
-
-    return finish
-
-
-def train(rank: Rank) -> int:
-    total = 1
-    rank.stop(sys._getframe(), "breakpoint")
-    total += 1
-    total += 2
-    total += 3
-    return total
-
-
-def let_go(viewer: Viewer) -> None:
-    viewer.rank.desk.on_message(Ask(request=9, action=Action.CONTINUE, rows=ROWS, columns=COLUMNS))
-
-
-def drive(viewer: Viewer, script: Callable[[], None]) -> Callable[[], None]:
-    def safely() -> None:
-        try:
-            script()
-        except BaseException:
-            let_go(viewer)
-            raise
-
-    return in_background(safely)
-
-
-def play(viewer: Viewer, script: Callable[[], None], program: Callable[[Rank], int] = train) -> int:
-    """Run the program in this thread and the viewer's script beside it; return what the program returned."""
-    finish = drive(viewer, script)
-    result = program(viewer.rank)
-    finish()
-    return result
+from tests.agent.pudb_viewer import SECONDS, Viewer, drive, let_go, play, train
 
 
 def test_steps_typed_in_one_go_are_three_steps_and_the_program_is_left_as_before(viewer: Viewer) -> None:
@@ -238,24 +96,24 @@ def test_breakpoints_are_told_while_pudb_is_open_and_kept_when_it_lets_the_rank_
     def script() -> None:
         viewer.opens()
         viewer.type(b"jjb")
-        plain = Breakpoint(file=__file__, line=first)
+        plain = Breakpoint(file=train.__code__.co_filename, line=first)
         waits_for(plain)
         viewer.type(b"jb")
-        waits_for(plain, Breakpoint(file=__file__, line=first + 1))
+        waits_for(plain, Breakpoint(file=train.__code__.co_filename, line=first + 1))
         viewer.type(b"kb")
-        waits_for(Breakpoint(file=__file__, line=first + 1))
+        waits_for(Breakpoint(file=train.__code__.co_filename, line=first + 1))
         # In the list of breakpoints: edit, one down to the condition, and Enter for OK.
         viewer.type(b"B")
         viewer.type(b"e")
         viewer.sees("Edit Breakpoint")
         viewer.type(b"\x1b[Btotal < 0\r")
-        waits_for(Breakpoint(file=__file__, line=first + 1, condition="total < 0"))
+        waits_for(Breakpoint(file=train.__code__.co_filename, line=first + 1, condition="total < 0"))
         viewer.type(b"q")
         viewer.sees("Leave the debugger?")
         viewer.type(b"c")
 
     assert play(viewer, script) == 7
-    kept = (Breakpoint(file=__file__, line=first + 1, condition="total < 0"),)
+    kept = (Breakpoint(file=train.__code__.co_filename, line=first + 1, condition="total < 0"),)
     report = viewer.rank.rank_report()
     assert (report.breakpoints, report.user_breakpoints) == (0, kept)
 

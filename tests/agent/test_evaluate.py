@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.evaluate import MAX_ANSWER, abridged, digests_of, evaluate, run_command, with_rank
+from dbg_agent.evaluate import MAX_ANSWER, abridged, digests_of, evaluate, run_command
+from dbg_agent.passing import with_rank
 from dbg_agent.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.messages import Action, Ask, Kind
@@ -23,6 +24,9 @@ class Said:
 
     def say(self, kind: Kind, text: str, *, digest: str = "", exact: str = "") -> None:
         self.kind, self.text, self.digest, self.exact = kind, text, digest, exact
+
+    def keep(self, value: object, exact: str) -> None:
+        self.kept = value, exact
 
 
 def ask(text: str) -> Ask:

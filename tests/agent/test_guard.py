@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dbg_agent import guard
 from dbg_agent.guard_process import Process
 from tests.support.time_unit import seconds
 
@@ -41,7 +42,7 @@ def wait_until(so):
 
 os.environ["RANK_OF_TEST"] = str(os.getpid())
 os.environ["DBG_BROKER"] = "ws://127.0.0.1:9"
-os.environ["DBG_TOKEN"] = "a-token-that-nobody-asks-for"
+os.environ["DBG_TOKEN"] = "insecure-token-that-nobody-asks-for"
 """
 
 
@@ -92,7 +93,6 @@ def test_a_forked_child_may_have_a_guard_of_its_own() -> None:
 import logging
 install()
 wait_until(guards)
-parents = guards()
 child = os.fork()
 if child == 0:
     print(faulthandler.is_enabled(), catches(guard.REQUEST_SIGNAL), flush=True)
@@ -102,10 +102,72 @@ if child == 0:
     print(faulthandler.is_enabled(), catches(guard.REQUEST_SIGNAL), flush=True)
     os._exit(0)
 os.waitpid(child, 0)
-print(guards() == parents)
+print(len(guards()) == 1)
 """
     # Python from 3.12 on warns of every fork of a process with threads.
     assert run(script, "-W", "ignore::DeprecationWarning") == ["False", "False", "True", "True", "True"]
+
+
+ADOPTING = """\
+import ctypes, os, subprocess, sys
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+subprocess.run([sys.executable, "-W", "ignore", "-c", sys.argv[1]], stderr=subprocess.DEVNULL)
+try:
+    print("left", os.waitpid(-1, os.WNOHANG))
+except ChildProcessError:
+    print("nothing left")
+"""
+"""Runs a program as process 1 of a container would: its orphans become children of that, which waits for none."""
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "",
+        "sys.exit(3)",
+        "1 / 0",
+        "raise KeyboardInterrupt",
+        "uninstall()",
+        "import multiprocessing; c = multiprocessing.get_context('fork').Process(target=print); c.start(); c.join()",
+        "import subprocess; subprocess.run(['true'], preexec_fn=os.getpid)",
+    ],
+)
+def test_a_rank_that_ends_by_itself_leaves_nothing_behind(ending: str) -> None:
+    script = PRELUDE + f"install()\nwait_until(guards)\n{ending}\n"
+    ended = subprocess.run(
+        [sys.executable, "-c", ADOPTING, script], capture_output=True, text=True, check=True, timeout=seconds(30)
+    )
+    assert ended.stdout.splitlines()[-1] == "nothing left"
+
+
+def test_a_program_that_forks_by_itself_finds_no_child_but_its_own() -> None:
+    script = """\
+install()
+wait_until(guards)
+child = os.fork()
+if child == 0:
+    os._exit(0)
+print(os.wait() == (child, 0), len(guards()))
+try:
+    os.wait()
+except ChildProcessError:
+    print("none")
+"""
+    assert run(script, "-W", "ignore::DeprecationWarning") == ["True", "1", "none"]
+
+
+def test_what_crashes_while_the_interpreter_ends_is_shown() -> None:
+    script = """\
+import atexit, ctypes
+atexit.register(lambda: ctypes.string_at(0))
+install()
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", PRELUDE + script], capture_output=True, text=True, check=False, timeout=seconds(30)
+    )
+    assert ended.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in ended.stderr
 
 
 @pytest.mark.parametrize("how", ["install(guard=False)", "os.environ['DBG_GUARD'] = '0'; install()", "0"])
@@ -231,3 +293,20 @@ def test_a_process_is_watched_without_a_handle_where_the_kernel_has_none(child: 
     assert not process.is_alive()
     assert process.status() == signal.SIGKILL
     assert Path(f"/proc/{child}").exists()
+
+
+def test_what_the_guard_runs_is_loaded_once(tmp_path: Path) -> None:
+    package = tmp_path / "dbg_agent"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "witness.py").write_text(
+        "from dbg_agent.guard_process import Process\n"
+        "class Witness:\n"
+        "    def __init__(self, about, process, facts, beat_at): print(type(process) is Process)\n"
+        "    def run(self, said): pass\n"
+    )
+    (package / "guard_process.py").write_bytes(Path(guard.SCRIPT).read_bytes())
+    told = f'{os.getpid()} 10 {{"path": ["{tmp_path}"]}}\nFatal Python error: Aborted\n'
+    command = [sys.executable, "-I", "-S", "-B", guard.SCRIPT]
+    result = subprocess.run(command, input=told, capture_output=True, text=True, check=True)
+    assert result.stdout == "True\n"

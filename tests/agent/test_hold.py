@@ -101,12 +101,12 @@ def test_it_goes_on_with_a_sentence_when_a_chosen_rank_exits() -> None:
     assert holds.judge() == Verdict(True, "rank 3 has exited")
 
 
-def test_a_lost_rank_may_come_back_within_the_grace() -> None:
+def test_a_lost_rank_may_come_back() -> None:
     holds, clock = holding(3)
     holds.hear(SITE, (chosen(3, 1, 0),))
     clock.now = 1000.0
     holds.hear(SITE, (chosen(3, 1, 0, RankState.LOST),))
-    assert holds.judge() == Verdict(False, again=1060.0)
+    assert holds.judge() == Verdict(False, again=1600.0, lost=(3,))
     holds.hear(SITE, (chosen(3, 1, 0),))
     clock.now = 2000.0
     assert holds.judge() == Verdict(False)

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -377,6 +378,7 @@ def launched_with(monkeypatch: pytest.MonkeyPatch, **environ: str) -> None:
         monkeypatch.delenv(name, raising=False)
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(identity, "_known", {})
 
 
 @pytest.mark.parametrize(("first_namespace", "launcher"), [(True, "none"), (False, "slurm")])
@@ -396,3 +398,14 @@ def test_this_process_finds_its_mpich_proxy(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(identity, "_above", lambda _: iter(chain))
 
     assert this_process().job.endswith("-41")
+
+
+def test_ancestors_that_proc_does_not_tell_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched_with(monkeypatch, SLURM_PROCID="0", SLURM_STEP_ID="0", SLURM_TASK_PID="41")
+    never = threading.Event()
+    monkeypatch.setattr(identity, "_parent_and_name", lambda _: (never.wait(), (0, ""))[1])
+    monkeypatch.setattr(identity, "ANCESTRY_SECONDS", 0.05)
+    for _ in range(100):
+        assert this_process().launcher == "slurm"
+    assert sum(thread.name == "dbg-agent-asking" for thread in threading.enumerate()) == 1
+    never.set()

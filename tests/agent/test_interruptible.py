@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -69,6 +70,53 @@ def test_work_is_interrupted_in_another_thread(interruptible: Interruptible) -> 
 
     (raised,) = in_thread(work)
     assert isinstance(raised, KeyboardInterrupt)
+
+
+class Finalized:
+    """Work in a finalizer, of which Python drops what it raises."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+
+    def __del__(self) -> None:
+        self._work()
+
+
+@pytest.mark.parametrize("run", [lambda work: work(), in_thread], ids=["main thread", "another thread"])
+def test_an_interrupt_that_comes_out_in_a_finalizer_is_raised_again_and_not_printed(
+    run: Callable[[Callable[[], None]], object], capfd: pytest.CaptureFixture[str]
+) -> None:
+    interruptible = Interruptible(lambda seconds, call: threading.Timer(seconds, call).start())
+    before = sys.unraisablehook
+
+    def work_for_long() -> None:
+        with interruptible.running() as ticket:
+            threading.Timer(0.1, interruptible.interrupt, (ticket,)).start()
+            # Its finalizer runs at once, and is where the interrupt comes out first.
+            Finalized(spin)
+            spin()
+
+    def work() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            work_for_long()
+
+    run(work)
+    assert capfd.readouterr().err == ""
+    assert sys.unraisablehook is before
+
+
+def test_what_a_finalizer_of_the_program_raises_is_told_as_ever(
+    interruptible: Interruptible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: told.append(unraisable.exc_type))
+
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    with interruptible.running():
+        Finalized(fail)
+    assert told == [KeyboardInterrupt]
 
 
 def test_an_interrupt_that_is_not_raised_before_the_end_never_is(interruptible: Interruptible) -> None:

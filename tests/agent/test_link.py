@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import queue
+import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -17,7 +19,9 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
+from dbg_agent import outgoing
 from dbg_agent.link import Link
+from dbg_agent.lookup import Opening
 from dbg_wire.codec import Input, decode, encode, encode_data
 from dbg_wire.endpoint import Endpoint, Reach, fingerprint_of
 from dbg_wire.errors import DbgError, NoBroker, Refused, WrongCertificate, WrongToken, WrongVersion
@@ -92,6 +96,10 @@ class FakeBroker:
     def cut(self, connection: ServerConnection) -> None:
         self._loop.call_soon_threadsafe(connection.transport.abort)
 
+    def do(self, call: Callable[[], object]) -> None:
+        """Have the broker's thread call something, and do nothing else meanwhile."""
+        self._loop.call_soon_threadsafe(call)
+
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(SECONDS)
@@ -107,11 +115,15 @@ class FakeDesk:
         self.inputs: queue.Queue[Input] = queue.Queue()
         self.disconnects: queue.Queue[None] = queue.Queue()
         self.registrations = 0
+        self.attended = False
 
-    def find_broker(self) -> Reach:
+    def find_broker(self, _opening: Opening) -> Reach:
         if isinstance(self.reach, DbgError):
             raise self.reach
         return self.reach
+
+    def is_attended(self) -> bool:
+        return self.attended
 
     def registration(self) -> str:
         self.registrations += 1
@@ -187,6 +199,18 @@ def test_it_registers_with_its_token_and_talks_both_ways(
     assert broker.frames.get(timeout=SECONDS) == b"\x01output"
 
 
+def test_what_a_rank_says_is_sent_at_once_and_not_gathered(
+    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
+) -> None:
+    desk.reach = reach(start_broker())
+    link.start()
+    assert link.wait_connected(SECONDS) is None
+    (descriptor,) = link.descriptors()
+    connected = socket.socket(fileno=os.dup(descriptor))
+    with connected:
+        assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_it_comes_back_after_a_cut_and_restates_itself(
     start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
 ) -> None:
@@ -194,6 +218,23 @@ def test_it_comes_back_after_a_cut_and_restates_itself(
     desk.reach = reach(broker)
     link.start()
     broker.cut(broker.connections.get(timeout=SECONDS))
+    desk.disconnects.get(timeout=SECONDS)
+    assert broker.connections.get(timeout=SECONDS) is not None
+    assert link.wait_connected(SECONDS) is None
+    assert desk.registrations == 2
+
+
+def test_it_starts_afresh_and_restates_itself_where_messages_would_get_lost(
+    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = start_broker()
+    desk.reach = reach(broker)
+    link.start()
+    assert link.wait_connected(SECONDS) is None
+    broker.connections.get(timeout=SECONDS)
+    with monkeypatch.context() as patch:
+        patch.setattr(outgoing, "MAX_MESSAGES", 0)
+        link.outgoing.put_message('{"type":"notice","text":"one too many"}')
     desk.disconnects.get(timeout=SECONDS)
     assert broker.connections.get(timeout=SECONDS) is not None
     assert link.wait_connected(SECONDS) is None

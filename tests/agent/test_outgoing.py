@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dbg_agent.outgoing import MAX_MESSAGES, REPORT_NOW, Outgoing
+import pytest
+
+from dbg_agent.outgoing import MAX_MESSAGE_BYTES, MAX_MESSAGES, REPORT_NOW, Outgoing
+from dbg_wire.codec import Output, encode_data
 from dbg_wire.limits import MAX_LINK_BACKLOG
 
 
 def opened() -> Outgoing:
-    outgoing = Outgoing(lambda: None)
+    outgoing = Outgoing(lambda: None, lambda: pytest.fail("started afresh"))
     outgoing.open()
     return outgoing
 
@@ -40,10 +43,54 @@ def test_output_beyond_the_bound_is_dropped_whole_and_leaves_messages_alone() ->
     assert drain(outgoing) == ["first", "last"]
 
 
-def test_too_many_messages_are_told() -> None:
+def test_output_that_follows_is_one_frame_and_wakes_once() -> None:
+    woken: list[bool] = []
+    outgoing = Outgoing(lambda: woken.append(True), lambda: pytest.fail("started afresh"))
+    outgoing.open()
+    whole = b""
+    for number in range(1000):
+        line = b"%d\n" % number
+        outgoing.put_output(encode_data(Output(1, len(whole), line)))
+        whole += line
+    outgoing.put_output(encode_data(Output(2, 0, b"another session")))
+    outgoing.put_report()
+    outgoing.put_output(encode_data(Output(2, 15, b"after it")))
+    assert len(woken) == 1
+    assert drain(outgoing) == [
+        encode_data(Output(1, 0, whole)),
+        encode_data(Output(2, 0, b"another session")),
+        REPORT_NOW,
+        encode_data(Output(2, 15, b"after it")),
+    ]
+    outgoing.put_message("more")
+    assert len(woken) == 2
+
+
+def test_frames_stay_within_their_bound_and_gaps_stay_gaps() -> None:
     outgoing = opened()
-    assert all(outgoing.put_message("m") for _ in range(MAX_MESSAGES))
-    assert not outgoing.put_message("one too many")
+    frames = [encode_data(Output(1, offset, b"x" * 40_000)) for offset in (0, 40_000, 90_000)]
+    for frame in frames:
+        outgoing.put_output(frame)
+    assert drain(outgoing) == frames
+
+
+@pytest.mark.parametrize(("count", "size"), [(MAX_MESSAGES, 1), (16, MAX_MESSAGE_BYTES // 16)])
+def test_too_many_messages_have_the_link_start_afresh_once(count: int, size: int) -> None:
+    afresh: list[bool] = []
+    outgoing = Outgoing(lambda: None, lambda: afresh.append(True))
+    outgoing.open()
+    for _ in range(count):
+        outgoing.put_message("m" * size)
+    assert not afresh
+    for _ in range(3):
+        outgoing.put_message("one too many")
+        outgoing.put_report()
+        outgoing.put_output(b"too late")
+    assert afresh == [True]
+    assert drain(outgoing) == []
+    outgoing.open()
+    outgoing.put_message("anew")
+    assert drain(outgoing) == ["anew"]
 
 
 def test_nothing_is_kept_while_the_link_is_down() -> None:

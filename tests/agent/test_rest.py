@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -113,11 +114,11 @@ def busy(link: Link) -> Iterator[None]:
 
 
 def test_a_child_forked_while_its_parent_dials_has_the_locks_of_that_for_itself(tmp_path: Path) -> None:
-    environ = {**os.environ, "DBG_HOME": str(tmp_path), "DBG_BROKER": "127.0.0.1:1#sha256:" + "0" * 64}
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK_WHILE_DIALLING]
-    result = subprocess.run(
-        command, env={**environ, "DBG_TOKEN": "t" * 43}, capture_output=True, text=True, timeout=LONG, check=False
-    )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        broker = f"127.0.0.1:{listener.getsockname()[1]}#sha256:" + "0" * 64
+        environ = {**os.environ, "DBG_HOME": str(tmp_path), "DBG_BROKER": broker, "DBG_TOKEN": "t" * 43}
+        result = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=LONG, check=False)
     assert (result.returncode, result.stderr) == (0, "")
 
 

@@ -162,7 +162,10 @@ warnings.warn("here")
 """
 
 
-@pytest.mark.parametrize("command", [["script.py", "-m", "x"], ["folder/../script.py"], ["-I", "script.py"]])
+SAFE = [["-P", "script.py"]] if sys.version_info >= (3, 11) else []
+
+
+@pytest.mark.parametrize("command", [["script.py", "-m", "x"], ["folder/../script.py"], *SAFE])
 def test_a_script_with_stops_sees_what_it_would_see_without(folder: Path, command: list[str]) -> None:
     (folder / "script.py").write_text(SEES)
     (folder / "folder").mkdir()
@@ -262,3 +265,46 @@ def test_a_file_is_known_by_the_name_of_a_link_and_by_its_own(folder: Path) -> N
     (folder / "latest.py").symlink_to("train.py")
     for name in ("latest.py:9", "train.py:9", f"{folder}/train.py:9"):
         assert len(stops(run(folder, "latest.py", at=name))) == 3
+
+
+@pytest.mark.parametrize("command", [["pkg/train.py"], ["-m", "pkg.train"], ["-m", "dbg_agent", "pkg/train.py"]])
+def test_a_function_of_a_module_stops_also_where_its_file_is_the_script(folder: Path, command: list[str]) -> None:
+    (folder / "pkg").mkdir()
+    (folder / "pkg" / "train.py").write_text(TRAIN)
+    for name in ("helper", "loop"):
+        (folder / "pkg" / f"{name}.py").write_text((folder / f"{name}.py").read_text())
+    result = run(folder, *command, inside="pkg.train:train\nother.train:train\nkg.train:train")
+    assert stops(result) == ["train 8 []"]
+    assert "pkg.train:train was never" not in result.stderr
+    assert "other.train:train was never reached" in result.stderr
+
+
+IN_CHILDREN = """\
+import multiprocessing, subprocess, sys, dbg_agent.process
+dbg_agent.process.stop_at = lambda frame, arguments, unexpected, before_line: None
+def by_fork():
+    return 1
+def by_spawn():
+    return 2
+def by_none(number):
+    return 3
+if __name__ == "__main__":
+    for method, work, given in (("fork", by_fork, ()), ("spawn", by_spawn, ()), ("spawn", by_none, (4,))):
+        child = multiprocessing.get_context(method).Process(target=work, args=given)
+        child.start()
+        child.join()
+    subprocess.run([sys.executable, "helper.py"])
+    print("trained")
+"""
+
+
+def test_what_a_child_has_reached_is_not_said_to_have_never_been(folder: Path) -> None:
+    (folder / "script.py").write_text(IN_CHILDREN)
+    (folder / "helper.py").write_text("import dbg_agent.process\ndbg_agent.process.stop_at = print\nx = 1\n")
+    at = "script.py:4\nscript.py:6\nscript.py:8, number == 5\nhelper.py:3"
+    result = run(folder, "-W", "ignore::DeprecationWarning", "script.py", at=at)
+    assert stops(result) == []
+    told = [line for line in result.stderr.splitlines() if "never" in line]
+    assert told == [
+        "dbg-agent: --stop-at script.py:8, number == 5 was never reached: in rank 0 its condition was never true"
+    ]

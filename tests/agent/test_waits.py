@@ -71,7 +71,7 @@ def test_those_that_ended_while_there_was_no_broker_are_not_waited_for() -> None
 
     def body() -> None:
         held.later.clear()
-        held.waits.welcomed()
+        held.waits.welcomed(0.0)
         assert held.later[0][0] == RESTATED_SECONDS
         held.tick()
         assert held.went_on == [STOP]
@@ -84,7 +84,7 @@ def test_those_that_a_new_broker_tells_of_are_waited_for() -> None:
 
     def body() -> None:
         held.later.clear()
-        held.waits.welcomed()
+        held.waits.welcomed(0.0)
         held.waits.on_kept(Kept(ranks=(1,)))
         held.tick()
         assert held.went_on == []

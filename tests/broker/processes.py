@@ -35,12 +35,13 @@ def run(home: Path, *arguments: str, changes: Mapping[str, str] | None = None) -
 
 
 class Serving:
-    """Hold a ``dbg-broker serve`` that is ready."""
+    """Hold a ``dbg-broker serve`` that is ready; ``first`` are statements that its process carries out before."""
 
-    def __init__(self, home: Path, arguments: Sequence[str] = ("--listen", "127.0.0.1:0")) -> None:
+    def __init__(self, home: Path, arguments: Sequence[str] = ("--listen", "127.0.0.1:0"), *, first: str = "") -> None:
         self.home = home
+        program = f"{first}\nimport runpy; runpy.run_module('dbg_broker', run_name='__main__', alter_sys=True)"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "dbg_broker", "serve", *arguments],
+            [sys.executable, *(("-c", program) if first else ("-m", "dbg_broker")), "serve", *arguments],
             env=environment(home),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

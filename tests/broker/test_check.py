@@ -92,7 +92,7 @@ def test_check_explains_a_web_server(home: Path, serve: Serve, web_server: tuple
 
 
 def test_check_explains_a_web_server_without_tls(home: Path, web_server: tuple[int, list[str]]) -> None:
-    done = run(home, "check", f"ws://127.0.0.1:{web_server[0]}", changes={"DBG_TOKEN": "x" * 43})
+    done = run(home, "check", f"ws://127.0.0.1:{web_server[0]}", changes={"DBG_TOKEN": f"insecure-{'x' * 43}"})
     failed_at(done, "token")
     assert done.returncode == 5
     assert "no dbg-broker" in done.stderr
@@ -162,7 +162,7 @@ def old_broker() -> Iterator[int]:
 
 def test_check_explains_another_version(home: Path) -> None:
     with old_broker() as port:
-        done = run(home, "check", f"ws://127.0.0.1:{port}", changes={"DBG_TOKEN": "x" * 43})
+        done = run(home, "check", f"ws://127.0.0.1:{port}", changes={"DBG_TOKEN": f"insecure-{'x' * 43}"})
     assert [step for step, _ in steps(done)] == ["name", "port", "TLS", "token", "version"]
     assert done.returncode == 5
     assert "version 7" in done.stderr

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.auth import Role
-from dbg_broker.classic import MAX_SESSIONS, Classic
+from dbg_broker.classic import Classic
+from dbg_broker.classic_crowd import MAX_CALLERS, MIN_DRAWN
 from dbg_broker.classic_hosts import short_name
 from dbg_broker.server import listen
 from dbg_wire.codec import Input, Output
@@ -213,17 +214,17 @@ async def test_a_thousand_connections_push_out_no_session(port: ClassicBroker) -
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
     try:
         terminal = await watching(port)
-        await port.call(SCREEN)
+        await port.call(SCREEN + b"\x1b[2;1H" + b"x" * MIN_DRAWN)
         rank = await port.listed(terminal, f"{HOST}:?1")
         silent = [await port.call() for _ in range(1000)]
         pushed_out = await silent[0].rest()
-        assert f"holds {MAX_SESSIONS}".encode() in pushed_out
-        await silent[1000 - MAX_SESSIONS].rest()
+        assert f"holds {MAX_CALLERS}".encode() in pushed_out
+        await silent[1000 - MAX_CALLERS].rest()
         driver = await port.broker.seated(rank.key)
         await driver.expect_data()
         await port.call(SCREEN)
         await port.listed(terminal, f"{HOST}:?2")
-        assert len(port.classic._connections) <= MAX_SESSIONS
+        assert len(port.classic._connections) <= MAX_CALLERS
         await asyncio.gather(*(stock.close() for stock in silent))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

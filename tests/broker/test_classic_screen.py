@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.classic_screen import MAX_KEPT, ScreenSession
+from dbg_broker.classic_screen import MAX_KEPT, NO_REACTION, REACTION_SECONDS, ScreenSession
 from dbg_broker.classic_session import QUIET_SECONDS, Deed, Write
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_DATA_BYTES
@@ -232,3 +232,33 @@ def test_junk_harms_nothing(chunks: list[bytes]) -> None:
     for chunk in chunks:
         session.received(chunk, 0.0)
     session.message(Repaint(), 0.0)
+
+
+def test_keys_without_any_reaction_are_told_as_what_they_may_come_from() -> None:
+    session = stopped()
+    session.keys(keys(b"n"), 1.0)
+    session.keys(keys(b"n", offset=1), 2.0)
+    assert session.due == 1.0 + REACTION_SECONDS
+    assert session.tick(1.0 + REACTION_SECONDS) == [Notice(text=NO_REACTION)]
+    assert session.report(9.0).state is RankState.STOPPED
+    assert session.due is None
+    session.keys(keys(b"n", offset=2), 9.0)
+    assert session.tick(9.0 + REACTION_SECONDS) == [Notice(text=NO_REACTION)]
+
+
+def test_a_debugger_that_has_reacted_once_is_not_suspected_again() -> None:
+    session = stopped()
+    session.keys(keys(b"j"), 1.0)
+    session.received(drawing("two"), 1.5)
+    session.keys(keys(b"?", offset=1), 2.0)
+    assert session.due is None
+    assert session.tick(60.0) == []
+
+
+def test_a_step_right_after_the_first_key_is_no_missing_reaction() -> None:
+    session = stopped()
+    session.keys(keys(b"c"), 1.0)
+    session.received(LEAVE, 1.2)
+    assert session.due == 1.2 + QUIET_SECONDS
+    assert not of_type(session.tick(1.2 + QUIET_SECONDS), Notice)
+    assert session.report(2.0).state is RankState.RUNNING

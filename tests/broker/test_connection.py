@@ -12,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
 from websockets.typing import Subprotocol
 
-from dbg_broker import hub as hub_module
+from dbg_broker import capacity
 from dbg_broker.auth import Role
 from dbg_broker.connection import Connection
 from dbg_wire import limits
@@ -284,7 +284,7 @@ async def test_half_a_handshake_is_given_up(any_broker: Broker, monkeypatch: pyt
 async def test_waiting_strangers_are_bounded_and_the_oldest_goes(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_module, "MAX_PENDING", 2)
+    monkeypatch.setattr(capacity, "MAX_PENDING", 2)
     first, *others = [await asyncio.open_connection("127.0.0.1", broker.endpoint.port) for _ in range(3)]
     with contextlib.suppress(ConnectionError):
         assert await asyncio.wait_for(first[0].read(), SECONDS) == b""

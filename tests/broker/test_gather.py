@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker import gather as gather_module
-from dbg_broker.gather import MAX_ANSWER_BYTES, MIN_SECONDS, PAGE_BYTES, Finished, Gather
+from dbg_broker import answer_budget
+from dbg_broker.gather import MAX_ANSWER_BYTES, MIN_SECONDS, PAGE_BYTES, Finished, Gather, TooMuchWaits
 from dbg_wire import limits
 from dbg_wire.codec import encode
 from dbg_wire.messages import Action, Answer, Kind, Question, RankAnswer
@@ -114,15 +116,60 @@ def test_answer_that_is_too_large_is_an_error_that_says_so() -> None:
 
 
 def test_answers_that_are_too_large_together_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather_module, "MAX_GATHERED_BYTES", 2000)
+    monkeypatch.setattr(answer_budget, "MAX_TERMINAL_BYTES", 20_000)
     gather = Gather()
     number, _ = gather.ask(CLIENT, question("a", "b", "c"), {}, 0.0)
-    gather.answer("a", said(number, "x" * 1200))
-    gather.answer("b", said(number, "x" * 1200))
+    gather.answer("a", said(number, "x" * 12_000))
+    gather.answer("b", said(number, "x" * 12_000))
     finished = gather.answer("c", said(number, "small"))
     assert finished is not None
     assert [answer.kind for answer in finished.answers] == [Kind.VALUE, Kind.ERROR, Kind.VALUE]
-    assert "2000 bytes" in finished.answers[1].text
+    assert "ask fewer ranks" in finished.answers[1].text
+    assert gather.budget.of(CLIENT) == finished.size
+    gather.was_read(finished)
+    assert gather.budget.size == 0
+
+
+def test_what_one_question_holds_is_missing_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_budget, "MAX_TERMINAL_BYTES", 20_000)
+    gather = Gather()
+    first, _ = gather.ask(CLIENT, question("a"), {}, 0.0)
+    finished = gather.answer("a", said(first, "x" * 18_000))
+    assert finished is not None
+    with pytest.raises(TooMuchWaits, match="would wait for this terminal; read those there are"):
+        gather.ask(CLIENT, question("a", "b", "c", "d"), {}, 0.0)
+    assert gather.open_of(CLIENT) == 0
+    gather.ask(CLIENT + 1, question("a", "b", "c", "d"), {}, 0.0)
+    gather.was_read(finished)
+    gather.ask(CLIENT, question("a", "b", "c", "d"), {}, 0.0)
+
+
+def test_ranks_that_are_only_named_count_too() -> None:
+    gather = Gather()
+    keys = tuple(f"none/{number}" for number in range(10_000))
+    known = {key: RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key") for key in keys}
+    tracemalloc.start()
+    asked = question(*(f"{key}" + "" for key in keys))
+    kept = dict.fromkeys(keys), tuple(replace(answer) for answer in known.values())
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    gather.ask(CLIENT, asked, known, 0.0)
+    assert len(kept[0]) == 10_000
+    assert gather.budget.of(CLIENT) > 0.8 * held
+
+
+def test_the_terminal_with_most_goes_where_all_have_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_budget, "MAX_BYTES", 10_000)
+    budget = answer_budget.AnswerBudget()
+    assert budget.take(1, 4000)
+    assert budget.take(2, 5000)
+    assert budget.heaviest() is None
+    assert budget.take(1, 1500)
+    assert budget.heaviest() == 1
+    budget.drop(1)
+    budget.drop(1)
+    budget.give_back(1, 1500)
+    assert (budget.size, budget.heaviest()) == (5000, None)
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)

@@ -43,13 +43,21 @@ class Job:
     def report(self, rank: Rank, report: RankReport) -> dict[str, Chosen]:
         self.now += 1
         self.registry.report(rank, report, self.now)
-        return dict(self.holds.changed(rank))
+        return self.told(rank)
 
     def told(self, rank: Rank) -> dict[str, Chosen]:
-        return dict(self.holds.changed(rank))
+        self.holds.changed(rank)
+        return self.hold_tellings()
+
+    def hold_tellings(self) -> dict[str, Chosen]:
+        return {key: telling.message for telling in self.holds.tell() for key in telling.keys}  # type: ignore[misc]
 
     def kept(self, rank: Rank) -> dict[str, Kept]:
-        return dict(self.crashes.changed(rank))
+        self.crashes.changed(rank)
+        return self.crash_tellings()
+
+    def crash_tellings(self) -> dict[str, Kept]:
+        return {key: telling.message for telling in self.crashes.tell() for key in telling.keys}  # type: ignore[misc]
 
 
 def chosen(arrived: int, completed: int, state: RankState | None) -> Chosen:
@@ -123,9 +131,8 @@ def test_a_forgotten_rank_leaves_nothing_behind() -> None:
         job.told(rank)
     for rank in ranks:
         job.holds.forget(rank.key)
-    assert not job.holds._ranks
-    assert not any(job.holds._waiting.values())
-    assert not job.holds._told
+    left = [vars(job.holds)[name] for name in ("_keys", "_places", "_groups", "_concerned", "_waiting", "_due")]
+    assert not any(left)
 
 
 def test_all_ranks_of_a_run_hear_which_are_kept_and_newcomers_too() -> None:
@@ -133,8 +140,7 @@ def test_all_ranks_of_a_run_hear_which_are_kept_and_newcomers_too() -> None:
     ranks = [job.enter(number, RUNNING) for number in range(2)]
     assert [job.kept(rank) for rank in ranks] == [{}, {}]
     job.registry.report(ranks[1], CRASHED, 50.0)
-    everyone = {rank.key: Kept(ranks=(1,)) for rank in ranks}
-    assert job.kept(ranks[1]) == everyone
+    assert job.kept(ranks[1]) == {rank.key: Kept(ranks=(1,)) for rank in ranks}
     late = job.enter(2, RUNNING)
     assert job.kept(late) == {late.key: Kept(ranks=(1,))}
     other = job.enter(0, RUNNING, run="1.0", key="another")
@@ -160,8 +166,9 @@ def test_a_crashed_rank_that_is_forgotten_keeps_nobody_waiting() -> None:
     job.registry.disconnected(crashed, job.now)
     assert crashed.state is RankState.LOST
     assert job.kept(crashed) == {}
-    assert dict(job.crashes.forget(crashed.key)) == {other.key: Kept(ranks=())}
-    assert dict(job.crashes.forget(crashed.key)) == {}
-    assert dict(job.crashes.forget(other.key)) == {}
-    assert not job.crashes._members
-    assert not job.crashes._kept
+    assert job.crashes.forget(crashed.key)
+    assert job.crash_tellings() == {other.key: Kept(ranks=())}
+    assert not job.crashes.forget(crashed.key)
+    assert not job.crashes.forget(other.key)
+    assert not job.crashes._launches
+    assert not job.crashes._run_of

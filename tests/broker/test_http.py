@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from dbg_broker.auth import Role, Tokens
-from dbg_broker.http import PROMETHEUS, Answer, Gauges, Meters, Upgrade, admit, metrics, page
+from dbg_broker.auth import Role, Tokens, proof
+from dbg_broker.capacity import MANY, OWN_DESCRIPTORS, Capacity
+from dbg_broker.http import PROMETHEUS, Answer, Connected, Gauges, Meters, Upgrade, admit, metrics, page
 from dbg_wire import limits
 from dbg_wire.ranks import RankState
 
@@ -25,9 +26,12 @@ def ask(
     subprotocols: tuple[str, ...] = ("dbg.v1",),
     agents: int = 0,
     clients: int = 0,
+    watchers: int = 0,
+    descriptors: int = MANY,
 ) -> Role | Answer:
     authorization = None if token is None else f"Bearer {token}"
-    return admit(Upgrade(path, authorization, origin, subprotocols), TOKENS, agents=agents, clients=clients)
+    connected = Connected(ranks=agents, drivers=clients, watchers=watchers)
+    return admit(Upgrade(path, authorization, origin, subprotocols), TOKENS, connected, Capacity(descriptors))
 
 
 def refused(answer: Role | Answer) -> tuple[int, str]:
@@ -91,15 +95,51 @@ def test_full_for_one_sort_is_not_full_for_the_other() -> None:
     assert ask(agents=limits.MAX_RANKS) is Role.DRIVER
 
 
+def test_watchers_leave_places_for_those_that_type() -> None:
+    watchers = limits.MAX_CLIENTS * 7 // 8
+    assert ask("/client", TOKENS.watcher, watchers=watchers - 1) is Role.WATCHER
+    status, body = refused(ask("/client", TOKENS.watcher, watchers=watchers))
+    assert (status, body) == (503, f"the broker is full: {watchers} watchers are connected, and it takes {watchers}\n")
+    assert ask(watchers=limits.MAX_CLIENTS) is Role.DRIVER
+    assert refused(ask(clients=limits.MAX_CLIENTS))[0] == 503
+
+
+@pytest.mark.parametrize("descriptors", [64, 256, 1024, 4096])
+def test_what_a_process_may_open_is_divided_and_a_full_broker_says_what_it_lacks(descriptors: int) -> None:
+    capacity = Capacity(descriptors)
+    assert capacity.pending + capacity.clients + capacity.ranks <= descriptors - OWN_DESCRIPTORS
+    assert 0 < capacity.watchers < capacity.clients
+    assert capacity.pending_of_address < capacity.pending
+    assert ask("/agent", TOKENS.rank, agents=capacity.ranks - 1, descriptors=descriptors) is Role.RANK
+    status, body = refused(ask("/agent", TOKENS.rank, agents=capacity.ranks, descriptors=descriptors))
+    assert status == 503
+    assert f"{descriptors} open files" in body
+
+
 def test_health_is_one_word() -> None:
-    assert page("/healthz", Meters(), GAUGES) == Answer(200, "ok\n")
-    assert page("/health", Meters(), GAUGES) is None
+    assert page("/healthz", Meters(), GAUGES, TOKENS) == Answer(200, "ok\n")
+    assert page("/health", Meters(), GAUGES, TOKENS) is None
+
+
+def test_health_proves_to_who_knows_a_token_that_the_broker_knows_it() -> None:
+    answer = page("/healthz?prove=c0ffee", Meters(), GAUGES, TOKENS)
+    assert answer is not None
+    first, *proofs = answer.body.splitlines()
+    assert first == "ok"
+    assert proofs == [proof(TOKENS.of(role), "c0ffee") for role in Role]
+    assert proof(TOKENS.rank, "c0ffee") != proof(TOKENS.rank, "c0ffef")
+    assert not any(TOKENS.of(role) in answer.body for role in Role)
+
+
+@pytest.mark.parametrize("query", ["prove=", "x=1", "prove=" + "x" * 129, "prove"])
+def test_a_challenge_that_is_none_is_not_answered(query: str) -> None:
+    assert page(f"/healthz?{query}", Meters(), GAUGES, TOKENS) == Answer(200, "ok\n")
 
 
 def test_metrics_are_what_prometheus_reads() -> None:
     meters = Meters(handshakes=5, bytes_from_ranks=10**12)
     meters.refusals.update([401, 401, 426])
-    answer = page("/metrics", meters, GAUGES)
+    answer = page("/metrics", meters, GAUGES, TOKENS)
     assert answer is not None
     assert answer.content_type == PROMETHEUS
     lines = answer.body.splitlines()

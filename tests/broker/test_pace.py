@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.hub import MESSAGE_COST
+from dbg_broker.hub import KEYS_COST
 from dbg_broker.pace import Pace
 from dbg_wire import limits
 from dbg_wire.codec import Input, encode_data
@@ -26,7 +26,7 @@ def test_credit_is_not_saved_up() -> None:
 def test_single_keys_pass_as_fast_as_a_program_types_them() -> None:
     pace = Pace(0.0, limits.MAX_INPUT_PER_SECOND)
     frame = len(encode_data(Input(session=1, stop=1, generation=1, offset=0, data=b"n")))
-    waits = [pace.spend(frame + MESSAGE_COST, number / 5000) for number in range(20_000)]
+    waits = [pace.spend(frame + KEYS_COST, number / 5000) for number in range(20_000)]
     assert set(waits) == {0.0}
 
 

@@ -210,6 +210,21 @@ def test_rank_that_learns_its_number_moves_to_its_address() -> None:
 # ------------------------------------------------------------------------------------------------------------ costs
 
 
+def test_a_lost_process_that_comes_back_as_another_rank_is_listed_once() -> None:
+    registry = Registry()
+    first, other = enter(registry, 0, key="a", job="train-1", pid=7), enter(registry, 1, pid=8)
+    registry.disconnected(first, 1.0)
+    registry.disconnected(other, 1.0)
+    registered = registry.register(registration(0, key="b", job="h-29500", pid=7), 2.0)
+    assert registered.gone == first.key
+    assert sorted(registry.keys()) == sorted([other.key, registered.rank.key])
+    # One that lives, or has ended, is another process of that number.
+    assert registry.register(registration(2, key="c", job="elsewhere", pid=7), 3.0).gone is None
+    registry.goodbye(registered.rank, 0, 4.0)
+    assert registry.register(registration(3, key="d", pid=7), 5.0).gone is None
+    assert registry.counts == Counter(rank.state for rank in registry.ranks())
+
+
 def test_message_costs_the_same_among_twenty_thousand_ranks() -> None:
     def seconds_per_report(count: int) -> float:
         registry = Registry()

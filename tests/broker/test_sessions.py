@@ -176,12 +176,11 @@ def test_engine_is_the_drivers_wish() -> None:
     assert (audience.engine, audience.fallback_engine) == ("pdb", "pudb")
 
 
-def test_engine_is_the_first_watchers_wish_where_nobody_types() -> None:
+def test_a_watchers_wish_for_an_engine_is_nobodys() -> None:
     sessions = Sessions()
-    sit(sessions, 1, Mode.WATCH, fallback_engine="pdb")
-    sit(sessions, 2, Mode.WATCH, engine="pudb")
+    sit(sessions, 1, Mode.WATCH, engine="pudb", fallback_engine="pdb")
     audience = sessions.audience(K, 0)
-    assert (audience.engine, audience.fallback_engine) == (None, "pdb")
+    assert (audience.engine, audience.fallback_engine) == (None, None)
 
 
 def test_input_is_judged_by_seat_and_generation() -> None:
@@ -198,10 +197,22 @@ def test_seats_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_VIEWERS_PER_RANK", 2)
     sessions = Sessions()
     sit(sessions, 1)
+    assert not sessions.is_full(K, 2)
     sit(sessions, 2)
     assert sessions.is_full(K, 3)
     assert not sessions.is_full(K, 2)
     assert not sessions.is_full("another", 3)
+
+
+def test_the_drivers_seat_is_kept_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_VIEWERS_PER_RANK", 3)
+    sessions = Sessions()
+    for number in (1, 2):
+        sit(sessions, number, Mode.WATCH)
+    assert sessions.is_full(K, 3)
+    assert list(sessions.last_to_look(K)) == [2, 1]
+    sit(sessions, 3)
+    assert sessions.viewers(K) == [3, 1, 2]
 
 
 def test_rank_that_is_forgotten_takes_its_seats_along() -> None:

@@ -72,7 +72,14 @@ def test_home_is_the_argument_then_the_variable_then_the_default() -> None:
 
 def test_serve_settings() -> None:
     given = argparse.Namespace(
-        home=None, listen=None, insecure=True, verbose=1, while_used=False, classic="6899", classic_size="240x72"
+        home=None,
+        listen=None,
+        insecure=True,
+        insecure_anywhere=False,
+        verbose=1,
+        while_used=False,
+        classic="6899",
+        classic_size="240x72",
     )
     settings = serve_settings(given, {"DBG_HOME": "/y", "DBG_IDLE": "5"}, "/here")
     assert (settings.home, settings.listen, settings.insecure, settings.verbosity) == ("/y", Listen(), True, 1)
@@ -83,7 +90,14 @@ def test_serve_settings() -> None:
 @pytest.mark.parametrize(("text", "idle"), [(None, IDLE_SECONDS), ("", IDLE_SECONDS), ("0.5", 0.5), ("604800", 604800)])
 def test_a_runs_own_broker_stays_for_some_seconds_without_use(text: str | None, idle: float) -> None:
     given = argparse.Namespace(
-        home="/y", listen=None, insecure=False, verbose=0, while_used=True, classic=None, classic_size=None
+        home="/y",
+        listen=None,
+        insecure=False,
+        insecure_anywhere=False,
+        verbose=0,
+        while_used=True,
+        classic=None,
+        classic_size=None,
     )
     environ = {} if text is None else {"DBG_IDLE": text}
     assert serve_settings(given, environ, "/here").idle_seconds == idle

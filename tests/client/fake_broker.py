@@ -55,7 +55,7 @@ from dbg_wire.ranks import Place, RankInfo, RankState
 from tests.support.processes import USUAL_WAIT
 from tests.support.time_unit import seconds
 
-TOKEN = "0123456789abcdef"  # noqa: S105 - opens nothing
+TOKEN = "insecure-0123456789abcdef"  # noqa: S105 - opens nothing
 HERE = Place(file="/home/me/train.py", line=41, function="step")
 
 T = TypeVar("T")
@@ -208,6 +208,10 @@ class FakeBroker:
         """Answer a question that was left open, for the ranks of these keys alone."""
         answers = tuple(replace(answer, key=key) for key, answer in said.items())
         self.tell(Answers(request=question.request, answers=answers))
+
+    def do(self, call: Callable[[], object]) -> None:
+        """Have the broker's thread call something, and do nothing else meanwhile."""
+        self._loop.call_soon_threadsafe(call)
 
     def cut(self) -> None:
         """Break all connections without a word, and go on serving."""

@@ -86,6 +86,19 @@ def test_a_wanted_rank_that_was_left_keeps_others_waiting_no_longer_than_any() -
     assert next_of(ranks, Wanted(1, 5.0), {ranks[1].key: ranks[1].since}) == (0, False)
 
 
+def test_whoever_comes_back_comes_back_to_the_rank_that_was_left() -> None:
+    ranks = job(STOPPED, STOPPED, STOPPED)
+    assert next_stop(ALL, ranks, {}, None, ranks[2].key) == (ranks[2], True)
+    assert next_stop(ALL, ranks, {}, Wanted(1, 5.0), ranks[2].key) == (ranks[2], True)
+    assert next_stop(parse_target("0"), ranks, {}, None, ranks[2].key) == (ranks[2], True)
+    assert next_stop(parse_target("7"), ranks, {}, None, ranks[2].key) == (ranks[2], True)
+
+
+def test_whoever_comes_back_to_a_rank_that_went_on_gets_the_next_one_at_once() -> None:
+    ranks = job(STOPPED, STOPPED, RUNNING)
+    assert next_stop(ALL, ranks, {}, None, ranks[2].key) == (ranks[0], True)
+
+
 def test_only_the_target_is_followed() -> None:
     ranks = job(STOPPED, STOPPED, RUNNING)
     assert next_of(ranks, target="1-2") == (1, True)

@@ -92,6 +92,30 @@ def test_enter_comes_back_to_what_was_left(broker: FakeBroker, environ: dict[str
         assert broker.wait_for(Attach, count=2).key == FIVE.key
 
 
+def test_enter_comes_back_to_the_rank_that_was_left_and_not_to_the_first(
+    broker: FakeBroker, environ: dict[str, str], tmp_path: Path
+) -> None:
+    with Window(broker, environ, tmp_path) as window:
+        window.at("gpu013:5")
+        window.send("\x1dn")
+        window.at("gpu013:6")
+        window.send("\x1dd")
+        window.wait_for("Detached from gpu013:6, which stays as it is; Enter comes back.")
+        window.send("\r")
+        window.at("gpu013:6")
+
+
+def test_a_stop_that_stays_after_ctrl_c_is_told(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
+    with Window(broker, environ, tmp_path) as window:
+        window.at("gpu013:5")
+        window.send("\x1dd")
+        window.wait_for("Enter comes back")
+        (terminal,) = terminals(window)
+        os.kill(terminal, signal.SIGINT)
+        window.wait_for("The job got Ctrl-C, and gpu013:5 and 1 more stayed")
+        window.wait_for("Another Ctrl-C tells the job again")
+
+
 def test_the_rank_of_the_last_run_is_gone_to(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
     with Window(broker, environ, tmp_path, prefer=6) as window:
         window.at("gpu013:6")

@@ -132,4 +132,4 @@ async def test_attempts_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
     longest = [high for _, high in pauses]
     assert longest == sorted(longest)
     assert {low for low, _ in pauses} == {0}
-    assert longest[-1] == longest[-2] == 3.0
+    assert longest[-1] == longest[-2] == 1.5

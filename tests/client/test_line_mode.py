@@ -535,7 +535,7 @@ def test_only_a_job_of_a_run_can_be_run_again(broker: FakeBroker, environ: dict[
     with Window(broker, environ, cols=120) as window:
         window.at_prompt()
         window.send("p lo\x1dR")
-        window.wait_for(lambda it: "only what `dbg-broker run` has started can be run again" in it.text)  # type: ignore[attr-defined]
+        window.wait_for(lambda it: "press R in the terminal of its `dbg-broker run`" in it.text)  # type: ignore[attr-defined]
         window.at_prompt("(Pdb) p lo")
 
 

@@ -14,6 +14,7 @@ from dbg_wire.messages import (
     Change,
     Detach,
     Discarded,
+    Interrupt,
     Mode,
     Notice,
     Pulse,
@@ -174,6 +175,14 @@ def test_keys_go_out_at_once_with_their_tags() -> None:
 
     assert first == Input(1, 1, 4, 0, b"n")
     assert second == Input(1, 1, 4, 1, b"\x03")
+
+
+def test_ctrl_c_breaks_in_where_nothing_is_stopped_and_other_keys_say_so() -> None:
+    running = RankReport(state=RankState.RUNNING, generation=4, breakpoints=1)
+    attachment = seated(generation=4, report=running)
+
+    assert sent(attachment.keys(b"\x03", 0.0)) == [Interrupt(generation=4)]
+    assert sent(attachment.keys(b"n", 1.0)) == []
 
 
 def test_a_resumed_generation_counts_on_from_what_the_rank_applied() -> None:

@@ -394,7 +394,7 @@ def test_only_a_job_of_a_run_can_be_run_again(broker: FakeBroker, environ: dict[
         window.opened()
         window.send("\x1dRy")
 
-        window.wait_for(lambda it: "only what `dbg-broker run` has started can be run again" in it.row(-1))
+        window.wait_for(lambda it: "press R in the terminal of its `dbg-broker run`" in it.row(-1))
         assert broker.wait_for(Input).data == b"y"
         window.send("\x1dd")
         assert window.exit_status() == 0

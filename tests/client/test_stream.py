@@ -34,6 +34,7 @@ DRAWING = [
     b"\x1b=",
     b"\x1bM",
     b"\x1b]8;id=1;https://example.org/a?b=c;d\x1b\\",
+    b"\x1b]8;;HTTP://example.org\x07",
     b"\x1b]8;;\x07",
 ]
 QUERIES = [
@@ -70,6 +71,14 @@ LASTING = [
     b"\x1b]2;title\x1b\\",
     b"\x1b]1337;File=:AAAA\x07",
     b"\x1b]8;;https://example.org/\xc3\xa9\x07",
+    b"\x1b]8;;file:///etc/passwd\x07",
+    b"\x1b]8;id=1;ssh://host\x1b\\",
+    b"\x1b]8;;vscode://file/x\x07",
+    b"\x1b]8;;javascript:alert(1)\x07",
+    b"\x1b]8;;//example.org\x07",
+    b"\x1b]8;;https:example.org\x07",
+    b"\x1b]8;; https://example.org\x07",
+    b"\x1b]8;;x-http://example.org\x07",
     b"\x1bktitle\x1b\\",
     b"\x1bPtmux;x\x1b\\",
     b"\x1bPq#0;1;1\x07still inside\x1b\\",
@@ -241,7 +250,7 @@ def test_an_endless_sequence_is_dropped_in_bounded_memory(intro: bytes, size: in
 
 @pytest.mark.parametrize("length", [MAX_SEQUENCE - 1, MAX_SEQUENCE, MAX_SEQUENCE + 1])
 def test_the_bound_is_the_same_whole_and_in_parts(length: int) -> None:
-    link = b"\x1b]8;;" + b"x" * (length - 7) + b"\x1b\\"
+    link = b"\x1b]8;;https://" + b"x" * (length - 15) + b"\x1b\\"
     expected = link if length <= MAX_SEQUENCE else b""
     assert filtered(link) == expected
     assert filtered(*(bytes([byte]) for byte in link)) == expected

@@ -64,7 +64,7 @@ def end_well(home: Path, rank: Child) -> None:
         (("-e", "throw(Exits())"), "Exits: its str raises SystemExit"),
         (("--timeout", "2", "-e", "throw(Endless())"), "Endless: its str raises KeyboardInterrupt"),
         (("-e", "Deletes()"), "deleted"),
-        (("-c", "p 1 ;; interact"), "1\n*"),
+        (("-c", "p 1 ;; interact"), "`interact` is for a terminal"),
         (("-c", "p 1 ;; x = '''"), "unterminated"),
     ],
 )

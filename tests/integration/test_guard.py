@@ -253,3 +253,28 @@ async def test_a_forked_child_has_no_part_in_its_parents_guard(processes: Proces
         job.rank.wait_for_output("NO OTHER CHILD")
         assert job.rank.wait() == 0
         assert "dbg-agent" not in job.rank.text("stderr")
+
+
+STUCK_AT_ONCE = f"""\
+import ctypes, os
+from dbg_agent import guard, install
+sleep = ctypes.PyDLL(None).sleep
+guard.BEAT_SECONDS, guard.STUCK_SECONDS = 0.2, 0.6
+install()
+sleep({STUCK_SECONDS})
+os.write(1, b"WENT ON")
+"""
+
+
+async def test_a_rank_that_is_stuck_before_it_came_to_register_is_listed(processes: Processes, home: Path) -> None:
+    broker = running_broker(processes, home)
+    async with raw_terminal(broker) as peer:
+        (rank,) = start_ranks(processes, home, STUCK_AT_ONCE, 1)
+        found = await listed(peer, lambda listed: listed.state is RankState.UNRESPONSIVE)
+        assert (found.pid, found.rank, found.script) == (rank.pid, 0, str(home / "rank_script.py"))
+        answer = await Job(broker, rank, peer, home).where(found)
+        assert answer.text.startswith("stuck in C code for ")
+        assert answer.frames[-1].line == STUCK_AT_ONCE.splitlines().index(f"sleep({STUCK_SECONDS})") + 1
+        await listed(peer, lambda listed: listed.state is RankState.EXITED)
+        assert rank.wait() == 0
+        assert rank.text() == "WENT ON"

@@ -154,6 +154,17 @@ def written(name: str, text: str, mode: int = 0o600, **variables: str) -> Make:
     return make
 
 
+def piped(name: str, **variables: str) -> Make:
+    """Have a named pipe in the home, into which nobody writes; ``%`` in a variable stands for it."""
+
+    @contextlib.contextmanager
+    def make(place: Place) -> Iterator[dict[str, str]]:
+        os.mkfifo(place.home / name, 0o600)
+        yield {variable: value.replace("%", str(place.home / name)) for variable, value in variables.items()}
+
+    return make
+
+
 def named(**variables: str) -> Make:
     """Have nothing but these variables."""
 
@@ -202,6 +213,8 @@ FINAL = {
         written("token", TOKEN, 0o644, DBG_BROKER=f"h:1#{PIN}", DBG_TOKEN_FILE="%"),  # noqa: S106
         "is open to others (mode 644)",
     ),
+    "token file a pipe": (piped("token", DBG_BROKER=f"h:1#{PIN}", DBG_TOKEN_FILE="%"), "is not a regular file"),  # noqa: S106
+    "broker.json a pipe": (piped("broker.json"), "is not a regular file"),
     "broker.json open": (written("broker.json", "{}", 0o644), "is open to others (mode 644)"),
     "broker.json empty": (written("broker.json", ""), "is not a JSON object"),
     "broker.json newer": (written("broker.json", '{"schema":2}'), "has schema 2"),
@@ -261,6 +274,58 @@ socket.getaddrinfo = hang
     (rank,) = start_ranks(processes, home, script, 1, env=variables)
     assert rank.wait(seconds(20)) == 0
     assert f"no answer within {WAIT_SECONDS:g} s" in one_line(rank)
+
+
+@pytest.mark.parametrize(("broker", "wait"), [("", WAIT_SECONDS), (f"login1:6900#{PIN}", 3 * WAIT_SECONDS)])
+def test_a_file_that_never_opens_delays_neither_stop_nor_fork_nor_end(
+    processes: Processes, home: Path, broker: str, wait: float
+) -> None:
+    script = f"""\
+import logging, os, sys, threading
+from dbg_agent import settings
+settings._open_without_waiting = lambda *_: threading.Event().wait({LONG_SECONDS})
+{PASSES}
+sys.stdout.flush()
+child = os.fork()
+if child == 0:
+    set_trace()
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(f"forked after {{time.monotonic() - began:.3f}} s")
+"""
+    file = "token" if broker else "broker.json"
+    variables = {"DBG_BROKER": broker, "DBG_TOKEN_FILE": str(home / "token"), "DBG_CONNECT_TIMEOUT": str(wait)}
+    began = time.monotonic()
+    (rank,) = start_ranks(processes, home, script, 1, env={**variables, "PYTHONWARNINGS": "ignore"})
+    assert rank.wait(seconds(20)) == 0
+    took = time.monotonic() - began
+    found = re.search(r"passed in ([0-9.]+) s\nafter\n3\nforked after ([0-9.]+) s", rank.text())
+    assert found, rank.text()
+    passed, forked = map(float, found.groups())
+    assert passed < wait + seconds(1)
+    # The child has a wait of its own.
+    assert forked < passed + wait + seconds(1)
+    assert took < forked + seconds(2)
+    assert f"{home / file} does not let itself be opened" in one_line(rank)
+
+
+def test_an_installed_rank_tells_of_a_file_that_never_opens(processes: Processes, home: Path) -> None:
+    script = f"""\
+import threading, time
+from dbg_agent import install, say, settings
+settings._open_without_waiting = lambda *_: threading.Event().wait({LONG_SECONDS})
+told = threading.Event()
+import dbg_agent.rank
+dbg_agent.rank.say = lambda text: (say.say(text), told.set())
+began = time.monotonic()
+install(connect_timeout={WAIT_SECONDS}, guard=False)
+print("installed" if time.monotonic() - began < {seconds(1)} else "late", flush=True)
+told.wait()
+"""
+    (rank,) = start_ranks(processes, home, script, 1)
+    assert rank.wait(seconds(20)) == 0
+    assert rank.text() == "installed\n"
+    assert "broker.json does not let itself be opened" in one_line(rank)
 
 
 def test_a_broker_that_comes_later_is_found(processes: Processes, home: Path) -> None:

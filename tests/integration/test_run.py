@@ -244,6 +244,31 @@ class TestTheTerminal:
         assert "KeyboardInterrupt" in text_of(terminal)
         assert "dbg_client" not in text_of(terminal)
 
+    @pytest.mark.skipif(sys.version_info < (3, 11), reason="asyncio takes Ctrl-C for itself since Python 3.11")
+    def test_a_first_ctrl_c_that_asyncio_keeps_to_itself_is_told(self, directory: Directory) -> None:
+        directory.write("import asyncio\n\nasync def main():\n    breakpoint()\n\nasyncio.run(main())\n")
+        terminal = directory.run(*PYTHON)
+        terminal.wait_for(DRAWN)
+        terminal.send(DETACH)
+        terminal.wait_for("Enter comes back.")
+        terminal.send(b"\x03")
+        terminal.wait_for("stayed at its stop")
+        terminal.send(b"\x03")
+        assert terminal.exit_status() == 128 + signal.SIGINT
+
+    def test_what_is_typed_while_the_job_ends_is_for_the_shell(self, directory: Directory) -> None:
+        waits = "while not pathlib.Path('go').exists():\n    time.sleep(0.05)\n"
+        directory.write(f"import pathlib, time\nprint('waits', flush=True)\n{waits}")
+        terminal = directory.open_terminal(["bash", "--norc", "-i"], rows=30, cols=140, env=directory.variables)
+        terminal.send(f"{shlex.join(directory.command(*PYTHON))}\r")
+        terminal.wait_for(re.compile("^waits", re.MULTILINE))
+        terminal.send("echo typed  ahead\recho and  more\r")
+        (directory.path / "go").touch()
+        terminal.wait_for(re.compile(r"^and more$", re.MULTILINE))
+        assert "\ntyped ahead\n" in text_of(terminal)
+        terminal.send("exit\r")
+        terminal.exit_status()
+
     def test_closing_it_leaves_broker_and_job(self, directory: Directory) -> None:
         terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
         (told,) = re.findall(rb"if this terminal closes: .*dbg-attach --follow (\S+)", terminal.output)

@@ -17,6 +17,7 @@ from tests.support.reach import (
     PIN,
     RENDEZVOUS,
     SECRET,
+    THROW_AWAY,
     TOKENS,
     any_text,
     near_misses,
@@ -228,7 +229,29 @@ class TestResolve:
     def test_plain_ws_works_where_it_was_asked_for(self, argument: str | None, rendezvous: Rendezvous) -> None:
         reach = resolve(argument=argument, environ={}, rendezvous=rendezvous, role="rank", token_file_text=no_file)
         assert reach.endpoint.url == "ws://login1:6900"
-        assert reach.token == TOKENS["rank"]
+        assert reach.token == THROW_AWAY["rank"]
+
+    @pytest.mark.parametrize(
+        "environ", [{"DBG_TOKEN": SECRET}, {"DBG_TOKEN_FILE": "/run/token"}, {"DBG_TOKEN": "x" * 30}]
+    )
+    @pytest.mark.parametrize("rendezvous", [None, INSECURE, RENDEZVOUS])
+    def test_no_lasting_token_travels_in_the_clear_wherever_it_comes_from(
+        self, environ: dict[str, str], rendezvous: Rendezvous | None
+    ) -> None:
+        with pytest.raises(BadEndpoint, match=r"lasting token from \S.* in the clear; .*wss://") as caught:
+            resolve(
+                argument="ws://login1",
+                environ=environ,
+                rendezvous=rendezvous,
+                role="driver",
+                token_file_text=lambda path: SECRET,
+            )
+        assert SECRET not in said(caught.value)
+
+    def test_a_throw_away_token_may_come_from_anywhere(self) -> None:
+        environ = {"DBG_BROKER": "ws://login1", "DBG_TOKEN": THROW_AWAY["driver"]}
+        reach = resolve(argument=None, environ=environ, rendezvous=None, role="driver", token_file_text=no_file)
+        assert reach.token == THROW_AWAY["driver"]
 
     def test_an_error_names_the_option_that_was_typed(self) -> None:
         with pytest.raises(BadEndpoint, match=r"^--broker 'a:b' has a port"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +31,7 @@ SAMPLES: list[DbgError] = [
     AmbiguousTarget(HOSTILE, [f"job{i}/{HOSTILE}" for i in range(20)]),
     NoSuchRank(HOSTILE, 3),
     NoSuchRank(HOSTILE, 0),
+    NoSuchRank(HOSTILE, 3, HOSTILE),
     errors.NoBroker(),
     errors.BrokerUnreachable(HOSTILE, HOSTILE),
     errors.WrongHost("the broker listens elsewhere"),
@@ -60,3 +63,18 @@ def test_exit_statuses_are_the_published_ones() -> None:
     assert statuses["NoSuchRank"] == 3
     assert statuses["NoBroker"] == statuses["BrokerUnreachable"] == statuses["WrongHost"] == 4
     assert {statuses[name] for name in ("Refused", "WrongToken", "WrongCertificate", "WrongVersion")} == {5}
+
+
+def test_the_tree_is_drawn_as_the_classes_are() -> None:
+    drawn: dict[str, tuple[str, int]] = {}
+    path: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        match = re.match(r"^    ([│├└─ ]*)([A-Z]\w+)(?: +(?:exit status )?(\d))?", line)
+        if match is None:
+            continue
+        depth = len(match[1]) // 4
+        path[depth:] = [match[2]]
+        inherited = drawn[path[depth - 1]][1] if depth else 1
+        drawn[match[2]] = (path[depth - 1] if depth else "Exception", int(match[3] or inherited))
+    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, DbgError)]
+    assert drawn == {kind.__name__: (kind.__bases__[0].__name__, kind.exit_status) for kind in classes}

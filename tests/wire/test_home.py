@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_wire.errors import BadInput, BadSecretFile
-from dbg_wire.home import check_private, home_directory
+from dbg_wire.home import check_above, check_private, home_directory, is_closed
 from tests.support.reach import refusal
 
 ME, ROOT, SOMEBODY = 1000, 0, 1001
@@ -48,6 +48,32 @@ def test_a_file_open_to_others_is_refused(mode: int, uid: int, own_uid: int, rea
     with pytest.raises(BadSecretFile, match=reason) as caught:
         check_private(mode, uid, own_uid, "/run/my token")
     assert "/run/my token" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mode", "uid"), [(0o755, ROOT), (0o700, ME), (0o711, ME), (0o1777, ROOT), (0o1775, ME), (0o2755, ROOT)]
+)
+def test_a_directory_above_that_only_we_and_root_can_change_passes(mode: int, uid: int) -> None:
+    check_above(stat.S_IFDIR | mode, uid, {ROOT, ME}, "/srv")
+
+
+@pytest.mark.parametrize(
+    ("mode", "uid", "reason"),
+    [
+        (0o755, SOMEBODY, "belongs to user 1001, who is neither you nor root; set DBG_HOME"),
+        (0o1777, SOMEBODY, "belongs to user 1001"),
+        (0o777, ROOT, r"others can put another in its place \(mode 777\); set DBG_HOME .* `chmod go-w '/srv/a b'`"),
+        (0o775, ME, r"\(mode 775\)"),
+        (0o2775, ROOT, r"\(mode 775\)"),
+    ],
+)
+def test_a_directory_above_that_others_can_change_is_named(mode: int, uid: int, reason: str) -> None:
+    with pytest.raises(BadSecretFile, match=f"lies below /srv/a b, .*{reason}"):
+        check_above(stat.S_IFDIR | mode, uid, {ROOT, ME}, "/srv/a b")
+
+
+def test_a_directory_is_closed_if_nobody_else_can_go_through_it() -> None:
+    assert [mode for mode in (0o700, 0o744, 0o710, 0o701, 0o755) if is_closed(mode)] == [0o700, 0o744]
 
 
 @given(st.integers(0, 0o777), st.text(st.characters(), min_size=1))

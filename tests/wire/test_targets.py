@@ -321,3 +321,31 @@ def test_a_remembered_group_selects_its_processes_of_any_job_and_state() -> None
     assert select(remembered("A/@err,@x", err=other, x=live), [live, other]).ranks == (live,)
     with pytest.raises(NoSuchRank):
         select(parse_target("@err"), [live])
+
+
+class TestJobsThatHaveEnded:
+    """What a target without a job means while one job lives and others have ended."""
+
+    def test_a_rank_of_a_job_that_lives_goes_before_one_that_exited_later(self) -> None:
+        now = [rank("h:0", job="B"), rank("h:1", job="B", state=RankState.EXITED, since=5.0)]
+        before = rank("h:1", job="A", state=RankState.EXITED, since=9.0)
+        assert chosen("1", [*now, before]) == "B/h:1"
+        assert chosen("h:1", [*now, before]) == "B/h:1"
+
+    def test_nobody_of_them_answers_for_a_number_that_the_living_job_has_not(self) -> None:
+        ranks = [rank("h:0", job="B"), rank("h:1", job="A", state=RankState.EXITED)]
+        for text in ("1", "h:1", "0-3,!0"):
+            with pytest.raises(NoSuchRank) as caught:
+                select(parse_target(text), ranks)
+            assert "A/h:1 has exited" in str(caught.value)
+        assert chosen("A/1", ranks) == "A/h:1"
+        assert chosen("1@1", ranks) == "A/h:1"
+        assert chosen("1", ranks, any_job=True) == "A/h:1"
+        assert unique_target(ranks[1], ranks) == "A/h:1"
+
+    def test_where_no_job_lives_the_last_one_is_meant(self) -> None:
+        gone = [rank("h:1", job=job, state=RankState.EXITED, since=since) for job, since in (("A", 1.0), ("B", 2.0))]
+        assert chosen("1", gone) == "B/h:1"
+
+    def test_one_that_is_lost_may_be_there_still(self) -> None:
+        assert chosen("1", [rank("h:0", job="B"), rank("h:1", job="A", state=RankState.LOST)]) == "A/h:1"

@@ -124,6 +124,9 @@ def _convert_list(value: object, hint: object, path: str) -> tuple[object, ...]:
         raise PeerError(f"{path} is {_shown(value)}, not a list")
     if len(value) > limits.MAX_ITEMS:
         raise PeerError(f"{path} has {len(value)} elements, above {limits.MAX_ITEMS}")
+    if hint is int and all(type(item) is int and abs(item) <= MAX_NUMBER for item in value):
+        # Each rank that is held names all that it waits for.
+        return tuple(value)
     return tuple(_convert(item, hint, f"{path}[{i}]") for i, item in enumerate(value))
 
 
@@ -191,6 +194,18 @@ def encode_data(frame: Output | Input) -> bytes:
     if isinstance(frame, Output):
         return _OUTPUT.pack(_OUTPUT_KIND, frame.session, frame.offset) + frame.data
     return _INPUT.pack(_INPUT_KIND, frame.session, frame.stop, frame.generation, frame.offset) + frame.data
+
+
+def join_outputs(first: bytes, following: bytes) -> bytes | None:
+    """Return two binary frames of output as one; None if they don't follow each other, or are too long for one."""
+    if len(first) + len(following) - 2 * _OUTPUT.size > limits.MAX_DATA_BYTES:
+        return None
+    if min(len(first), len(following)) < _OUTPUT.size:
+        return None
+    kind, session, offset = _OUTPUT.unpack_from(first)
+    if _OUTPUT.unpack_from(following) != (kind, session, offset + len(first) - _OUTPUT.size):
+        return None
+    return first + following[_OUTPUT.size :]
 
 
 def decode_data(frame: bytes, sender: Sender) -> Output | Input:

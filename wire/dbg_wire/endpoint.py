@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker, printable
+from dbg_wire.throw_away import WHERE_THEY_ARE, is_throw_away
 
 DEFAULT_PORT = 6900
 """Beside the 6899 of ``pudb.remote``, so that both are remembered as one number."""
@@ -302,10 +303,11 @@ def resolve(
         raise NoBroker
     endpoint, pin_from = _pinned(endpoint, address_from, rendezvous)
     token, token_from = _token(environ, rendezvous, role, token_file_text)
-    if not endpoint.secure and token_from == "broker.json" and rendezvous and rendezvous.fingerprint:  # noqa: S105
+    if not (endpoint.secure or is_throw_away(token)):
+        pinned = rendezvous.url if rendezvous is not None and rendezvous.fingerprint else None
         raise BadEndpoint(
-            f"{address_from} says {endpoint.url}, and the token in broker.json must not travel in the clear",
-            f"write wss://, as the broker at {rendezvous.url} does",
+            f"{address_from} says {endpoint.url}, and the lasting token from {token_from} must not travel in the clear",
+            f"write wss://, as the broker at {pinned} does" if pinned else WHERE_THEY_ARE,
         )
     return Reach(
         endpoint=endpoint,

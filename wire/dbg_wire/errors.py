@@ -5,10 +5,10 @@
     DbgError                     exit status 1
     ├── BadInput                 2   what the user typed or set
     │   ├── BadTarget                a target or rank set that can't be read
-    │   ├── AmbiguousTarget          a target that fits ranks of several live jobs
     │   ├── BadEndpoint              a broker address that can't be read
     │   ├── BadSecretFile            a token or rendezvous file that can't be used
     │   └── NeedsAnswer              a question without a terminal, and no -y
+    ├── AmbiguousTarget          2   a target that fits ranks of several live jobs
     ├── NoSuchRank               3   a target that fits nothing
     ├── NoBroker                 4   nothing names a broker
     ├── BrokerUnreachable        4   nobody answers there
@@ -95,16 +95,20 @@ class NeedsAnswer(BadInput):
 
 
 class NoSuchRank(DbgError):
-    """Say that no rank fits the target, and what there is instead."""
+    """Say that no rank fits the target, and what there is instead: ``past`` names one of a job that has ended."""
 
     exit_status = 3
 
-    def __init__(self, target: str, known: int) -> None:
-        super().__init__(target, known)
+    def __init__(self, target: str, known: int, past: str | None = None) -> None:
+        super().__init__(target, known, past)
         self.target = target
         self.known = known
+        self.past = past
 
     def __str__(self) -> str:
+        if self.past is not None:
+            past = printable(self.past)
+            return f"no rank of a job that lives fits '{printable(self.target)}'; {past} has exited, and is named so"
         there = f"{self.known} others are listed by `dbg-attach --list`" if self.known else "no rank has connected yet"
         return f"no rank fits '{printable(self.target)}'; {there}"
 

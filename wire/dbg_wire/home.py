@@ -8,9 +8,11 @@ from __future__ import annotations
 import posixpath
 import shlex
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from dbg_wire.errors import BadInput, BadSecretFile, printable
+
+_ANOTHER_HOME = "set DBG_HOME to a directory of your own"
 
 
 def check_private(mode: int, uid: int, own_uid: int, path: str) -> None:
@@ -33,6 +35,29 @@ def check_private(mode: int, uid: int, own_uid: int, path: str) -> None:
         raise BadSecretFile(f"{shown} can be written by others (mode {mode & 0o777:03o})", f"`chmod go-w {typed}`")
 
 
+def check_above(mode: int, uid: int, trusted: Collection[int], path: str) -> None:
+    """Refuse a directory above a home in which others could put another in its place, by ``st_mode`` and ``st_uid``.
+
+    It must belong to one of ``trusted`` (us and root), and nobody else may write in it unless it is sticky, as sshd
+    wants it of the directories above its keys. Raise BadSecretFile, which names the directory.
+    """
+    shown = printable(path)
+    if uid not in trusted:
+        raise BadSecretFile(
+            f"the home lies below {shown}, which belongs to user {uid}, who is neither you nor root", _ANOTHER_HOME
+        )
+    if mode & 0o022 and not mode & stat.S_ISVTX:
+        raise BadSecretFile(
+            f"the home lies below {shown}, in which others can put another in its place (mode {mode & 0o777:03o})",
+            f"{_ANOTHER_HOME}, or type `chmod go-w {printable(shlex.quote(path))}`",
+        )
+
+
+def is_closed(mode: int) -> bool:
+    """Tell whether none but a directory's owner can reach what is below it, so that modes there matter no more."""
+    return not mode & 0o011
+
+
 def home_directory(environ: Mapping[str, str]) -> str:
     """Return where broker.json, tokens and certificate are: $DBG_HOME, else under $XDG_STATE_HOME or ~/.local/state.
 
@@ -48,4 +73,4 @@ def home_directory(environ: Mapping[str, str]) -> str:
         return posixpath.join(state, "dbg-broker")
     if posixpath.isabs(user):
         return posixpath.join(user, ".local", "state", "dbg-broker")
-    raise BadInput("no home directory is known, as HOME is not set", "set DBG_HOME to a directory of your own")
+    raise BadInput("no home directory is known, as HOME is not set", _ANOTHER_HOME)

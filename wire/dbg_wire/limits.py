@@ -23,9 +23,6 @@ MAX_ITEMS = 4096
 SNAPSHOT_PAGE = 500
 """Ranks in one snapshot message: at 2 KiB each still below MAX_CONTROL_BYTES."""
 
-MAX_RANKS_ASKED = 100_000
-"""Ranks one question may name: the largest job that the broker is meant for."""
-
 MAX_ROWS, MAX_COLUMNS = 500, 1000
 """Largest terminal that is believed; a screen of it is 2 MB, and no real one is larger."""
 
@@ -53,6 +50,9 @@ MAX_STACK_FRAMES = 256
 MAX_BREAKPOINTS = 100
 """Breakpoints of one rank that are told; more are no longer a person's."""
 
+MAX_LINE_TEXT = 200
+"""Characters of a breakpoint's line, by which it is found again after an edit: more tell no two lines apart."""
+
 MAX_CONDITION = 1000
 """Characters of a breakpoint's condition: with these, and with the longest paths, MAX_BREAKPOINTS of them are about
 half of MAX_CONTROL_BYTES."""
@@ -72,6 +72,10 @@ SOURCE_LINES = 8
 MAX_INPUT_PER_SECOND = 256 * KIB
 """Bytes a driver may send a rank in a second: faster than any keyboard or paste, slower than a flood."""
 
+MAX_REPORTED_PER_SECOND = 4 * MIB
+"""Bytes of control messages that a rank may send in a second, its answers to questions included; beyond it the broker
+reads on later."""
+
 MAX_VIEWERS_PER_RANK = 64
 """Terminals on one rank, driver and watchers together: a whole team looking over one shoulder."""
 
@@ -83,6 +87,12 @@ MAX_RANKS = 20_000
 
 MAX_ENDED_RANKS = 5_000
 """Exited or lost ranks that stay listed; the oldest go first."""
+
+MAX_ENDED_BYTES = 64 * MIB
+"""Bytes that all of those may occupy, 13 KiB each with a stack of 30 frames; the heaviest go first."""
+
+MAX_ENDED_STOCK = 64
+"""Ended sessions of stock debuggers that stay listed, apart from the ranks: anybody may open and end such a session."""
 
 ENDED_RANK_SECONDS = 3600.0
 """Seconds for which an exited or lost rank stays listed: long enough to come back from a meeting."""
@@ -101,6 +111,19 @@ SILENT_PROBES = 2
 
 CONNECTION_DEAD_SECONDS = 120.0
 """Seconds of a silent connection after which it counts as dead: a rank may hold the interpreter for a minute."""
+
+KEEPALIVE_SECONDS = 2
+"""Seconds without a byte after which a kernel asks the peer's kernel whether it is there; no process wakes up."""
+
+KEEPALIVE_AGAIN_SECONDS = 1
+"""Seconds between such questions while none is answered: four of them within SILENT_SECONDS outlast a lossy network."""
+
+RESEND_SECONDS = 1
+"""Longest pause of a kernel before it sends again what was not acknowledged, where it can be told (Linux 6.15):
+after a short cut a connection goes on within that. Otherwise the pause doubles each time, up to two minutes."""
+
+SILENT_SECONDS = 4.5
+"""Seconds without an acknowledgement after which a peer is silent: told within six, and a new connection is tried."""
 
 CLOSE_SECONDS = 1.0
 """Seconds given to a closing handshake where a rank exits: a debugger must not delay the end of a job."""

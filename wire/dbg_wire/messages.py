@@ -269,7 +269,8 @@ class Testimony:
     A guard is the process beside a rank that lives on where the rank can't speak; it is no rank. ``signal`` is the
     number of the signal that ends or ended the process, if one does. ``core`` is the likely path of the core file, or
     ``|`` and the program that gets it; empty if there is none. ``age`` counts the seconds since the rank was last known
-    to run. ``frames`` is the last stack known, outermost first.
+    to run. ``frames`` is the last stack known, outermost first. ``registration`` is what the rank would say if it
+    could: by it a rank is listed that fell silent before it came to register.
     """
 
     sender: ClassVar[frozenset[Sender]] = frozenset({Sender.AGENT})
@@ -281,6 +282,7 @@ class Testimony:
     core: str = ""
     age: float = 0.0
     frames: tuple[Place, ...] = ()
+    registration: Register | None = None
 
 
 # -------------------------------------------------------------------------------------- agent to broker, and onwards
@@ -402,7 +404,7 @@ class Audience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """Tell a held rank how far the ranks are that it waits for; after its report, and after each of their changes."""
+    """Tell a held rank how far ranks are that it waits for: of all after its report, then of those that changed."""
 
     sender: ClassVar[frozenset[Sender]] = frozenset({Sender.BROKER})
 
@@ -499,7 +501,9 @@ class Question:
     """Ask every named rank for one action; answered by one Answers at the deadline or before.
 
     ``text`` is the expression or command. With ``live`` running ranks are asked, too; with ``stats`` tensors are
-    described by their figures as well.
+    described by their figures as well. With ``parts`` no expression is evaluated: it asks for the parts of the value
+    that was the last answer, as :mod:`dbg_wire.parts` writes it, and ``text`` is one that does nothing in older ranks.
+    With ``withdrawn`` an ``interrupt`` that was asked for before is given up.
     """
 
     sender: ClassVar[frozenset[Sender]] = frozenset({Sender.CLIENT})
@@ -513,6 +517,8 @@ class Question:
     text: str = ""
     live: bool = False
     stats: bool = False
+    parts: str = ""
+    withdrawn: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -595,6 +601,8 @@ class Ask:
     text: str = ""
     live: bool = False
     stats: bool = False
+    parts: str = ""
+    withdrawn: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

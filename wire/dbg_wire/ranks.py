@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 class RankState(str, enum.Enum):
@@ -35,11 +35,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakpoint:
-    """Name a breakpoint by its file's absolute path, its line, and the expression that must be true there, if any."""
+    """Name a breakpoint by its file's absolute path, its line, and the expression that must be true there, if any.
+
+    ``text`` is what stands in the line that the rank runs, without the blanks around it; empty if that is unknown.
+    """
 
     file: str
     line: int
     condition: str | None = None
+    text: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,7 @@ class RankInfo:
     the last change of state, for display alone. ``exit`` is the process's exit status, negative for a signal, or None
     while it lives or if nobody knows. ``where`` and ``reason`` are None while the rank runs; of an exited one they
     say what was so at last, or that it :data:`DIED`. ``detail`` adds a sentence to the reason: a crash's exception.
+    ``driver_silent`` says that nothing is heard of the driver just now.
     """
 
     key: str
@@ -84,6 +89,7 @@ class RankInfo:
     exit: int | None = None
     detail: str = ""
     coordinates: tuple[Coordinate, ...] = ()
+    driver_silent: bool = False
 
     @property
     def is_classic(self) -> bool:

@@ -6,7 +6,8 @@ A term selects in these steps, each of which may leave nothing:
 2. Numbers are global ranks. On a host named without a process id, none of whose global ranks fits, they are local
    ranks; the selection's note says so. A reading that finds live ranks goes before one that finds gone ones.
 3. At one full address live ranks hide the others, and of those the newest hides the older.
-4. Exited ranks drop out if any other rank is left.
+4. Exited ranks drop out if any other rank is left. Where a job lives, those of jobs of which nobody lives drop out
+   in any case, unless the term names their job or process.
 
 A remembered group names processes, of whatever job: of these steps only the first counts for it.
 
@@ -55,19 +56,29 @@ def select(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) 
     nothing fits, and :class:`~dbg_wire.errors.AmbiguousTarget` if a target without a job fits live ranks of several,
     or one that names one rank fits several live ones.
     """
+    return _select(target, ranks, _living_jobs(ranks), any_job=any_job)
+
+
+def _select(target: Target, ranks: Sequence[RankInfo], living: frozenset[str], *, any_job: bool = False) -> Selection:
     excluded = {rank.key: term for term in target.exclude for rank in _matching(term, ranks, by_job=True)}
     in_job: dict[str, Term] = {}
     loose: dict[str, Term] = {}
+    hidden: list[RankInfo] = []
     for term in target.include:
         matching = _matching(term, ranks, by_job=any_job or term.job is not None)
         is_group = isinstance(term.what, Group)
+        if not any_job and _means_the_present(term):
+            hidden += [rank for rank in matching if _is_of_the_past(rank, living)]
+            matching = [rank for rank in matching if not _is_of_the_past(rank, living)]
         matching = matching if is_group else _visible(matching)
         named = loose if term.job is None and not is_group else in_job
         named.update((rank.key, term) for rank in matching if rank.key not in excluded)
     found = loose | in_job
     chosen = [rank for rank in ranks if rank.key in found]
     if not chosen:
-        raise NoSuchRank(target.text, sum(rank.state is not RankState.EXITED for rank in ranks) or len(ranks))
+        known = sum(rank.state is not RankState.EXITED for rank in ranks) or len(ranks)
+        past = max(hidden, key=_age) if hidden else None
+        raise NoSuchRank(target.text, known, f"{past.job}/{_typed(past)}" if past is not None else None)
     if not any_job:
         job = _one_job(target, [rank for rank in chosen if rank.key in loose], ranks)
         chosen = [rank for rank in chosen if rank.key in in_job or rank.job == job]
@@ -84,22 +95,39 @@ def unique_target(rank: RankInfo, ranks: Sequence[RankInfo]) -> str:
     It is ``host:rank``, else ``job/host:rank``, else that with ``@pid``. The last is returned as well where nothing
     would do: two ranks of one full address and process id, or a host or job whose name the grammar doesn't take.
     """
-    return _unique(rank, [other for other in ranks if other.host == rank.host])
+    return _unique(rank, [other for other in ranks if other.host == rank.host], _living_jobs(ranks))
 
 
 def unique_targets(ranks: Sequence[RankInfo]) -> dict[str, str]:
     """Return :func:`unique_target` of each rank by its key, fast enough for thousands."""
+    living = _living_jobs(ranks)
     near: defaultdict[tuple[str, int | str | None], list[RankInfo]] = defaultdict(list)
     for rank in ranks:
         for number in {rank.rank, rank.local_rank, _classic_mark(rank)}:
             near[rank.host, number].append(rank)
-    return {rank.key: _unique(rank, near[rank.host, _classic_mark(rank) or rank.rank]) for rank in ranks}
+    return {rank.key: _unique(rank, near[rank.host, _classic_mark(rank) or rank.rank], living) for rank in ranks}
 
 
-def _unique(rank: RankInfo, near: Sequence[RankInfo]) -> str:
-    for text in (_typed(rank), f"{rank.job}/{_typed(rank)}"):
+def _living_jobs(ranks: Sequence[RankInfo]) -> frozenset[str]:
+    return frozenset(rank.job for rank in ranks if rank.state in LIVE_STATES and not rank.is_classic)
+
+
+def _means_the_present(term: Term) -> bool:
+    """Tell whether a term leaves open which job or process it means."""
+    return term.job is None and term.pid is None and not isinstance(term.what, (Group, Classic))
+
+
+def _is_of_the_past(rank: RankInfo, living: frozenset[str]) -> bool:
+    """Tell whether a rank has exited, and its whole job with it, while another job lives."""
+    return rank.state is RankState.EXITED and bool(living) and rank.job not in living
+
+
+def _unique(rank: RankInfo, near: Sequence[RankInfo], living: frozenset[str]) -> str:
+    in_job = f"{rank.job}/{_typed(rank)}"
+    is_hidden = _is_of_the_past(rank, living) and not rank.is_classic
+    for text in (in_job,) if is_hidden else (_typed(rank), in_job):
         try:
-            found = select(parse_target(text), near).ranks
+            found = _select(parse_target(text), near, living).ranks
         except (BadTarget, AmbiguousTarget, NoSuchRank):
             continue
         if [other.key for other in found] == [rank.key]:

@@ -40,6 +40,9 @@ class Engine(Protocol):
     def redraw(self) -> None:
         """Draw all of the screen at the next interaction: in a new session whoever looks has an empty one."""
 
+    def note(self, text: str) -> None:
+        """Say something before the debugger is shown."""
+
     def ignores(self, frame: FrameType) -> bool:
         """Tell whether the user has switched off the stop at this place."""
 
@@ -48,6 +51,10 @@ class Engine(Protocol):
 
     def complete(self, line: str, begin: int, end: int) -> tuple[str, ...]:
         """Return what ``line[begin:end]`` may become at the prompt."""
+
+    @property
+    def is_working(self) -> bool:
+        """Tell whether something runs for the debugger that :meth:`interrupt` would end; from any thread."""
 
     def interrupt(self) -> None:
         """Interrupt the command that runs, if one does; from any thread."""

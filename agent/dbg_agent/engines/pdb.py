@@ -8,6 +8,7 @@ any ``input()`` does.
 from __future__ import annotations
 
 import ast
+import cmd
 import codeop
 import pdb
 import sys
@@ -27,6 +28,7 @@ from ..inbox import Break
 from . import Outcome
 from .attributes import runs_nothing
 from .interpreter import Interpreter
+from .leaving import what_continue_does
 from .tracing import OWN_MODULES, Tracing
 
 if TYPE_CHECKING:
@@ -35,12 +37,18 @@ if TYPE_CHECKING:
 SCREEN_LINES = 24
 """Lines of the log that stand for the screen of a line debugger."""
 
+END_OF_INPUT = "EOF"
+"""What Ctrl-D sends."""
+
 INTERACT_BANNERS = (
     ("*interactive*", "*back at the debugger*")
     if sys.version_info < (3, 13)
     else ("*pdb interact start*", "*exit from pdb interact command*")
 )
 """Lines at begin and end of ``interact``, as the interpreter's own pdb has them; earlier ones had none at the end."""
+
+GOING_ON = frozenset({"c", "cont", "continue"})
+"""What ends the commands of a breakpoint that print and go on."""
 
 
 class PdbEngine:
@@ -73,6 +81,10 @@ class PdbEngine:
         """Begin a new log."""
         self._console.begin()
 
+    def note(self, text: str) -> None:
+        """Print a line."""
+        self._console.write(f"*** {text}\n")
+
     def ignores(self, frame: FrameType) -> bool:
         """Ignore no stop."""
         return False
@@ -80,6 +92,11 @@ class PdbEngine:
     def screen(self) -> tuple[str, ...]:
         """Return the last lines of the log."""
         return self._console.last_lines(SCREEN_LINES)
+
+    @property
+    def is_working(self) -> bool:
+        """Tell whether a command runs, and asks for nothing."""
+        return self._console.prompt is None and self._debugger.ticket is not None
 
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the command that runs or asks for something; at pdb's own prompt nothing does."""
@@ -142,7 +159,7 @@ class RankPdb(Tracing, pdb.Pdb):
 
     def user_line(self, frame: FrameType) -> None:
         """Stop at a line."""
-        self._halts(frame, partial(super().user_line, frame))
+        self._halts(frame, partial(super().user_line, frame), goes_on=self._goes_on())
 
     user_opcode = user_line
     """Python 3.13 stops at the instruction after ``set_trace()``, on its own line."""
@@ -155,12 +172,27 @@ class RankPdb(Tracing, pdb.Pdb):
         """Stop at an exception."""
         self._halts(frame, partial(super().user_exception, frame, exc_info))
 
-    def _halts(self, frame: FrameType, interact: Callable[[], None]) -> None:
+    def _goes_on(self) -> bool:
+        """Tell whether the breakpoint that is hit has commands, and their last one lets the program go on."""
+        commands = getattr(self, "commands", {}).get(getattr(self, "currentbp", 0)) or [""]
+        return commands[-1].strip() in GOING_ON
+
+    def bp_commands(self, frame: FrameType) -> Any:
+        """Run the commands of the breakpoint that is hit; one that Ctrl-C ends leads to a prompt."""
+        before = self.lastcmd
+        try:
+            return super().bp_commands(frame)
+        except KeyboardInterrupt:
+            self.message("--KeyboardInterrupt--")
+            self.lastcmd, self.going_on = before, False
+            return True
+
+    def _halts(self, frame: FrameType, interact: Callable[[], None], *, goes_on: bool = False) -> None:
         if self._outer is not None:
             # A recursive debugger is part of a command of the outer one.
             interact()
             return
-        self._rank.traced_thread_halts("pdb", frame, partial(self.leave_by, interact))
+        self._rank.traced_thread_halts("pdb", frame, partial(self.leave_by, interact), goes_on=goes_on)
 
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Follow the traced thread; in a recursive debugger as bdb does."""
@@ -187,16 +219,45 @@ class RankPdb(Tracing, pdb.Pdb):
     def onecmd(self, line: str) -> bool:
         """Run a command, with ``print`` and ``input`` of this thread at the terminal, and interruptible."""
         with talking_to(self._console), self._waiting_for(PromptState.INPUT), self._interruptible():
+            if line == END_OF_INPUT and getattr(self, "commands_defining", False):
+                # Ctrl-D ends the list, and is none of its commands.
+                line = "end"
             if is_block(line) and not getattr(self, "commands_defining", False):
                 # Several lines at once are Python, also if the first begins like a command.
                 self.default(line)
                 return False
             self._console.unwinding = None
-            stop = bool(super().onecmd(line))
+            stop = bool(self._showing_errors(partial(super().onecmd, line)))
             if self._console.unwinding is not None:
                 # pdb shows whatever an expression raises; what a prompt inside one raises ends more than that.
                 raise self._console.unwinding
             return stop
+
+    def _showing_errors(self, part: Callable[[], Any]) -> Any:
+        """Run a part of pdb; whatever an argument's repr or a file makes it raise is shown, and ends nothing else."""
+        try:
+            return part()
+        except (KeyboardInterrupt, *UNWINDING):
+            raise
+        except BaseException:
+            self._error_exc()
+            return None
+
+    def _error_exc(self) -> None:
+        """Show what was raised; if that can't be told, what kind of error it is."""
+        kind = sys.exc_info()[0] or BaseException
+        try:
+            super()._error_exc()  # type: ignore[misc] # in all releases, and not in their stubs
+        except Exception:
+            self.error(kind.__name__)
+
+    def preloop(self) -> None:
+        """Show what is displayed at each prompt."""
+        self._showing_errors(super().preloop)
+
+    def print_stack_entry(self, *where: Any, **options: Any) -> None:
+        """Show a frame and its line."""
+        self._showing_errors(partial(super().print_stack_entry, *where, **options))
 
     def default(self, line: str) -> None:
         """Execute a statement, or a block of several lines, in the current frame."""
@@ -214,7 +275,7 @@ class RankPdb(Tracing, pdb.Pdb):
             raise
         except BaseException:
             # Whatever it is, it was raised by what was typed, and must not go on into the program: `sys.exit()`.
-            self._error_exc()  # type: ignore[attr-defined] # in all releases, and not in their stubs
+            self._error_exc()
 
     def _rest_of(self, source: str) -> str:
         """Ask for lines until the statement is complete, which for a compound one is an empty line."""
@@ -283,8 +344,10 @@ class RankPdb(Tracing, pdb.Pdb):
         self.message("ENTERING RECURSIVE DEBUGGER")
         try:
             sys.call_tracing(inner.run, (arg, namespace, frame_locals))
-        except Exception:
-            self._error_exc()  # type: ignore[attr-defined] # as above
+        except UNWINDING:
+            raise
+        except BaseException:
+            self._error_exc()
         self.message("LEAVING RECURSIVE DEBUGGER")
         sys.settrace(tracer)
         self.lastcmd = inner.lastcmd
@@ -317,7 +380,8 @@ class RankPdb(Tracing, pdb.Pdb):
             return super().do_quit(arg)
         whole_job = ", which ends the whole job" if self._rank.is_launched else ""
         address = self._rank.address
-        self._console.write(f"Leave pdb in {address}: continue, kill this rank{whole_job}, or stay? [c/k/s] ")
+        go_on = "continue" if self._rank.crash is None else what_continue_does(self._rank)
+        self._console.write(f"Leave pdb in {address}: {go_on}, kill this rank{whole_job}, or stay? [c/k/s] ")
         with self._waiting_for(PromptState.CONFIRM):
             try:
                 answer = self._console.readline().strip().lower()
@@ -347,7 +411,8 @@ class RankPdb(Tracing, pdb.Pdb):
 
     def precmd(self, line: str) -> Any:
         """Leave blocks of several lines whole: aliases and ``;;`` belong to commands."""
-        return line if is_block(line) else super().precmd(line)
+        with self._interruptible():
+            return line if is_block(line) else super().precmd(line)
 
     @contextmanager
     def _waiting_for(self, state: PromptState) -> Iterator[None]:
@@ -378,7 +443,9 @@ class RankPdb(Tracing, pdb.Pdb):
         """
         in_main = threading.current_thread() is threading.main_thread()
         namespace, frame_locals = self._namespaces()
-        if self.ticket is not None or not (in_main or runs_nothing({**namespace, **frame_locals}, line[begin:end])):
+        if self.ticket is not None or not (
+            in_main or runs_nothing({**namespace, **frame_locals}, line[begin:end].lstrip("!"))
+        ):
             return ()
         interruptible = self._rank.interruptible
         try:
@@ -391,7 +458,21 @@ class RankPdb(Tracing, pdb.Pdb):
 
     def _completer(self, line: str, begin: int) -> Callable[..., Any]:
         if begin == 0:
-            return self.completenames
+            return self._complete_first_word
         command = self.parseline(line)[0]
+        if command is None or not hasattr(self, f"do_{command}"):
+            # The line is an expression or a statement, which pdb itself completes in none or only some releases.
+            expression: Callable[..., Any] = self._complete_expression
+            return expression
         default: Callable[..., Any] = self.completedefault
-        return getattr(self, f"complete_{command}", default) if command else default
+        return getattr(self, f"complete_{command}", default)
+
+    def _complete_first_word(self, text: str, line: str, begin: int, end: int) -> list[str]:
+        """Complete a command, or an expression that stands for itself; on an empty line commands only."""
+        mark = "!" if text.startswith("!") else ""
+        commands = [] if mark else cmd.Cmd.completenames(self, text, line, begin, end)
+        aliases = [] if mark else [alias for alias in self.aliases if alias.startswith(text)]
+        if not text:
+            return [*commands, *aliases]
+        found = self._complete_expression(text[len(mark) :], line, begin, end)
+        return [*commands, *aliases, *(f"{mark}{name}" for name in found)]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from ..inbox import SwitchDebugger
 from . import Outcome
+from .faults import is_fault, words_of
+from .leaving import what_continue_does
 from .pudb_import import OPTIONAL_MODULES, doing_without, untraceable, unwarned
 from .tracing import OWN_MODULES, Tracing
 
@@ -39,22 +41,19 @@ class PudbEngine:
     def __init__(self, rank: Rank) -> None:
         import pudb.debugger as pudb_debugger
 
+        from .pudb_ui import making_window
         from .screen import AgentScreen, NoFile, use_utf8
 
         use_utf8()
         self._rank = rank
-        with _without_curses(pudb_debugger):
-            self._debugger = _debugger_class()(rank, stdin=NoFile(), stdout=NoFile(), skip=list(OWN_MODULES))
+        self._screen = AgentScreen(rank)
+        self._screen.set_terminal_properties(colors=256, bright_is_bold=False, has_underline=True)
+        options = {"stdin": NoFile(), "stdout": NoFile(), "skip": list(OWN_MODULES)}
+        with making_window():
+            self._debugger = _debugger_class()(rank, self._screen, **options)
         # The configured shells start on the rank's own stdin; only this one lives on PuDB's screen.
         pudb_debugger.CONFIG["shell"] = "internal"
-        self._screen = AgentScreen(rank)
-        ui = self._debugger.ui
-        ui.screen = self._screen
-        ui.cmdline_history_path = os.devnull
-        self._screen.set_terminal_properties(colors=256, bright_is_bold=False, has_underline=True)
-        ui.setup_palette(self._screen)
-        ui.call_with_ui = _call_directly
-        _bind_keys(ui, self._debugger, rank)
+        self._debugger.open_afresh()
         self._screen.start()
 
     def interact(self, frame: FrameType, traced: bool) -> Outcome:
@@ -77,6 +76,10 @@ class PudbEngine:
         debugger: Tracing = self._debugger
         return debugger
 
+    def note(self, text: str) -> None:
+        """Show a line below the source, where the command line answers."""
+        self._debugger.ui.add_cmdline_content(f"{text}\n", "command line error")
+
     def ignores(self, frame: FrameType) -> bool:
         """Tell whether the user pressed ``b`` on this very ``set_trace()`` line."""
         return not self._debugger.set_traces.get(self._debugger.place(frame), True)
@@ -89,13 +92,21 @@ class PudbEngine:
         """Complete nothing: PuDB does that on its own screen."""
         return ()
 
+    @property
+    def is_working(self) -> bool:
+        """Tell whether PuDB does something and takes no key meanwhile; from any thread."""
+        return self._rank.busy.is_working
+
     def interrupt(self) -> None:
-        """Do nothing: in PuDB, keys are the way."""
+        """Interrupt what PuDB does, if it does not wait for a key."""
+        self._rank.busy.interrupt()
 
 
 def _debugger_class() -> type[Any]:
     """Return PuDB's debugger as it behaves in a rank; made here since PuDB is imported late."""
-    from pudb.debugger import Debugger
+    from pudb.debugger import Debugger, NullSourceCodeProvider
+
+    from .pudb_ui import RankUI, logging_nothing
 
     class RankDebugger(Tracing, Debugger):  # type: ignore[misc] # PuDB is not typed
         """Stop one thread at a time, never raise into the program, and write nothing."""
@@ -105,7 +116,8 @@ def _debugger_class() -> type[Any]:
         # A list of its own: the program may use PuDB by itself, and PuDB allows one debugger per list.
         _current_debugger: list[Any] = []  # noqa: RUF012 - PuDB's own way
 
-        def __init__(self, rank: Rank, **options: Any) -> None:
+        def __init__(self, rank: Rank, screen: Any, **options: Any) -> None:
+            self._screen = screen
             others = list(Debugger._current_debugger)
             Debugger._current_debugger.clear()
             try:
@@ -123,7 +135,7 @@ def _debugger_class() -> type[Any]:
             # PuDB draws the line as a breakpoint, which ``b`` switches off.
             self.set_traces.setdefault(self.place(frame), True)
             self._show_breakpoints()
-            return self.leave_by(partial(super().interaction, frame))
+            return self.leave_by(partial(self._show_somehow, frame))
 
         def show_crash(self, error: BaseException) -> Outcome:
             """Show where an exception was raised; return how PuDB was left."""
@@ -132,15 +144,67 @@ def _debugger_class() -> type[Any]:
             self.post_mortem = True
             try:
                 exc_tuple = (type(error), error, error.__traceback__)
-                return self.leave_by(partial(super().interaction, None, exc_tuple))
+                return self.leave_by(partial(self._show_somehow, None, exc_tuple))
             finally:
                 self.post_mortem = False
 
         def interaction(self, frame: FrameType | None, exc_tuple: Any = None, show_exc_dialog: bool = True) -> None:
             """Be called by bdb in the traced thread, at the end of a step or at a breakpoint."""
             if frame is not None:
-                interact = partial(self.leave_by, partial(super().interaction, frame, exc_tuple))
+                interact = partial(self.leave_by, partial(self._show_somehow, frame, exc_tuple))
                 self._rank.traced_thread_halts("pudb", frame, interact)
+
+        def open_afresh(self, *, bare: bool = False) -> None:
+            """Have a new window; a ``bare`` one looks at no values of the program."""
+            self._screen.clear()
+            self.ui = RankUI(self, self._rank, self._screen, bare=bare)
+            _bind_keys(self.ui, self, self._rank)
+
+        def _show_somehow(self, *arguments: Any) -> None:
+            """Run PuDB's interaction until it is left; whatever it fails with, the stop stays, if need be in pdb."""
+            problem: str | None = None
+            for attempt in (self._show_as_before, self._show_afresh, self._show_bare):
+                problem = self._problem_of(attempt, problem, arguments)
+                if problem is None:
+                    return
+            self._rank.show_in_pdb(f"PuDB can't show this stop ({problem}); this is pdb in its place")
+            raise SwitchDebugger
+
+        def _show_as_before(self, _problem: str | None, *arguments: Any) -> None:
+            if self.ui.bare:
+                self.open_afresh()
+            super().interaction(*arguments)
+
+        def _show_afresh(self, problem: str | None, *arguments: Any) -> None:
+            self.open_afresh()
+            self.ui.tell(f"PuDB failed and was opened afresh ({problem})")
+            super().interaction(*arguments)
+
+        def _show_bare(self, problem: str | None, *arguments: Any) -> None:
+            self.open_afresh(bare=True)
+            self.ui.tell(f"PuDB failed again and was opened without the program's values ({problem})")
+            super().interaction(*arguments)
+
+        def _problem_of(self, attempt: Callable[..., None], problem: str | None, arguments: Any) -> str | None:
+            """Try to show PuDB; return what it failed with, or None if it was left."""
+            try:
+                with self._rank.busy.working(), logging_nothing():
+                    attempt(problem, *arguments)
+            except BaseException as error:
+                if not is_fault(error):
+                    raise
+                return words_of(error)
+            return None
+
+        def set_frame_index(self, index: int) -> None:
+            """Show this frame; one whose source can't be had is shown without it."""
+            try:
+                super().set_frame_index(index)
+            except Exception as error:
+                self.ui.tell(f"the source can't be shown ({words_of(error)})")
+                self.ui.set_current_line(self.stack[index][1], NullSourceCodeProvider())
+                self.ui.update_var_view()
+                self.ui.update_stack()
 
         def place(self, frame: FrameType) -> tuple[str, int]:
             """Return what PuDB files a ``set_trace()`` line under."""
@@ -158,32 +222,10 @@ def _debugger_class() -> type[Any]:
     return RankDebugger
 
 
-class _without_curses:  # noqa: N801 - reads as the statement that it is used in
-    """Keep PuDB from asking curses about the rank's TERM, which prints to the job's stderr if there is none."""
-
-    def __init__(self, module: Any) -> None:
-        self._module = module
-
-    def __enter__(self) -> None:
-        self._curses = self._module.curses
-        self._module.curses = None
-
-    def __exit__(self, *_error: object) -> None:
-        self._module.curses = self._curses
-
-
-def _call_directly(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run PuDB's interaction.
-
-    Its own wrapper replaces the process's warnings filters meanwhile, which is not safe beside other threads that do
-    the same, and stops and starts the screen, which makes it flicker.
-    """
-    with unwarned():
-        return call(*args, **kwargs)
-
-
 def _bind_keys(ui: Any, debugger: Any, rank: Rank) -> None:
     """Put our own meaning before PuDB's for keys that would end the rank or use its terminal."""
+
+    from .pudb_command_line import CommandLine
 
     def ask(_widget: Any, _size: Any, _key: str) -> None:
         answer = _ask_how_to_leave(ui, rank)
@@ -210,15 +252,17 @@ def _bind_keys(ui: Any, debugger: Any, rank: Rank) -> None:
     for widget, key, listener in listeners:
         # At the front: the first listener that fits wins, and PuDB's own came first.
         widget.event_listeners.insert(0, (key, listener))
+    CommandLine(ui, ask)
 
 
 def _ask_how_to_leave(ui: Any, rank: Rank) -> object:
     import urwid
 
     whole_job = " Its launcher then ends the whole job." if rank.is_launched else ""
+    button = "Let go" if rank.crash is not None else "Continue"
     text = (
         f"{rank.address} is stopped here.\n\n"
-        "c  Continue: remove all breakpoints and let it run.\n"
+        f"c  {button}: {what_continue_does(rank)}.\n"
         f"k  Kill: end this rank with SIGKILL.{whole_job}\n"
         "s  Stay here.\n\n"
         "To leave only this terminal and keep the rank stopped, type Ctrl-] d."
@@ -226,7 +270,7 @@ def _ask_how_to_leave(ui: Any, rank: Rank) -> object:
     return ui.dialog(
         urwid.ListBox(urwid.SimpleListWalker([urwid.Text(text)])),
         # The first one has the focus, and Enter is pressed before one has read it all.
-        [("Stay", "stay"), ("Continue", "continue"), ("Kill", "kill")],
+        [("Stay", "stay"), (button, "continue"), ("Kill", "kill")],
         title="Leave the debugger?",
         bind_enter_esc=False,
         focus_buttons=True,

@@ -77,10 +77,14 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
 
     def draw_screen(self, size: tuple[int, int], canvas: Any) -> None:
         """Draw, and keep what was drawn for whoever asks for it as text."""
-        # Before and not after: whoever sees a breakpoint may leave, and has heard of it.
-        self._rank.user_breakpoints.look()
-        self._canvas = canvas
-        super().draw_screen(size, canvas)
+        # Drawing takes locks that the link's thread takes, too: an interrupt in the midst of that could leave one held.
+        with self._rank.interruptible.suspended():
+            # Before and not after: whoever sees a breakpoint may leave, and has heard of it.
+            self._rank.user_breakpoints.look()
+            self._canvas = canvas
+            # Before, too: what a rank draws while it counts as running is shown by no terminal.
+            self._rank.stops.work_is_over()
+            super().draw_screen(size, canvas)
 
     def text(self) -> tuple[str, ...]:
         """Return what was last drawn, one string a row."""
@@ -94,7 +98,8 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
 
         One key at a time, since PuDB handles all that it is given on the same stop: ``nnn`` would be one step.
         """
-        keys = self._next_keys()
+        with self._rank.busy.waiting():
+            keys = self._next_keys()
         return (keys, []) if raw_keys else keys
 
     def _next_keys(self) -> list[Any]:
@@ -106,7 +111,7 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
                 raise LeaveDebugger(work.done)
             if isinstance(work, Move):
                 work.begun()
-                raise MoveOn(work.command, self._rank.looked_at())
+                raise MoveOn(work.wanted, self._rank.looked_at())
             if isinstance(work, Switch):
                 raise SwitchDebugger
             if isinstance(work, Redraw):

@@ -8,16 +8,22 @@ from __future__ import annotations
 import bdb
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger
+from ..inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, Wanted
+from ..program_end import is_at_end
 from ..stacks import is_own, is_runner
 from . import Outcome
 
 if TYPE_CHECKING:
     from ..rank import Rank
+
+STACK_ROOM = 500
+"""Frames that a debugger has for itself, however close to the recursion limit the program has stopped: urwid nests a
+hundred to draw PuDB, and a stop in endless recursion is one that people want to look at."""
 
 OWN_MODULES = ("dbg_agent", "dbg_agent.*", "dbg_wire", "dbg_wire.*")
 """Modules that ``s`` never steps into: stepping onto a ``set_trace()`` line must not show its inside."""
@@ -36,6 +42,8 @@ class Tracing(bdb.Bdb):
         self.going_on = False
         self.has_let_go = False
         """The debugger was last left by :meth:`let_go`."""
+        self._breaks_in = False
+        """The next halt was asked for from outside, and is no step of anybody's."""
         # bdb begins with none of its own, and would take away those of the other engine.
         kept = rank.breaks
         super().__init__(**options)
@@ -73,13 +81,15 @@ class Tracing(bdb.Bdb):
         """Run the debugger's interaction; return how it was left."""
         self.going_on = self.has_let_go = False
         self._first = None
+        self._breaks_in = False
         try:
-            interaction()
+            with _room_on_the_stack():
+                interaction()
         except LeaveDebugger as leave:
             self.set_continue()
             leave.done()
         except MoveOn as move:
-            self.move(move.command, move.frame)
+            self.move(move.wanted, move.frame)
         except SwitchDebugger:
             return Outcome.LEFT
         except Exception as error:
@@ -118,7 +128,13 @@ class Tracing(bdb.Bdb):
             return False
         if self._first is not None and self._is_beneath_ours(frame):
             return False
+        if self._breaks_in and threading.current_thread() is threading.main_thread() and is_at_end(frame):
+            return False
         return bool(super().stop_here(frame))
+
+    def is_skipped_module(self, module_name: Any) -> bool:
+        """Tell whether a module is ours; a program may name its own by what is no text, which bdb can't compare."""
+        return isinstance(module_name, str) and bool(super().is_skipped_module(module_name))
 
     def _is_beneath_ours(self, frame: FrameType) -> bool:
         """Tell whether code of ours lies between this frame and the stop's.
@@ -133,8 +149,9 @@ class Tracing(bdb.Bdb):
             walk = walk.f_back
         return False
 
-    def move(self, command: str, frame: FrameType | None) -> None:
+    def move(self, wanted: Wanted, frame: FrameType | None) -> None:
         """Let the thread run to where this command leads from this frame."""
+        command = wanted.command
         if command == "continue" or frame is None:
             self.set_continue()
         elif command == "step":
@@ -142,7 +159,7 @@ class Tracing(bdb.Bdb):
         elif command == "return":
             self.set_return(frame)
         elif command == "until":
-            self.set_until(frame)
+            self.set_until(frame, wanted.line)
         else:
             self.set_next(frame)
 
@@ -154,6 +171,7 @@ class Tracing(bdb.Bdb):
     def break_in(self) -> None:
         """Stop the traced thread at its next traced line, as by a step; from any thread."""
         self._stepper = self._first = None
+        self._breaks_in = True
         self._set_stopinfo(None, None)  # type: ignore[attr-defined] # what set_step does, of which it is all
 
     def set_continue(self) -> None:
@@ -176,3 +194,24 @@ class Tracing(bdb.Bdb):
         self.has_let_go = True
         self.clear_all_breaks()
         self.set_continue()
+
+
+@contextmanager
+def _room_on_the_stack() -> Iterator[None]:
+    """Have STACK_ROOM frames at least in this context, and afterwards the limit that the program has."""
+    frame: FrameType | None = sys._getframe()
+    depth = 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    limit = sys.getrecursionlimit()
+    if limit - depth >= STACK_ROOM:
+        yield
+        return
+    raised = depth + STACK_ROOM
+    sys.setrecursionlimit(raised)
+    try:
+        yield
+    finally:
+        # What was typed may have set another one on purpose.
+        if sys.getrecursionlimit() == raised:
+            sys.setrecursionlimit(limit)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -84,6 +84,11 @@ def _start(settings: RunSettings, environ: Mapping[str, str], say: Say, number: 
     folder = _open_folder(open_home(settings.home), settings.directory)
     plan = make_plan(settings, last or folder.load())
     _require_file(plan.wishes.commands)
+    if plan.stops:
+        from .unfound import notes_of_unfound  # loaded where it is needed
+
+        unfound = notes_of_unfound(plan.stops, plan.directory, plan.command)
+        plan = replace(plan, notes=(*plan.notes, *unfound))
     return _Run(plan, _Surroundings(settings.home, folder, environ, say), number)
 
 
@@ -118,6 +123,8 @@ class _Run:
         self.again = False
         self.remembered: Remembered | None = None
         self._broker = Found("")
+        self._brokers: list[subprocess.Popen[bytes]] = []
+        """Those that this run has started and that have not been waited for yet."""
         self._began = 0.0
         self._output = Path()
         self._is_starting = False
@@ -182,7 +189,7 @@ class _Run:
         return self._status or 0
 
     def _begin(self) -> None:
-        self._broker = find_or_start(self._home, self._listen, self._environ)
+        self._find_broker()
         self._began = time.monotonic()
         self._is_starting = True
         self._job = self._start_job()
@@ -231,8 +238,7 @@ class _Run:
                 self._job_ended(keeper.shell_status(os.waitstatus_to_exitcode(status)))
         if self._terminal is not None and self._terminal.process.poll() is not None:
             self._terminal_ended(self._terminal)
-        if self._broker.process is not None:
-            self._broker.process.poll()
+        self._brokers = [broker for broker in self._brokers if broker.poll() is None]
 
     def _job_ended(self, status: int) -> None:
         self._status = status
@@ -274,7 +280,12 @@ class _Run:
         self._restarts += 1
         # What becomes of it the terminal shows, whose screen this is.
         with contextlib.suppress(DbgError):
-            self._broker = find_or_start(self._home, self._listen, self._environ)
+            self._find_broker()
+
+    def _find_broker(self) -> None:
+        self._broker = find_or_start(self._home, self._listen, self._environ)
+        if self._broker.process is not None:
+            self._brokers.append(self._broker.process)
 
     # ----------------------------------------------------------------------------------------------------- what is done
 

@@ -98,7 +98,7 @@ def _answers(home: Path) -> bool:
     from dbg_broker.probe import answers
 
     rendezvous = read_rendezvous(home)
-    return rendezvous is not None and answers(rendezvous.endpoint, ANSWER_SECONDS)
+    return rendezvous is not None and answers(rendezvous.endpoint, rendezvous.tokens.get("driver"), ANSWER_SECONDS)
 
 
 def _named(home: str, environ: Mapping[str, str]) -> Found:
@@ -106,7 +106,7 @@ def _named(home: str, environ: Mapping[str, str]) -> Found:
     from dbg_broker.whereabouts import find_broker
 
     reach = find_broker(None, home, environ, "driver")
-    if not answers(reach.endpoint, ANSWER_SECONDS):
+    if not answers(reach.endpoint, reach.token, ANSWER_SECONDS):
         raise BrokerUnreachable(reach.endpoint.url, "DBG_BROKER names it; unset that, and the run starts its own")
     return Found(reach.endpoint.url)
 

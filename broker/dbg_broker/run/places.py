@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dbg_wire.limits import MAX_LINE_TEXT
+
 
 def text_of(lines: Sequence[str], number: int) -> str | None:
     """Return what stands in a line, without the blanks around it; None if there is none, or nothing in it."""
@@ -12,7 +14,11 @@ def text_of(lines: Sequence[str], number: int) -> str | None:
 
 def find_again(lines: Sequence[str], number: int, text: str | None) -> int:
     """Return the number that a line with this text has now: the same, or another one if only that can be meant."""
-    if text is None or text_of(lines, number) == text:
+    if text is None:
         return number
-    equal = [at for at, line in enumerate(lines, 1) if line.strip() == text]
+    # A rank tells no more of the line of a breakpoint.
+    begin = text[:MAX_LINE_TEXT]
+    if (text_of(lines, number) or "")[:MAX_LINE_TEXT] == begin:
+        return number
+    equal = [at for at, line in enumerate(lines, 1) if line.strip()[:MAX_LINE_TEXT] == begin]
     return equal[0] if len(equal) == 1 else number

@@ -53,7 +53,7 @@ class Plan:
             command=self.command,
             wishes=self.wishes,
             texts=self.texts,
-            breakpoints=keep_breakpoints(breakpoints, self.directory, self.breakpoints),
+            breakpoints=keep_breakpoints(breakpoints, self.breakpoints),
             rank=self.prefer if rank is None else rank,
         )
 

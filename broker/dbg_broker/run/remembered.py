@@ -164,13 +164,14 @@ def keep_texts(wishes: Wishes, directory: str) -> tuple[str | None, ...]:
     return tuple(_text_at(parse_stop_at(typed), directory) for typed in wishes.stop_at)
 
 
-def keep_breakpoints(breakpoints: Sequence[Breakpoint], directory: str, former: Sequence[Kept]) -> tuple[Kept, ...]:
+def keep_breakpoints(breakpoints: Sequence[Breakpoint], former: Sequence[Kept]) -> tuple[Kept, ...]:
     """Return what to keep of breakpoints that were set in a debugger, behind those that were kept before."""
     kept = {(one.stop.file, one.stop.line): one for one in former}
     for point in breakpoints:
         stop = StopAt(file=point.file, line=point.line, condition=point.condition)
         if _can_be_told(stop):
-            kept[point.file, point.line] = Kept(stop=stop, text=_text_at(stop, directory))
+            # The file may have been edited since, so that another statement stands there by now.
+            kept[point.file, point.line] = Kept(stop=stop, text=point.text or None)
     return tuple(kept.values())
 
 

@@ -51,6 +51,10 @@ class Group:
     kind: str
     ranks: tuple[RankInfo, ...]
     text: str
+    difference: str = ""
+    """Where the value differs from another one that reads the same."""
+    frame: str = ""
+    """Where it was evaluated, if not at the stop: somebody has gone up the stack in the rank's debugger."""
 
     @property
     def count(self) -> int:
@@ -106,6 +110,8 @@ def groups_document(command: str, groups: Sequence[Group], naming: Naming) -> di
                 "ranks": naming.names(group.ranks),
                 "count": group.count,
                 "text": group.text,
+                **({"difference": group.difference} if group.difference else {}),
+                **({"frame": group.frame} if group.frame else {}),
             }
             for group in groups
         ],
@@ -175,6 +181,10 @@ def _shown(groups: Sequence[Group]) -> tuple[list[Group], list[Group]]:
 def _lines(group: Group, head: str, *, blocks: bool, color: bool) -> list[str]:
     painted = paint(head.rstrip() if blocks else head, _COLORS.get(group.kind) if color else None)
     texts = [printable(line.expandtabs(), MAX_LINE) for line in group.text.rstrip("\n").split("\n")]
+    for more in (group.frame, group.difference):
+        if more:
+            shown = printable(more, MAX_LINE)
+            texts = [*texts, f"({shown})"] if blocks else [f"{texts[0]}  ({shown})"]
     if blocks:
         return [painted, *(f"    {text}".rstrip() for text in texts)]
     return [f"{painted}  {texts[0]}".rstrip()]
@@ -196,7 +206,25 @@ def _group(kind: Kind, members: Sequence[Said], *, compare: bool) -> Group:
             text = f"{text} ({NOT_COMPARED})"
     else:
         text = summarize([answer.text for _, answer in members])
-    return Group(id="", kind=kind.value, ranks=tuple(rank for rank, _ in members), text=text)
+    ranks = tuple(rank for rank, _ in members)
+    return Group(id="", kind=kind.value, ranks=ranks, text=text, frame=_frame_of(kind, members))
+
+
+def _frame_of(kind: Kind, members: Sequence[Said]) -> str:
+    """Say which ranks have evaluated in another frame than that of their stop, and in which; empty if none has."""
+    places = Counter(
+        f"{place.function} {place.file.rpartition('/')[2]}:{place.line}"
+        for _, answer in members
+        for place in answer.frames[-1:]
+        if kind in (Kind.VALUE, Kind.ERROR)
+    )
+    if not places:
+        return ""
+    shown = [
+        f"in {place}" if count == len(members) else f"{counted(count)} in {place}"
+        for place, count in places.most_common(MAX_REASONS)
+    ]
+    return f"evaluated up the stack, where the debugger looks: {'; '.join(shown)}"
 
 
 def _is_compared(answer: RankAnswer, *, compare: bool) -> bool:

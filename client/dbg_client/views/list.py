@@ -24,7 +24,7 @@ _COLORS = {
 _HEADERS = ("JOB", "RANK", "STATE", "PLACE", "SINCE", "WHO", "", "")
 _JSON_FIELDS = (
     *("address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "state", "reason"),
-    *("where", "engine", "queued", "since", "driver", "watchers", "exit"),
+    *("where", "engine", "queued", "since", "driver", "watchers", "exit", "driver_silent"),
 )
 
 
@@ -86,7 +86,8 @@ def show_duration(seconds: float) -> str:
 def show_people(rank: RankInfo) -> str:
     """Return who types there and how many look on."""
     watching = f"{rank.watchers} watching" if rank.watchers else ""
-    return ", ".join(part for part in (printable(rank.driver or ""), watching) if part)
+    driver = printable(rank.driver or "") + (" (silent)" if rank.driver_silent else "")
+    return ", ".join(part for part in (driver, watching) if part)
 
 
 def _row(rank: RankInfo, now: float) -> tuple[str, ...]:

@@ -193,3 +193,18 @@ def test_signals_are_as_they_were(lived: Lived) -> None:
     before = [signal.getsignal(number) for number in numbers]
     lived.run("true")
     assert [signal.getsignal(number) for number in numbers] == before
+
+
+UNTIL_REAPED = "for _ in $(seq 400); do kill -0 $0 2>/dev/null || exit 0; sleep 0.02; done; exit 9"
+"""Ends as soon as there is no process of that number, not even one that nobody has waited for."""
+
+
+def test_a_broker_that_died_is_waited_for_at_once(lived: Lived, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    broker = subprocess.Popen(["sh", "-c", "read line; exit 1"], stdin=read)
+    os.close(read)
+    found = [Found("wss://127.0.0.1:1", uses=write, process=broker), Found("wss://127.0.0.1:2")]
+    monkeypatch.setattr(life, "find_or_start", lambda *_: found.pop(0))
+    lived.on_say = lambda line: broker.kill() if "its output in" in line else None
+    assert lived.run("sh", "-c", UNTIL_REAPED, str(broker.pid)) == 0
+    assert not found

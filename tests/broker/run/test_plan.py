@@ -96,7 +96,7 @@ def test_the_same_is_done_again_and_said_as_it_would_be_typed(source: Path) -> N
 
 def test_stops_and_breakpoints_follow_their_lines_and_it_is_said(source: Path) -> None:
     first = make_plan(typed(source, stop_at=("train.py:4",)), None)
-    last = ended(first, Breakpoint(file=str(source), line=5, condition="y"))
+    last = ended(first, Breakpoint(file=str(source), line=5, condition="y", text=LINES[4].strip()))
     write(source, ["import os", *LINES])
     second = make_plan(again(source), last)
 
@@ -107,7 +107,7 @@ def test_stops_and_breakpoints_follow_their_lines_and_it_is_said(source: Path) -
 
 def test_they_go_on_following_through_many_edits(source: Path) -> None:
     plan = make_plan(typed(source, stop_at=("train.py:4",)), None)
-    last = ended(plan, Breakpoint(file=str(source), line=5))
+    last = ended(plan, Breakpoint(file=str(source), line=5, text=LINES[4].strip()))
     for added in range(1, 11):
         write(source, ["import os"] * added + LINES)
         plan = make_plan(again(source), last)
@@ -125,7 +125,7 @@ def test_a_stop_follows_its_line_also_where_the_file_was_edited_while_the_job_ra
 
 def test_a_line_that_was_changed_is_known_by_its_new_text(source: Path) -> None:
     first = make_plan(typed(source, stop_at=("train.py:4",)), None)
-    last = ended(first, Breakpoint(file=str(source), line=5))
+    last = ended(first, Breakpoint(file=str(source), line=5, text=LINES[4].strip()))
     changed = [*LINES[:3], "    step(1)", "    end(1)"]
     write(source, changed)
     second = make_plan(again(source), last)
@@ -137,7 +137,7 @@ def test_a_line_that_was_changed_is_known_by_its_new_text(source: Path) -> None:
 
 def test_new_stops_replace_the_old_ones_and_the_breakpoints(source: Path) -> None:
     first = make_plan(typed(source, stop_at=("train.py:4",), ranks="0-3"), None)
-    last = ended(first, Breakpoint(file=str(source), line=5), rank=1)
+    last = ended(first, Breakpoint(file=str(source), line=5, text=LINES[4].strip()), rank=1)
     write(source, ["import os", *LINES])
     second = make_plan(again(source, stop_in=("a:f",)), last)
 
@@ -149,7 +149,9 @@ def test_new_stops_replace_the_old_ones_and_the_breakpoints(source: Path) -> Non
 
 def test_other_options_go_before_those_of_last_time_and_are_kept(source: Path) -> None:
     first = make_plan(typed(source, stop_at=("train.py:4",), ranks="0-3", engine="pdb"), None)
-    second = make_plan(again(source, ranks="1"), ended(first, Breakpoint(file=str(source), line=5)))
+    second = make_plan(
+        again(source, ranks="1"), ended(first, Breakpoint(file=str(source), line=5, text=LINES[4].strip()))
+    )
     third = make_plan(again(source), ended(second))
 
     assert places(second) == places(third) == ["train.py:4", "train.py:5"]

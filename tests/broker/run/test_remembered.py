@@ -311,14 +311,14 @@ def test_new_breakpoints_go_behind_those_kept_before(source: Path) -> None:
         Kept(stop=StopAt(file="/gone.py", line=2), text="old()"),
     )
     points = [
-        Breakpoint(file=str(source), line=4),
-        Breakpoint(file=str(source), line=1, condition="y"),
+        Breakpoint(file=str(source), line=4, text="what the rank ran"),
+        Breakpoint(file=str(source), line=1, condition="y", text="import x"),
         Breakpoint(file="/gone.py", line=3),
     ]
-    assert keep_breakpoints(points, "/elsewhere", former) == (
+    assert keep_breakpoints(points, former) == (
         Kept(stop=StopAt(file=str(source), line=1, condition="y"), text="import x"),
         former[1],
-        Kept(stop=StopAt(file=str(source), line=4), text="end()"),
+        Kept(stop=StopAt(file=str(source), line=4), text="what the rank ran"),
         Kept(stop=StopAt(file="/gone.py", line=3), text=None),
     )
 

@@ -1,0 +1,136 @@
+"""PuDB's command line in a rank: what is typed there can be interrupted, prints within bounds, and ends no process."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pudb.shell import SetPropagatingDict
+
+from ..capture import ForOneThread, talking_to
+from .faults import is_fault_of_value, is_interrupt, words_of
+from .printed import Printed
+
+if TYPE_CHECKING:
+    from .pudb_ui import RankUI
+
+JEDI_RECURSION_LIMIT = 3000
+"""What jedi sets for the whole process when it is imported, and needs while it completes."""
+
+JEDI_LOCK = threading.Lock()
+"""Held while jedi's settings are ours: they are the process's, and several threads may stop one after the other."""
+
+
+class CommandLine:
+    """Run and complete what is typed at PuDB's command line; ``leave`` asks how to leave the debugger."""
+
+    def __init__(self, ui: RankUI, leave: Callable[..., None]) -> None:
+        self._ui = ui
+        self._leave = leave
+        listeners = ui.cmdline_edit_sigwrap.event_listeners
+        self._pudb_completes = next(call for key, call in listeners if key == "tab")
+        listeners[:0] = [("enter", self.run), ("tab", self.complete)]
+
+    def run(self, widget: Any, size: Any, key: str) -> None:
+        """Run what was typed, in the frame that is shown."""
+        ui = self._ui
+        command = ui.cmdline_edit.get_edit_text()
+        if not command:
+            return
+        ui.add_cmdline_content(f">>> {command}", "command line input")
+        if not ui.cmdline_history or command != ui.cmdline_history[-1]:
+            ui.cmdline_history.append(command)
+        ui.cmdline_history_position, ui.cmdline_saved_edit_text = -1, ""
+        error = self._run(command)
+        if error is None:
+            ui.cmdline_edit.set_edit_text("")
+        else:
+            ui.add_cmdline_content(_traceback_of(error), "command line error")
+        if isinstance(error, SystemExit):
+            # `exit()` means the debugger and not the rank, which is asked about as `q` does.
+            ui.cmdline_edit.set_edit_text("")
+            self._leave(widget, size, key)
+
+    def _run(self, command: str) -> BaseException | None:
+        """Run a command and show what it printed; return what it raised."""
+        printed, frame = Printed(), self._ui.debugger.curframe
+        try:
+            with talking_to(printed), _complaining_to(printed):
+                namespace = SetPropagatingDict([frame.f_locals, frame.f_globals], frame.f_locals)
+                # In PuDB's own way, whose commands see neither more nor less; Python wants a line's end after a loop.
+                eval(compile(f"{command}\n", "<pudb command line>", "single"), {}, namespace)  # noqa: S307 - was typed
+        except BaseException as error:
+            if not is_fault_of_value(error):
+                raise
+            return error
+        finally:
+            if text := printed.shown():
+                self._ui.add_cmdline_content(text, "command line output")
+        return None
+
+    def complete(self, widget: Any, size: Any, key: str) -> None:
+        """Complete what was typed, as PuDB does, without a trace in the home or in the interpreter's settings."""
+        try:
+            with _without_jedis_cache():
+                self._pudb_completes(widget, size, key)
+        except BaseException as error:
+            if not is_fault_of_value(error):
+                raise
+            self._ui.add_cmdline_content(f"can't be completed ({words_of(error)})", "command line error")
+
+
+def _traceback_of(error: BaseException) -> str:
+    if is_interrupt(error):
+        return "KeyboardInterrupt"
+    if isinstance(error, SystemExit):
+        return words_of(error)
+    try:
+        # Without our own frame.
+        first = error.__traceback__.tb_next if error.__traceback__ is not None else None
+        return "".join(traceback.format_exception(type(error), error, first))
+    except BaseException as worse:
+        if not is_fault_of_value(worse):
+            raise
+        return f"{words_of(error)}; its traceback can't be shown"
+
+
+@contextmanager
+def _complaining_to(ours: Any) -> Iterator[None]:
+    """Have this thread's stderr meet a stream of ours while a command runs."""
+    before = sys.stderr
+    sys.stderr = mine = ForOneThread(ours, before)
+    try:
+        yield
+    finally:
+        if sys.stderr is mine:
+            sys.stderr = before
+        mine.release()
+
+
+@contextmanager
+def _without_jedis_cache() -> Iterator[None]:
+    """Have jedi keep what it parses in memory alone.
+
+    Its cache in the home is written without a lock, so that ranks that share the home read each other's unfinished
+    files. An empty folder is in its place meanwhile: jedi can't be told to have none.
+    """
+    limit = sys.getrecursionlimit()
+    try:
+        import jedi.settings
+    except ImportError:
+        # PuDB says so itself.
+        yield
+        return
+    with JEDI_LOCK, tempfile.TemporaryDirectory(prefix="dbg-agent-") as folder:
+        before, jedi.settings.cache_directory = jedi.settings.cache_directory, folder
+        sys.setrecursionlimit(max(limit, JEDI_RECURSION_LIMIT))
+        try:
+            yield
+        finally:
+            jedi.settings.cache_directory = before
+            sys.setrecursionlimit(limit)

@@ -1,0 +1,277 @@
+"""PuDB's window in a rank: what fails in it is told and left out, and neither ends the stop nor reaches the program."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import urwid
+from pudb import debugger as pudb_debugger
+from pudb.source_view import SourceLine
+from pudb.ui_tools import SelectableText, StackFrame
+from pudb.var_view import SEPARATOR, make_var_view
+
+from dbg_wire.messages import Notice
+
+from .faults import is_fault, is_fault_of_value, is_interrupt, words_of
+from .printed import MAX_ENTRY
+from .pudb_import import unwarned
+from .pudb_widgets import (
+    Pane,
+    draw_safely,
+    draw_value_safely,
+    plain_breakpoint,
+    plain_frame,
+    plain_line,
+    sentence_row,
+)
+from .screen import NoFile
+
+if TYPE_CHECKING:
+    from ..rank import Rank
+
+MAX_ENTRIES = 4000
+"""Texts that PuDB's command line keeps, most of them lines: some megabytes. Earlier ones scroll away."""
+
+MAX_LINES_AT_ONCE = 4
+"""Lines of one text; of a longer one each line is a text: the smallest command line shows about as many."""
+
+INTERRUPTED = "interrupted; it is not evaluated again (Del removes it, n adds it anew)"
+"""What is shown of a watch expression that was interrupted: evaluated again at each step, it would block them all."""
+
+
+class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not typed
+    """Be PuDB's window; a ``bare`` one leaves out the views that look at the program's values."""
+
+    def __init__(self, debugger: Any, rank: Rank, screen: Any, *, bare: bool) -> None:
+        with making_window():
+            super().__init__(debugger, NoFile(), NoFile(), None)
+        self._rank = rank
+        self.bare = bare
+        self._interrupted: list[Any] = []
+        """Watch expressions that are not evaluated any more."""
+        self._has_class_names = True
+        self.screen = screen
+        self.cmdline_history_path = os.devnull
+        self.setup_palette(screen)
+        self.source_list = self.source_sigwrap._w = Pane(self.source, "the source")
+        self.var_list._w = Pane(self.locals, "the variables")
+        self.stack_list._w = Pane(self.stack_walker, "the stack")
+        self.bp_list._w = Pane(self.bp_walker, "the breakpoints")
+
+    def tell(self, sentence: str) -> None:
+        """Say something to whoever looks: in the window and, for a moment, in the terminal's own line."""
+        self.add_cmdline_content(sentence, "command line error")
+        with self._rank.interruptible.suspended():
+            self._rank.send(Notice(text=sentence))
+
+    def call_with_ui(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run PuDB's interaction.
+
+        Its own way replaces the process's warnings filters meanwhile, which is not safe beside other threads that do
+        the same, and stops and starts the screen, which makes it flicker.
+        """
+        with unwarned():
+            return call(*args, **kwargs)
+
+    def event_loop(self, toplevel: Any = None) -> Any:
+        """Draw and take keys until PuDB is left, or a dialog."""
+        return super().event_loop(_Window(self, self.top if toplevel is None else toplevel))
+
+    def show_internal_exc_dlg(self, exc_tuple: Any) -> None:
+        """Say what PuDB failed with, without a dialog, which may be what fails."""
+        self.tell(f"PuDB failed ({words_of(exc_tuple[1])})")
+
+    def show_exception_dialog(self, exc_tuple: Any) -> None:
+        """Show the traceback of a crash, if the exception lets itself be printed."""
+        try:
+            super().show_exception_dialog(exc_tuple)
+        except BaseException as error:
+            if not is_fault_of_value(error):
+                raise
+            self.tell(f"the traceback can't be shown ({words_of(error)})")
+
+    def add_cmdline_content(self, s: str, attr: str) -> None:
+        """Show something at the command line, as much of it as can be drawn at every key, and its end first."""
+        cut = len(s) - MAX_ENTRY
+        lines = (f"[{cut} characters before this are left out]\n{s[cut:]}" if cut > 0 else s).rstrip("\n").split("\n")
+        if len(lines) > MAX_LINES_AT_ONCE:
+            # urwid draws a long text from its beginning, and all of it at every key.
+            rows = [urwid.AttrMap(SelectableText(line), attr, f"focused {attr}") for line in lines[:-1]]
+            self.cmdline_contents.extend(rows)
+            lines = lines[-1:]
+        super().add_cmdline_content("\n".join(lines), attr)
+        if len(self.cmdline_contents) > MAX_ENTRIES:
+            del self.cmdline_contents[: len(self.cmdline_contents) - MAX_ENTRIES]
+
+    # ----------------------------------------------------------------------------------------------------------- views
+
+    def set_source_code_provider(self, source_code_provider: Any, force_update: bool = False) -> None:
+        """Show a source."""
+        try:
+            super().set_source_code_provider(source_code_provider, force_update)
+        except BaseException as error:
+            if not is_fault_of_value(error):
+                raise
+            self.source[:] = [SourceLine(self, f"the source can't be shown ({words_of(error)})")]
+            self.source_code_provider, self.current_line = source_code_provider, None
+        for line in self.source:
+            draw_safely(line, plain_line)
+
+    def update_breakpoints(self) -> None:
+        """Show the breakpoints."""
+        super().update_breakpoints()
+        for row in self.bp_walker:
+            draw_safely(row, plain_breakpoint)
+
+    def update_stack(self) -> None:
+        """Show the stack; the names of classes, which are the program's to tell, only if that goes well."""
+        if self._has_class_names and not self.bare:
+            try:
+                super().update_stack()
+            except BaseException as error:
+                if not is_fault_of_value(error):
+                    raise
+                self._has_class_names = False
+                self.tell(f"the stack is shown without names of classes ({words_of(error)})")
+        if self.bare or not self._has_class_names:
+            self._show_plain_stack()
+        for row in self.stack_walker:
+            draw_safely(row, plain_frame)
+
+    def _show_plain_stack(self) -> None:
+        debugger = self.debugger
+        rows = [
+            StackFrame(
+                index == debugger.curindex,
+                frame.f_code.co_name,
+                None,
+                self._format_fname(frame.f_code.co_filename),
+                line,
+            )
+            for index, (frame, line) in enumerate(debugger.stack)
+        ]
+        is_reversed = self.translate_ui_stack_index(0) != 0
+        self.stack_walker[:] = rows[::-1] if is_reversed else rows
+
+    def update_var_view(self, locals: Any = None, globals: Any = None, focus_index: Any = None) -> None:  # noqa: A002 - PuDB's names
+        """Show the variables, each on its own: one that fails has a sentence in its place."""
+        if self.bare:
+            self.locals[:] = [sentence_row("left out, since PuDB failed to draw with them; `!` evaluates", "variables")]
+            return
+        frame = self.debugger.curframe
+        values = frame.f_locals if locals is None else locals
+        try:
+            self.locals[:] = self._rows_of(values, frame.f_globals if globals is None else globals)
+        except BaseException as error:
+            if not is_fault_of_value(error):
+                raise
+            self.locals[:] = [sentence_row(f"can't be shown ({words_of(error)})", "variables")]
+        if focus_index is not None and focus_index < len(self.locals):
+            self.var_list._w.focus_position = focus_index
+
+    def _rows_of(self, values: Mapping[str, Any], namespace: dict[str, Any]) -> list[Any]:
+        info = self.get_frame_var_info(read_only=True)
+        watches = [row for watch in info.watches for row in self._rows_of_watch(info, watch, values, namespace)]
+        at_top: list[Any] = []
+        rows: list[Any] = []
+        without_watches = copy.copy(info)
+        without_watches.watches = []
+        for name in sorted(values, key=lambda name: str.lower(str(name))):
+            made = self._made(name, without_watches, {name: values[name]}, namespace)
+            # PuDB shows what the user has put at the top there, too, with a line below.
+            top = made.index(SEPARATOR) + 1 if SEPARATOR in made else 0
+            at_top += made[: max(0, top - 1)]
+            rows = [*made, *rows] if name == "__return__" else [*rows, *made[top:]]
+        if watches:
+            rows = [*watches, SEPARATOR, *rows]
+        return [*at_top, SEPARATOR, *rows] if at_top else rows
+
+    def _rows_of_watch(self, info: Any, watch: Any, values: Mapping[str, Any], namespace: dict[str, Any]) -> list[Any]:
+        if any(watch is interrupted for interrupted in self._interrupted):
+            return [sentence_row(INTERRUPTED, watch.expression, watch)]
+        alone = copy.copy(info)
+        alone.watches = [watch]
+        # The frame's values are not to be shown beside it, and so come as globals.
+        rows = self._made(watch.expression, alone, {}, {**namespace, **values}, watch)
+        return rows[: rows.index(SEPARATOR)] if SEPARATOR in rows else rows
+
+    def _made(
+        self, name: str, info: Any, values: dict[str, Any], namespace: dict[str, Any], watch: Any = None
+    ) -> list[Any]:
+        """Return the rows that PuDB makes of one value, or one with a sentence."""
+        try:
+            rows = make_var_view(info, values, namespace)
+        except BaseException as error:
+            if not is_fault_of_value(error):
+                raise
+            if not is_interrupt(error):
+                return [sentence_row(f"can't be shown ({words_of(error)})", str(name), watch)]
+            return [self._interrupted_row(name, watch)]
+        return [row if row is SEPARATOR else draw_value_safely(row) for row in rows]
+
+    def _interrupted_row(self, name: str, watch: Any) -> Any:
+        if watch is not None:
+            self._interrupted.append(watch)
+            return sentence_row(INTERRUPTED, name, watch)
+        # The next step would be blocked by it, too, and the one after that.
+        info = self.get_frame_var_info(read_only=False).get_inspect_info(name, read_only=False)
+        info.display_type, info.show_detail = "type", False
+        return sentence_row("interrupted; only its type is shown from here on (d, r, s: more again)", name)
+
+
+class _Window:
+    """Draw a window and give it keys; whatever a key raises is told, and the window stays."""
+
+    def __init__(self, ui: RankUI, window: Any) -> None:
+        self._ui = ui
+        self._window = window
+
+    def render(self, size: Any, focus: bool = False) -> Any:
+        """Draw; what fails here has PuDB opened afresh."""
+        return self._window.render(size, focus=focus)
+
+    def keypress(self, size: Any, key: str) -> Any:
+        """Do what a key means."""
+        try:
+            return self._window.keypress(size, key)
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+            self._ui.tell(f"PuDB failed at the key {key} ({words_of(error)})")
+
+
+@contextmanager
+def logging_nothing() -> Iterator[None]:
+    """Keep out of the job's log what PuDB logs in this thread: of each value that fails, at every key."""
+    log, thread = logging.getLogger("ui"), threading.get_ident()
+
+    def refuse(_record: logging.LogRecord) -> bool:
+        return threading.get_ident() != thread
+
+    log.addFilter(refuse)
+    try:
+        yield
+    finally:
+        log.removeFilter(refuse)
+
+
+@contextmanager
+def making_window() -> Iterator[None]:
+    """Have PuDB make its window without looking at the rank's terminal or home.
+
+    It asks curses about the rank's TERM, which prints to the job's stderr if there is none, and reads old command
+    lines from a folder that must be there, and has none in PuDB's own.
+    """
+    before = pudb_debugger.curses, pudb_debugger.get_save_config_path
+    pudb_debugger.curses = None
+    pudb_debugger.get_save_config_path = lambda: os.path.dirname(pudb_debugger.__file__)  # noqa: PTH120 - see stacks
+    try:
+        yield
+    finally:
+        pudb_debugger.curses, pudb_debugger.get_save_config_path = before

@@ -1,0 +1,115 @@
+"""Look for the broker in a thread of its own: a file system that doesn't answer keeps that thread, and nobody else."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from dbg_wire.errors import DbgError, printable
+
+if TYPE_CHECKING:
+    from dbg_wire.endpoint import Reach
+
+SLOW_SECONDS = 2.0
+"""Seconds after which a file counts as one that does not answer; one of a network file system takes milliseconds."""
+
+MOMENT_SECONDS = 0.2
+"""Seconds that a thread of the program waits for a look that has just begun: it takes a millisecond."""
+
+Opening = Callable[[str], None]
+"""Be told each file before it is opened."""
+
+
+class SilentFile(DbgError):
+    """Say that a file can't be opened since whatever it is on does not answer."""
+
+    exit_status = 4
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{printable(self.path)} does not let itself be opened; is its file system there?"
+
+
+class Lookup:
+    """Find the broker again and again, one look at a time; any thread."""
+
+    def __init__(self, find: Callable[[Opening], Reach]) -> None:
+        """Begin nothing yet; ``find`` raises what says that there is no broker."""
+        self._find = find
+        self._lock = threading.Lock()
+        self._is_looking = False
+        self._ended = threading.Event()
+        self._when_ended: Callable[[], None] | None = None
+        self._file: str | None = None
+        self._found: Reach | Exception | None = None
+
+    def begin(self, when_ended: Callable[[], None] | None = None) -> None:
+        """Have a look unless one is going on, and return at once; then have ``when_ended`` called, in its thread.
+
+        Raise RuntimeError if no thread can be had.
+        """
+        with self._lock:
+            self._when_ended = when_ended
+            if self._is_looking:
+                return
+            self._is_looking = True
+            self._ended.clear()
+        try:
+            threading.Thread(target=self._look, name="dbg-agent-lookup", daemon=True).start()
+        except BaseException:
+            self._is_looking = False
+            raise
+
+    def result(self, seconds: float) -> Reach:
+        """Return what the last look has found, having waited for it so long; raise what it raised, or SilentFile."""
+        if not self._ended.wait(seconds):
+            raise SilentFile(self._file or "the broker's address")
+        found = self._found
+        if isinstance(found, Exception):
+            raise found.with_traceback(None)
+        if found is None:
+            raise SilentFile("the broker's address")
+        return found
+
+    def _look(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        self._file = None
+        try:
+            self._found = self._find(self._opening)
+        except Exception as error:
+            self._found = error
+        with self._lock:
+            self._is_looking = False
+            self._ended.set()
+            call = self._when_ended
+        if call is not None:
+            call()
+
+    def _opening(self, path: str) -> None:
+        self._file = path
+
+
+async def find(lookup: Lookup, seconds: float | None) -> Reach:
+    """Return where the broker is, having waited so long at most; raise DbgError, or SilentFile if that was not enough.
+
+    A look that goes on is waited for, and no other one is begun.
+    """
+    import asyncio
+
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell() -> None:
+        # The loop may have been closed since.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(ended.set)
+
+    lookup.begin(tell)
+    with suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(ended.wait(), seconds)
+    return lookup.result(0.0)

@@ -1,0 +1,69 @@
+"""How many connections of each kind the broker takes, given how many descriptors it may have. Pure.
+
+Each kind has a share that no other can use up: who has not said anything yet, terminals, among them those that may
+type, and ranks. So a broker that is full can still say so, and a person can still come and look.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dbg_wire import limits
+
+MANY = 1 << 20
+"""Descriptors of a process without a limit: more than any bound here."""
+
+OWN_DESCRIPTORS = 24
+"""Descriptors that are no connections: listening sockets, the event loop's, the home's, what a log or import opens."""
+
+MAX_PENDING = 4096
+"""Connections without a first message: a job of thousands of ranks that come at once."""
+
+PATIENCE_SECONDS = 0.25
+"""Seconds that a connection has for its first message however many others wait; an honest one takes milliseconds."""
+
+WATCHERS_SHARE = 0.875
+"""Part of the terminals that may be watchers: the rest is for those that type, who need not ask anybody to leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Divide the descriptors of the process."""
+
+    descriptors: int = MANY
+
+    @property
+    def pending(self) -> int:
+        """Return how many may wait before their first message."""
+        return min(MAX_PENDING, max(2, self._connections // 4))
+
+    @property
+    def pending_of_address(self) -> int:
+        """Return how many of these may come from one address."""
+        return max(1, self.pending * 3 // 4)
+
+    @property
+    def clients(self) -> int:
+        """Return how many terminals may be connected."""
+        return min(limits.MAX_CLIENTS, max(2, self._connections // 4))
+
+    @property
+    def watchers(self) -> int:
+        """Return how many of these may be watchers."""
+        return max(1, int(self.clients * WATCHERS_SHARE))
+
+    @property
+    def ranks(self) -> int:
+        """Return how many ranks may be connected."""
+        return max(1, min(limits.MAX_RANKS, self._connections - self.pending - self.clients))
+
+    @property
+    def why(self) -> str:
+        """Return what bounds the ranks, where it is not the broker itself; a part of a sentence."""
+        if self.ranks >= limits.MAX_RANKS:
+            return ""
+        return f", as it may have {self.descriptors} open files; start it after `ulimit -n` with a larger number"
+
+    @property
+    def _connections(self) -> int:
+        return max(8, self.descriptors - OWN_DESCRIPTORS)

@@ -1,0 +1,83 @@
+"""The way to the broker's home: who, beside us and root, could put another directory in its place."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from dbg_wire.home import check_above, is_closed
+
+MAX_LINKS = 40
+"""Symbolic links on one way, Linux's own bound."""
+
+ALL_USERS = 4294967295
+"""Users of a user namespace that has all of them, as the first one has."""
+
+
+def check_way(home: Path) -> None:
+    """Raise BadSecretFile, naming the directory, if one above the home lets others put another in its place.
+
+    Directories that are missing are passed over. Raise OSError if one can't be looked at.
+    """
+    trusted = _trusted_users()
+    closed: Path | None = None
+    for directory in _directories_to(home):
+        found = directory.stat()
+        mode = found.st_mode & ~0o022 if closed is not None and directory.is_relative_to(closed) else found.st_mode
+        if mode & 0o022 == stat.S_IWGRP and found.st_uid == os.geteuid() and _is_our_own_group(found.st_gid):
+            mode &= ~stat.S_IWGRP
+        check_above(mode, found.st_uid, trusted, str(directory))
+        if closed is None and found.st_uid == os.geteuid() and is_closed(found.st_mode):
+            closed = directory
+
+
+def _directories_to(path: Path) -> Iterator[Path]:
+    """Yield each directory that the kernel passes on its way to ``path``, those that links lead through too."""
+    here, links = Path("/"), 0
+    names = list(reversed(path.absolute().parts[1:]))
+    while names:
+        yield here
+        name = names.pop()
+        if name == "..":
+            here = here.parent
+            continue
+        beside = here / name
+        try:
+            target = beside.readlink()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            here = beside
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        here = Path("/") if target.is_absolute() else here
+        names.extend(reversed([part for part in target.parts if part != "/"]))
+
+
+def _trusted_users() -> frozenset[int]:
+    """Return who may own the directories: we, root, and in a container without the host's root what stands for it."""
+    trusted = {0, os.geteuid()}
+    with contextlib.suppress(OSError, ValueError):
+        maps = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
+        if sum(int(count) for _, _, count in maps) < ALL_USERS:
+            trusted.add(int(Path("/proc/sys/kernel/overflowuid").read_text()))
+    return frozenset(trusted)
+
+
+def _is_our_own_group(number: int) -> bool:
+    """Tell whether a group is the user's alone, as many systems make one for each user, with a umask of 002."""
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
+    except KeyError:
+        return False
+    return user.pw_gid == number and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}

@@ -1,0 +1,98 @@
+"""Tell many ranks what changed for them, without keeping anybody else waiting. Pure.
+
+Changes are gathered: however many ranks report in one turn of the event loop, each rank that is concerned is told once.
+A telling to thousands goes out in slices, with turns of the loop for everybody else between them, and is followed by a
+rest, so that a job whose ranks all change at once takes a bounded part of the broker's time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from dbg_wire.messages import Chosen, Kept
+
+MAX_REST_SECONDS = 1.0
+"""Longest rest: thousands that wait are let go within a second."""
+
+TOLD_AT_ONCE = 256
+"""Ranks told in one turn of the event loop: 3 ms, with TLS 10 ms."""
+
+REST_SECONDS = 0.05
+"""Least time between two tellings: nobody who waits for people to debug something notices it."""
+
+REST_SECONDS_EACH = 0.0002
+"""Rest for each rank told, twenty times what telling it costs: a twentieth of the broker's time goes there."""
+
+
+class Telling(NamedTuple):
+    """Hold a message and the keys of the ranks that are to hear it.
+
+    A ``name`` is that of a message which says all, and may stand for an earlier one of that name that still waits to be
+    sent. None is that of one which says what changed, and is of use only to a rank that has had all before.
+    """
+
+    message: Chosen | Kept
+    keys: tuple[str, ...]
+    name: Hashable
+
+
+class Source(Protocol):
+    """Know what has still to be told."""
+
+    def tell(self) -> Iterator[Telling]:
+        """Return what is to be told to whom by now; it counts as told then."""
+
+
+Tell = Callable[[bytes, str, Hashable], None]
+"""Send a frame to the rank of this key; the last argument is the telling's name."""
+
+
+class Spread:
+    """Gather what ``sources`` have to tell, and send it in slices."""
+
+    def __init__(
+        self,
+        sources: Iterable[Source],
+        pack: Callable[[Chosen | Kept], bytes],
+        tell: Tell,
+        clock: Callable[[], float],
+        schedule: Callable[[float, Callable[[], None]], object],
+    ) -> None:
+        self._sources = tuple(sources)
+        self._pack = pack
+        self._tell = tell
+        self._clock = clock
+        self._schedule = schedule
+        self._waiting: deque[tuple[bytes, str, Hashable]] = deque()
+        self._is_due = False
+        self._rests_until = 0.0
+
+    def changed(self) -> None:
+        """Note that a source has something to tell."""
+        if not self._is_due:
+            self._is_due = True
+            self._schedule(max(0.0, self._rests_until - self._clock()), self._begin)
+
+    def _begin(self) -> None:
+        self._is_due = False
+        for source in self._sources:
+            for telling in source.tell():
+                frame = self._pack(telling.message)
+                self._waiting.extend((frame, key, telling.name) for key in telling.keys)
+        told = len(self._waiting)
+        rest = min(MAX_REST_SECONDS, REST_SECONDS + told * REST_SECONDS_EACH)
+        self._rests_until = self._clock() + rest
+        # What changes meanwhile is told after this; otherwise a rank could hear the new before the old.
+        self._is_due = told > 0
+        if self._is_due:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        for _ in range(min(TOLD_AT_ONCE, len(self._waiting))):
+            self._tell(*self._waiting.popleft())
+        if self._waiting:
+            self._schedule(0, self._go_on)
+        else:
+            self._schedule(max(0.0, self._rests_until - self._clock()), self._begin)

@@ -1,0 +1,59 @@
+"""Wait for something no longer than so many seconds, whatever it is: a task, or a thread that hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def within(seconds: float, waited_for: Awaitable[T]) -> T:
+    """Return what ``waited_for`` returns; raise asyncio.TimeoutError after ``seconds``, when it has been cancelled.
+
+    Before Python 3.12 ``asyncio.wait_for`` loses a cancellation that comes in the moment of the answer, and then the
+    task which was to end goes on for ever.
+    """
+    task = asyncio.ensure_future(waited_for)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        if done:
+            return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+    raise asyncio.TimeoutError
+
+
+async def in_thread(call: Callable[[], T], seconds: float) -> T:
+    """Return what ``call`` returns in a thread of its own; raise asyncio.TimeoutError after ``seconds``.
+
+    For a name server or a file system that does not answer. The thread is a daemon, and the program ends without it;
+    for the threads of asyncio's own executor it would wait.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+    def tell(value: object, error: BaseException | None) -> None:
+        if not answer.done():
+            answer.set_result((value, error))
+
+    def run() -> None:
+        value: object = None
+        raised: BaseException | None = None
+        try:
+            value = call()
+        except BaseException as error:
+            raised = error
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            loop.call_soon_threadsafe(tell, value, raised)
+
+    threading.Thread(target=run, name="dbg-attach-lookup", daemon=True).start()
+    value, error = await within(seconds, answer)
+    if error is not None:
+        raise error
+    return value  # type: ignore[no-any-return] # what call returned

@@ -1,0 +1,155 @@
+"""Objects of stock debuggers are whole under ``install(classic=True)``, and every way into them goes to the agent."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType, ModuleType
+from typing import Any
+
+import pytest
+
+from dbg_agent import classic, classic_objects
+
+Stop = tuple[str, str]
+"""What was asked for, and in which function or by which exception."""
+
+
+@pytest.fixture
+def stops(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Stop]]:
+    """Collect where the agent was asked to stop, instead of stopping there."""
+    found: list[Stop] = []
+
+    def stop_at(frame: FrameType, *_: object, before_line: bool = False) -> None:
+        found.append(("before" if before_line else "at", frame.f_code.co_name))
+
+    def keep_here(error: BaseException, _arguments: Mapping[str, object], _unexpected: tuple[object, ...]) -> None:
+        innermost = error.__traceback__
+        while innermost is not None and innermost.tb_next is not None:
+            innermost = innermost.tb_next
+        found.append((type(error).__name__, innermost.tb_frame.f_code.co_name if innermost else ""))
+
+    for module in (classic, classic_objects):
+        monkeypatch.setattr(module, "stop_at", stop_at)
+    monkeypatch.setattr(classic_objects, "keep_here", keep_here)
+    monkeypatch.setattr(classic_objects, "_told", False)
+    classic.redirect()
+    yield found
+    classic.restore()
+
+
+def remote_pdb() -> Any:
+    return importlib.import_module("remote_pdb").RemotePdb("10.0.0.1", 4444)
+
+
+def remote_pudb() -> Any:
+    return importlib.import_module("pudb.remote").debugger(host="10.0.0.1", reverse=True)
+
+
+BOTH = pytest.mark.parametrize("make", [remote_pdb, remote_pudb])
+
+
+@pytest.fixture(autouse=True)
+def no_session(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    module = importlib.import_module("pudb.remote")
+    monkeypatch.setattr(module, "_current", [None])
+    return module
+
+
+def work(step: int) -> int:
+    return step + 1
+
+
+def fails() -> None:
+    raise ValueError("bad batch")
+
+
+def caught() -> ValueError:
+    try:
+        fails()
+    except ValueError as error:
+        return error
+    raise AssertionError
+
+
+@BOTH
+def test_all_that_runs_something_stops_at_its_first_line(stops: list[Stop], make: Callable[[], Any]) -> None:
+    debugger = make()
+    space: dict[str, Any] = {"work": work}
+    assert debugger.runcall(work, 1) == 2
+    assert debugger.runcall(work, step=2) == 3
+    assert debugger.runeval("work(3)", space) == 4
+    debugger.run("found = work(4)", space)
+    debugger.runctx("more = work(5)", space, space)
+    assert (space["found"], space["more"]) == (5, 6)
+    assert [name for _, name in stops] == ["work", "work", "<module>", "<module>", "<module>"]
+    assert {how for how, _ in stops} == {"before"}
+    assert sys.gettrace() is None
+
+
+@BOTH
+def test_what_the_program_raises_there_comes_out(stops: list[Stop], make: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError, match="bad batch"):
+        make().runcall(fails)
+    assert stops == [("before", "fails")]
+    assert sys.gettrace() is None
+
+
+@BOTH
+def test_a_built_in_function_has_no_line_to_stop_at(stops: list[Stop], make: Callable[[], Any]) -> None:
+    assert make().runcall(len, "abc") == 3
+    assert stops == []
+    assert sys.gettrace() is None
+
+
+@BOTH
+def test_interaction_takes_frames_and_exceptions_in_all_their_forms(stops: list[Stop], make: Callable[[], Any]) -> None:
+    debugger, error = make(), caught()
+    debugger.reset()
+    debugger.interaction(None, error)
+    debugger.interaction(None, (type(error), error, error.__traceback__))
+    debugger.interaction(sys._getframe(), None)
+    assert stops == [
+        ("ValueError", "fails"),
+        ("ValueError", "fails"),
+        ("at", "test_interaction_takes_frames_and_exceptions_in_all_their_forms"),
+    ]
+    stops.clear()
+    debugger.interaction(None, error.__traceback__)
+    assert stops[0][1] == "fails"
+
+
+@BOTH
+def test_an_object_stays_usable_when_the_calls_are_stock_again(stops: list[Stop], make: Callable[[], Any]) -> None:
+    debugger = make()
+    stock: Any = type(debugger).__mro__[1]
+    classic.restore()
+    assert type(debugger).runcall is stock.runcall
+    debugger.runcall(work, 1)
+    debugger.set_trace()
+    assert [name for _, name in stops] == ["work", "test_an_object_stays_usable_when_the_calls_are_stock_again"]
+
+
+def test_pudbs_functions_dial_nobody(stops: list[Stop], no_session: Any) -> None:
+    assert no_session.debugger(host="10.0.0.1", reverse=True) is no_session.debugger()
+    no_session.debugger().close_remote_session()
+    for post_mortem in (no_session.post_mortem, no_session.pm):
+        try:
+            fails()
+        except ValueError:
+            post_mortem(host="10.0.0.1", reverse=True)
+    post_mortem(caught().__traceback__)
+    assert [name for _, name in stops] == ["fails"] * 3
+
+
+def test_streams_that_are_not_patched_are_told_once(stops: list[Stop], capfd: pytest.CaptureFixture[str]) -> None:
+    module = importlib.import_module("remote_pdb")
+    before = sys.stdin, sys.stdout, sys.stderr
+    module.set_trace("10.0.0.1", 4444, quiet=True)
+    assert "patch_stdstreams" not in capfd.readouterr().err
+    module.set_trace("10.0.0.1", 4444, patch_stdstreams=True)
+    module.RemotePdb("10.0.0.1", 4444, True)
+    assert capfd.readouterr().err.count("patch_stdstreams is ignored") == 1
+    assert (sys.stdin, sys.stdout, sys.stderr) == before
+    assert len(stops) == 2

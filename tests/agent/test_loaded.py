@@ -1,0 +1,208 @@
+"""Debuggers show, and tell of a breakpoint, the lines that the rank runs, and not those that were saved since."""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dbg_agent import loaded
+from dbg_agent.loaded import Loaded
+from dbg_wire.messages import Action, Ask, Message, Notice
+from tests.agent.pdb_driver import Driver, drive
+from tests.support.time_unit import seconds
+
+MODEL = """\
+import sys
+
+def train(rank, seen):
+    seen.append(1)
+    rank.stop(sys._getframe(), "breakpoint")
+    seen.append(2)
+    seen.append(3)
+    return seen
+"""
+
+OTHER = """\
+def helper():
+    return "helped"
+"""
+
+ADDED = "# one\n# two\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "edited_model.py").write_text(MODEL)
+    (tmp_path / "edited_other.py").write_text(OTHER)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in ("edited_model", "edited_other"):
+        sys.modules.pop(name, None)
+    linecache.checkcache()
+
+
+@pytest.fixture
+def model(folder: Path) -> ModuleType:
+    importlib.import_module("edited_other")
+    return importlib.import_module("edited_model")
+
+
+def edit(path: Path) -> None:
+    path.write_text(ADDED + path.read_text())
+
+
+def stopped(driver: Driver, model: ModuleType, script: Callable[[], None]) -> None:
+    def goes_on() -> None:
+        script()
+        driver.say("cl")
+        driver.say("y")
+        driver.say("c")
+
+    finish = drive(driver, goes_on)
+    assert model.train(driver.rank, []) == [1, 2, 3]
+    finish()
+
+
+@pytest.fixture
+def was_read(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Return what is set when the rank has read what an editor changes next."""
+    ended = threading.Event()
+    read_all = Loaded._read_all
+
+    def note(self: Loaded, paths: list[str]) -> None:
+        read_all(self, paths)
+        ended.set()
+
+    monkeypatch.setattr(Loaded, "_read_all", note)
+    return ended
+
+
+def told(driver: Driver) -> list[tuple[str, int, str]]:
+    driver.prompt()
+    return [(Path(one.file).stem, one.line, one.text) for one in driver.rank.rank_report().user_breakpoints]
+
+
+def test_a_breakpoint_is_told_with_the_line_that_runs(
+    driver: Driver, folder: Path, model: ModuleType, was_read: threading.Event
+) -> None:
+    def script() -> None:
+        driver.prompt()
+        assert was_read.wait(seconds(20))
+        for name in ("edited_model", "edited_other"):
+            edit(folder / f"{name}.py")
+        driver.say("b 7")
+        driver.say("b edited_other:2")
+        driver.say("b edited_other.helper")
+        assert told(driver) == [("edited_model", 7, "seen.append(3)"), ("edited_other", 2, 'return "helped"')]
+        driver.say("ll")
+        driver.wait_for(lambda: "return seen" in driver.text, "the source of the function")
+        assert "-> \tseen.append(2)" in driver.text.replace("->\t    ", "-> \t")
+        assert "# two" not in driver.text
+
+    stopped(driver, model, script)
+    # Behind the stop everybody sees the files as they are.
+    assert linecache.getline(str(folder / "edited_model.py"), 1) in ("# one\n", "")
+    linecache.checkcache()
+    assert linecache.getline(str(folder / "edited_model.py"), 1) == "# one\n"
+
+
+def test_a_breakpoint_of_a_command_from_outside_is_told_so_too(
+    driver: Driver, folder: Path, model: ModuleType, was_read: threading.Event
+) -> None:
+    def script() -> None:
+        assert was_read.wait(seconds(20))
+        edit(folder / "edited_other.py")
+        for text in (f"b {folder}/edited_other.py:2", f"b {folder}/edited_model.py:7"):
+            driver.rank.desk.on_message(Ask(request=1, action=Action.COMMAND, rows=24, columns=80, text=text))
+        driver.wait_for(lambda: len(driver.rank.rank_report().user_breakpoints) == 2, "the breakpoints")
+        texts = [one.text for one in driver.rank.rank_report().user_breakpoints]
+        assert texts == ['return "helped"', "seen.append(3)"]
+        for text in (f"cl {folder}/edited_other.py:2", f"cl {folder}/edited_model.py:7"):
+            driver.rank.desk.on_message(Ask(request=1, action=Action.COMMAND, rows=24, columns=80, text=text))
+        driver.rank.desk.on_message(Ask(request=1, action=Action.CONTINUE, rows=24, columns=80))
+
+    finish = drive(driver, script, look=False)
+    assert model.train(driver.rank, []) == [1, 2, 3]
+    finish()
+
+
+def test_a_file_that_was_edited_before_the_stop_is_said_to_have_changed(
+    driver: Driver, folder: Path, model: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(folder / "edited_model.py")
+    linecache.clearcache()
+    said: list[str] = []
+    send = driver.rank.send
+
+    def listen(message: Message) -> None:
+        if isinstance(message, Notice):
+            said.append(message.text)
+        send(message)
+
+    monkeypatch.setattr(driver.rank, "send", listen)
+
+    def script() -> None:
+        driver.say("b 7")
+        assert told(driver) == [("edited_model", 7, "")]
+        assert "edited_model.py has changed since it was loaded" in driver.text
+
+    stopped(driver, model, script)
+    assert len(said) == 1
+    assert "its lines are not those that run" in said[0]
+
+
+def test_what_linecache_has_kept_is_shown_where_it_is_what_runs(
+    driver: Driver, folder: Path, model: ModuleType
+) -> None:
+    path = folder / "edited_model.py"
+    assert linecache.getline(str(path), 7).strip() == "seen.append(3)"
+    edit(path)
+
+    def script() -> None:
+        driver.say("b 7")
+        assert told(driver) == [("edited_model", 7, "seen.append(3)")]
+        assert "has changed" not in driver.text
+
+    stopped(driver, model, script)
+
+
+def frames_of(model: ModuleType) -> list[str]:
+    """Return what a debugger would say has changed at a stop in the module."""
+    found: list[list[str]] = []
+
+    class Stops:
+        def stop(self, frame: object, _reason: str) -> None:
+            known = Loaded()
+            found.append([Path(path).stem for path in known.show(frame)])  # type: ignore[arg-type]
+            known.forget()
+
+    model.train(Stops(), [])
+    return found[0]
+
+
+def test_an_edit_within_the_function_is_seen_by_its_lines_alone(folder: Path, model: ModuleType) -> None:
+    path = folder / "edited_model.py"
+    assert frames_of(model) == []
+    path.write_text(MODEL.replace("    seen.append(2)", "\n    seen.append(2)"))
+    assert frames_of(model) == ["edited_model"]
+    path.write_text(MODEL)
+    assert frames_of(model) == []
+
+
+def test_code_that_an_import_hook_has_changed_is_not_taken_for_an_edit(
+    folder: Path, model: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "edited_model.py"
+    path.write_text(MODEL.replace("seen.append(2)", "seen.append(int(2))"))
+    os.utime(path, (1, 1))
+    assert frames_of(model) == ["edited_model"]
+    monkeypatch.setattr(loaded, "_process_started", lambda: path.stat().st_ctime + 60)
+    assert frames_of(model) == []

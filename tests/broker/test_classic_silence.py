@@ -1,0 +1,42 @@
+"""Callers at a classic port that show no debugger are closed, with a sentence."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dbg_broker import classic_connection
+from dbg_broker.classic import Classic
+from dbg_broker.server import listen
+from dbg_wire.messages import Change, Subscribe
+from dbg_wire.ranks import RankState
+from tests.broker.peers import SECONDS, running_broker
+
+
+async def test_who_shows_no_debugger_is_closed_and_who_does_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(classic_connection, "SILENCE_SECONDS", 0.2)
+    async with running_broker(tmp_path) as broker:
+        classic = Classic(broker.hub, asyncio.get_running_loop())
+        listener = listen("127.0.0.1", 0)
+        await classic.listen(listener)
+        terminal = await broker.terminal()
+        await terminal.say(Subscribe())
+        port = listener.getsockname()[1]
+        (_, real), (silent, first), (chatty, second) = [
+            await asyncio.open_connection("127.0.0.1", port) for _ in range(3)
+        ]
+        real.write(b"\x1b[?1049h\x1b[HPuDB")
+        second.write(b"hello\n")
+        await terminal.expect(Change, lambda change: change.rank.state is RankState.STOPPED)
+        for reader in (silent, chatty):
+            said = await asyncio.wait_for(reader.read(), SECONDS)
+            assert said == b"dbg-broker: no debugger has shown itself within 0.2 s\r\n"
+        assert len(classic._connections) == 1
+        for writer in (real, first, second):
+            writer.close()
+            await writer.wait_closed()
+        await classic.stop()

@@ -1,0 +1,55 @@
+"""Connections over TLS that end while their peer still sends: no error of the broker comes of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from websockets.frames import Frame, Opcode
+
+from tests.broker.peers import Broker, running_broker
+
+PATIENCE = 50
+"""Rounds in which the peer sends on; the broker closes within a few."""
+
+
+@pytest.fixture
+async def secure(tmp_path: Path) -> AsyncIterator[Broker]:
+    """Run a broker that speaks TLS."""
+    async with running_broker(tmp_path, tls=True) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    "last",
+    [Frame(Opcode.CLOSE, b"\x03\xe8").serialize(mask=True), b"\xff\xff\xff\xff"],
+    ids=["a close", "no frame at all"],
+)
+async def test_peer_that_sends_on_after_its_last_frame(
+    secure: Broker, last: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    terminal = await secure.terminal()
+    transport = terminal.websocket.transport
+    transport.write(last)
+    for _ in range(PATIENCE):
+        transport.write(Frame(Opcode.PING, b"x").serialize(mask=True))
+    await terminal.closed()
+    await secure.left(lambda hub: not hub.terminals)
+    assert caplog.messages == []
+
+
+async def test_library_that_ends_its_output_a_second_time(secure: Broker) -> None:
+    terminal = await secure.terminal()
+    ((_, link),) = secure.hub.terminals.items()
+    websocket = link.connection._websocket
+    assert websocket is not None
+    websocket.fail(1002)
+    link.connection._write_library_frames(websocket)
+    # As it does when something arrives once more.
+    websocket.writes.append(b"")
+    link.connection._write_library_frames(websocket)
+    assert (await terminal.closed())[0] == 1002
+    await secure.left(lambda hub: not hub.terminals)

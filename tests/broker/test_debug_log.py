@@ -1,0 +1,51 @@
+"""What the broker logs of connections: each failure once, and with ``-v -v`` what comes and goes, without secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from dbg_broker import capacity
+from dbg_broker.auth import Role
+from tests.broker.peers import SECONDS, Broker, registration
+
+KEY = registration().key
+
+
+async def test_a_connection_given_up_in_its_tls_handshake_counts_once(
+    any_broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "dbg_broker")
+    monkeypatch.setattr(capacity, "MAX_PENDING", 1)
+    monkeypatch.setattr(capacity, "PATIENCE_SECONDS", 0.0)
+    _, first = await asyncio.open_connection("127.0.0.1", any_broker.endpoint.port)
+    # A whole conversation: by its end the first one is within its handshake, and it needs the room.
+    await any_broker.rank()
+    await asyncio.wait_for(any_broker.hub.forgot.wait(), SECONDS)
+    first.close()
+    assert any_broker.hub.meters.failures == 1
+    assert [record.getMessage() for record in caplog.records if "is closed" in record.getMessage()] == [
+        record.getMessage() for record in caplog.records if "too many connections wait" in record.getMessage()
+    ]
+
+
+async def test_debug_lines_tell_connections_messages_and_states_and_no_text_of_theirs(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "dbg_broker")
+    await broker.rank()
+    await broker.seated(KEY)
+    said = "\n".join(record.getMessage() for record in caplog.records)
+    for line in (
+        "comes from 127.0.0.1",
+        "is open, for a rank",
+        "says Register",
+        "says Attach",
+        f"rank {KEY} is stopped",
+    ):
+        assert line in said
+    tokens = broker.tokens
+    for token in (tokens.rank, *(tokens.of(role) for role in (Role.DRIVER, Role.WATCHER))):
+        assert token not in caplog.text

@@ -1,0 +1,109 @@
+"""Ended ranks stay listed in a bounded number of bytes, and none like others is pushed out by one that is not."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+
+import pytest
+
+from dbg_broker.ended import Ended
+from dbg_broker.registry import Registry
+from dbg_broker.shared_texts import MAX_BYTES, MAX_TEXTS, SharedTexts
+from dbg_broker.weight import weight
+from dbg_wire import limits
+from dbg_wire.messages import Register
+from dbg_wire.ranks import Breakpoint, Place
+from tests.broker.peers import RUNNING, registration
+
+
+def stack(number: int, frames: int = limits.MAX_STACK_FRAMES) -> tuple[Place, ...]:
+    return tuple(
+        Place(file=f"/{number}/{line}" + "x" * 1000, line=line, function=f"{line}" + "f" * 1000)
+        for line in range(frames)
+    )
+
+
+def heavy(number: int) -> Register:
+    points = tuple(Breakpoint(file=f"/{number}/{line}" + "x" * 4000, line=1) for line in range(100))
+    return registration(number, script=f"/{number}" + "s" * 4000, report=replace(RUNNING, user_breakpoints=points))
+
+
+def test_weight_is_about_what_memory_says() -> None:
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    said, frames = heavy(1), stack(1)
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (after - before) * 0.8 < weight(said, frames) < (after - before) * 1.3
+
+
+def test_the_oldest_go_by_time_and_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_ENDED_RANKS", 2)
+    ended = Ended()
+    for number in range(4):
+        ended.put(str(number), 10, float(number))
+    assert list(ended.overdue(5.0)) == ["0", "1"]
+    assert list(ended.overdue(2.5 + limits.ENDED_RANK_SECONDS)) == ["2"]
+    assert (len(ended), ended.size) == (1, 10)
+
+
+def test_the_heaviest_go_by_bytes() -> None:
+    ended = Ended()
+    ended.put("crashed", 10_000, 0.0)
+    for number in range(10):
+        ended.put(str(number), limits.MAX_ENDED_BYTES // 4 + number, 1.0)
+    assert list(ended.overdue(2.0)) == ["9", "8", "7", "6", "5", "4", "3"]
+    assert ended.size <= limits.MAX_ENDED_BYTES
+    ended.resize("crashed", limits.MAX_ENDED_BYTES)
+    assert list(ended.overdue(2.0)) == ["crashed"]
+    ended.resize("crashed", 5)
+    ended.drop("crashed")
+    assert ended.size == sum(limits.MAX_ENDED_BYTES // 4 + number for number in range(3))
+
+
+def test_ranks_with_endless_texts_push_out_one_another_and_no_crashed_one() -> None:
+    registry = Registry()
+    crashed = registry.register(registration(99_999, pid=99_999), 0.0).rank
+    registry.goodbye(crashed, 1, 0.0)
+    registry.last_words(crashed, stack(0, 30), "ValueError: no")
+    tracemalloc.start()
+    for number in range(120):
+        rank = registry.register(heavy(number), 1.0).rank
+        registry.goodbye(rank, 0, 1.0)
+        registry.last_words(rank, stack(number), "")
+        registry.expire(1.0)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 1.2 * limits.MAX_ENDED_BYTES
+    assert registry.find(crashed.key) is crashed
+    assert len(registry.keys()) > 30
+
+
+def test_equal_texts_are_one_object() -> None:
+    texts = SharedTexts()
+    first, second = "".join(["/home/", "me"]), "".join(["/home/m", "e"])
+    assert first is not second
+    assert texts.share(first) is texts.share(second) is first
+
+
+def test_texts_of_strangers_are_forgotten() -> None:
+    texts = SharedTexts()
+    for number in range(3 * MAX_TEXTS):
+        texts.share(f"host{number}")
+    assert len(texts._texts) <= MAX_TEXTS
+    for number in range(3):
+        texts.share(str(number) * (MAX_BYTES // 2))
+    assert texts.size == sum(map(len, texts._texts)) <= MAX_BYTES
+
+
+def test_sessions_of_stock_debuggers_push_no_crashed_rank_off_the_list() -> None:
+    registry = Registry()
+    crashed = registry.register(registration(99_999), 0.0).rank
+    registry.goodbye(crashed, 1, 0.0)
+    for number in range(5200):
+        fake = registry.register(registration(number, job="classic"), 1.0, "?").rank
+        registry.goodbye(fake, None, 1.0)
+        registry.expire(1.0)
+    assert registry.find(crashed.key) is crashed
+    assert len(registry.keys()) == 1 + limits.MAX_ENDED_STOCK

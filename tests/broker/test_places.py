@@ -1,0 +1,84 @@
+"""Watchers, however many, leave the places of those that type free; idle strangers leave room for honest peers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from dbg_broker import capacity, hub
+from dbg_broker.auth import Role
+from dbg_wire import limits
+from dbg_wire.messages import Audience, Mode, Refusal, RefusalCode, Seat
+from tests.broker.peers import SECONDS, Broker, Peer, attach, registration
+
+KEY = registration().key
+
+
+async def gives_way(watcher: Peer, why: str) -> None:
+    """Fail unless this terminal is told why it goes, and goes."""
+    refusal = await watcher.expect(Refusal)
+    assert refusal.code == RefusalCode.FULL
+    assert why in refusal.text
+    code, reason = await watcher.closed()
+    assert code == hub.CLOSE_GIVES_WAY
+    assert reason is not None
+    assert why in reason
+
+
+async def test_a_rank_full_of_watchers_takes_its_driver(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_VIEWERS_PER_RANK", 4)
+    rank = await broker.rank()
+    watchers = [await broker.seated(KEY, f"{number}@h", Mode.WATCH) for number in range(3)]
+    another = await broker.terminal("another@h", Role.WATCHER)
+    await another.say(attach(KEY, Mode.WATCH))
+    assert (await another.expect(Refusal)).code == RefusalCode.FULL
+    driver = await broker.seated(KEY)
+    assert (await rank.expect(Audience, lambda audience: audience.driven)).viewers == 4
+    second = await broker.terminal("second@h")
+    await second.say(attach(KEY, Mode.DRIVE))
+    assert (await second.expect(Refusal)).code == RefusalCode.FULL
+    await second.say(attach(KEY, Mode.TAKE))
+    assert (await second.expect(Seat)).generation == 2
+    assert (await driver.expect(Seat, lambda seat: seat.generation is None)).driver == "second@h"
+    await gives_way(watchers[-1], "gpu013:0 has as many terminals as it may")
+    assert broker.hub.sessions.watchers(KEY) == 3
+
+
+async def test_a_broker_full_of_watchers_takes_a_driver(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_CLIENTS", 8)
+    watchers = [await broker.terminal(f"{number}@h", Role.WATCHER) for number in range(7)]
+    with pytest.raises(InvalidStatus) as refused:
+        await broker.dial("/client", broker.tokens.watcher)
+    assert refused.value.response.status_code == 503
+    assert b"7 watchers" in (refused.value.response.body or b"")
+    drivers = [await broker.terminal(f"driver{number}@h") for number in range(8)]
+    for watcher in reversed(watchers):
+        await gives_way(watcher, "the broker is full")
+    assert len(broker.hub.terminals) == len(drivers)
+
+
+async def test_strangers_of_one_address_leave_room_for_others(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capacity, "MAX_PENDING", 8)
+    monkeypatch.setattr(capacity, "PATIENCE_SECONDS", 0.0)
+    port = broker.endpoint.port
+    idle = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)) for _ in range(6)]
+    another = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.3", 0))
+    idle.append(await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)))
+    with contextlib.suppress(ConnectionError):
+        assert await asyncio.wait_for(idle[0][0].read(), SECONDS) == b""
+    assert len(broker.hub._arrivals) == 7
+    assert await broker.rank()
+    for _, writer in (another, *idle):
+        writer.transport.abort()
+
+
+async def test_one_that_has_just_come_is_not_sent_away_for_the_next(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capacity, "MAX_PENDING", 2)
+    monkeypatch.setattr(capacity, "PATIENCE_SECONDS", SECONDS)
+    ranks = await asyncio.gather(*(broker.rank(number) for number in range(20)))
+    assert len(ranks) == 20

@@ -1,0 +1,106 @@
+"""Hosts and terminals of which nothing is heard: told soon, and no seat is kept for long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from dbg_broker import silences
+from dbg_broker.connection import Connection
+from dbg_wire import limits
+from dbg_wire.messages import Change, Probe, Pulse, Seat, Subscribe
+from dbg_wire.ranks import RankState
+from tests.broker.peers import WHERE, Broker, Peer, attach, registration, running_broker
+
+KEY = registration().key
+
+
+@pytest.fixture
+async def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
+    """Run a broker for which a second is a twentieth of one."""
+    monkeypatch.setattr(silences, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(silences, "PING_SECONDS", 0.125)
+    monkeypatch.setattr(silences, "SEAT_SECONDS", 1.25)
+    monkeypatch.setattr(limits, "SILENT_SECONDS", 0.225)
+    monkeypatch.setattr(Connection, "seconds_since_ack", lambda _: 0.0)
+    async with running_broker(tmp_path) as running:
+        yield running
+
+
+async def listing(broker: Broker) -> Peer:
+    terminal = await broker.terminal("list@h")
+    await terminal.say(Subscribe())
+    return terminal
+
+
+async def test_driver_who_vanished_is_listed_as_silent_and_then_loses_the_seat(broker: Broker) -> None:
+    await broker.rank()
+    driver = await broker.seated(KEY, "gone@h")
+    watcher = await broker.seated(KEY, "here@h")
+    driver.websocket.transport.pause_reading()
+    silent = await watcher.expect(Change, lambda change: change.rank.driver_silent)
+    assert silent.rank.driver == "gone@h"
+    freed = await watcher.expect(Seat, lambda seat: seat.driver is None)
+    assert freed.watchers == 1
+    await watcher.say(attach(KEY))
+    assert (await watcher.expect(Seat, lambda seat: seat.generation is not None)).driver == "here@h"
+
+
+async def test_driver_who_is_heard_again_is_no_longer_silent(broker: Broker) -> None:
+    await broker.rank()
+    driver = await broker.seated(KEY, "slow@h")
+    terminal = await listing(broker)
+    driver.websocket.transport.pause_reading()
+    await terminal.expect(Change, lambda change: change.rank.driver_silent)
+    driver.websocket.transport.resume_reading()
+    heard = await terminal.expect(Change, lambda change: not change.rank.driver_silent)
+    assert heard.rank.driver == "slow@h"
+
+
+async def test_terminal_that_answers_pings_and_says_nothing_keeps_its_seat(broker: Broker) -> None:
+    await broker.rank()
+    await broker.seated(KEY, "quiet@h")
+    passed = asyncio.Event()
+    broker.hub.schedule(2 * silences.SEAT_SECONDS, passed.set)
+    await passed.wait()
+    assert (broker.hub.sessions.driver(KEY), broker.hub.sessions.is_driver_silent(KEY)) == ("quiet@h", False)
+
+
+async def test_rank_whose_host_is_silent_is_unresponsive_until_it_answers(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank = await broker.rank()
+    terminal = await listing(broker)
+    monkeypatch.setattr(Connection, "seconds_since_ack", lambda _: 1.0)
+    await terminal.expect(Change, lambda change: change.rank.state is RankState.UNRESPONSIVE)
+    monkeypatch.setattr(Connection, "seconds_since_ack", lambda _: 0.0)
+    await rank.expect(Probe)
+    await rank.say(Pulse(where=WHERE))
+    await terminal.expect(Change, lambda change: change.rank.state is RankState.STOPPED)
+
+
+async def test_newer_connection_of_a_driver_takes_over_with_the_same_number(broker: Broker) -> None:
+    await broker.rank()
+    old = await broker.terminal("me@h")
+    await old.say(attach(KEY))
+    generation = (await old.expect(Seat)).generation
+    assert generation is not None
+    new = await broker.terminal("me@h")
+    await new.say(attach(KEY, resume=generation))
+    assert (await new.expect(Seat)).generation == generation
+    assert (await old.expect(Seat)).generation is None
+
+
+async def test_newer_connection_of_a_rank_takes_over_and_its_driver_stays(broker: Broker) -> None:
+    old = await broker.rank()
+    driver = await broker.seated(KEY)
+    before = broker.hub.sessions.audience(KEY, 0).generation
+    new = await broker.rank()
+    assert (await old.closed())[0] == 4000
+    seat = await driver.expect(Seat)
+    assert (seat.generation, seat.rank.state) == (before, RankState.STOPPED)
+    await new.say(Pulse(where=WHERE))
+    await driver.expect(Pulse)

@@ -1,0 +1,178 @@
+"""Nobody's bytes keep another's keys waiting, however many come and whoever sends them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from websockets.frames import Frame, Opcode
+
+from dbg_broker.fanout import FRAME_COST, Fate, Outbox
+from dbg_broker.turns import SLICE_SECONDS, TURN_SECONDS, Turns
+from dbg_wire import limits
+from dbg_wire.codec import Input
+from dbg_wire.messages import Goodbye, Refusal, Sender
+from dbg_wire.ranks import RankState
+from tests.broker.peers import RUNNING, Broker, Peer, registration
+
+COST = SLICE_SECONDS / 4
+"""Seconds that a piece takes to read, in the made-up time of these tests."""
+
+SHORT = Frame(Opcode.TEXT, b'{"type":"x"}').serialize(mask=True)
+"""A message that no broker knows, in as few bytes as one can have."""
+
+
+class Loop:
+    """Count seconds and turns, and do what is due in the next turn."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.done: list[str] = []
+        self._next: list[Callable[[], None]] = []
+        self.turns = Turns(lambda: self.now, lambda _, call: self._next.append(call))
+
+    def turn(self) -> float:
+        """Do what is due, and return how long it took."""
+        began = self.now
+        due, self._next = self._next, []
+        for call in due:
+            call()
+        return self.now - began
+
+
+class Flood:
+    """Have some pieces to read."""
+
+    def __init__(self, loop: Loop, name: str, pieces: int) -> None:
+        self.loop, self.name, self.pieces = loop, name, pieces
+
+    def work(self, is_over: Callable[[], bool]) -> bool:
+        while self.pieces:
+            self.pieces -= 1
+            self.loop.done.append(self.name)
+            self.loop.now += COST
+            if is_over():
+                break
+        return self.pieces > 0
+
+
+def test_what_comes_while_nobody_waits_is_taken_at_once() -> None:
+    loop = Loop()
+    assert not loop.turns.take(Flood(loop, "a", 3), types=False)
+    assert loop.done == ["a"] * 3
+
+
+def test_a_flood_has_its_slice_of_each_turn_and_the_next_one_has_its_own() -> None:
+    loop = Loop()
+    assert loop.turns.take(Flood(loop, "flood", 1000), types=False)
+    assert loop.now < 2 * SLICE_SECONDS
+    assert loop.turns.take(Flood(loop, "other", 1), types=False)
+    loop.turn()
+    assert "other" in loop.done
+    assert loop.done.count("flood") < 1000
+
+
+def test_a_key_waits_for_no_line_of_floods() -> None:
+    loop = Loop()
+    for number in range(200):
+        loop.turns.take(Flood(loop, f"flood {number}", 1000), types=False)
+    for _ in range(5):
+        assert loop.turn() < 2 * TURN_SECONDS
+        before = loop.now
+        loop.turns.take(Flood(loop, "key", 1), types=True)
+        assert loop.done[-1] == "key"
+        assert loop.now - before < SLICE_SECONDS
+    assert len(loop.turns) == 200
+
+
+def test_all_have_their_turn_and_all_is_read() -> None:
+    loop = Loop()
+    senders = [Flood(loop, str(number), 20) for number in range(50)]
+    for sender in senders:
+        loop.turns.take(sender, types=False)
+    while len(loop.turns):
+        loop.turn()
+    assert not any(sender.pieces for sender in senders)
+    assert len(set(loop.done[: len(loop.done) // 2])) == 50
+
+
+def test_what_is_due_waits_for_one_slice_of_those_before_it_and_for_no_flood() -> None:
+    loop = Loop()
+    loop.turns.after(lambda: loop.done.append("at once"))
+    assert loop.done == ["at once"]
+    loop.turns.take(Flood(loop, "flood", 1_000_000), types=False)
+    loop.turns.take(Flood(loop, "answer", 1), types=False)
+    loop.turns.after(lambda: loop.done.append("due"))
+    assert "due" not in loop.done
+    loop.turn()
+    assert loop.done.index("answer") < loop.done.index("due")
+
+
+def test_a_full_queue_is_left_alone_by_what_has_no_room() -> None:
+    outbox = Outbox(10 * (10 + FRAME_COST), 0.0)
+    while outbox.offer_control(bytes(10), 0) is Fate.QUEUED:
+        pass
+    queue = outbox._waiting
+    assert outbox.offer_control(bytes(10), 0) is Fate.OVERFLOW
+    assert outbox._waiting is queue
+
+
+async def flood(peer: Peer, count: int) -> None:
+    """Send messages that no broker knows, and read none of what is answered."""
+    peer.websocket.transport.pause_reading()
+    transport = peer.websocket.transport
+    for _ in range(count // 1000):
+        if transport.is_closing():
+            return
+        transport.write(SHORT * 1000)
+        await asyncio.sleep(0)
+
+
+async def test_a_rank_that_reads_no_refusals_is_closed_and_keys_go_on(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As slowly as a rank is read, its refusals would take half a minute to be too many.
+    monkeypatch.setattr(limits, "MAX_REPORTED_PER_SECOND", 1024 * limits.MIB)
+    flooding = Peer(await broker.dial("/agent", broker.tokens.rank, max_queue=1), Sender.AGENT)
+    rank = await broker.rank()
+    driver = await broker.seated(registration().key)
+    attacked = asyncio.create_task(flood(flooding, 100_000))
+    left = asyncio.create_task(broker.left(lambda hub: len(hub._links) == 2))
+    offset = 0
+    while not left.done():
+        key = Input(session=1, stop=1, generation=1, offset=offset, data=b"n")
+        await driver.send(key)
+        assert await rank.expect_data() == key
+        offset += 1
+    await left
+    attacked.cancel()
+    flooding.websocket.transport.resume_reading()
+    assert offset > 10
+
+
+async def test_a_rank_that_floods_is_read_as_slowly_as_it_may_send(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MAX_REPORTED_PER_SECOND", 256 * limits.KIB)
+    flooding = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
+    began = asyncio.get_running_loop().time()
+    flooding.websocket.transport.write(SHORT * 1000)
+    # Each counts 2 KiB: a second's worth is free, and what one piece brings is taken before each pause.
+    for _ in range(1000):
+        await flooding.expect(Refusal)
+        if asyncio.get_running_loop().time() - began > 1:
+            break
+    else:
+        pytest.fail("all was read at once")
+
+
+async def test_a_message_that_came_before_the_end_is_read(broker: Broker) -> None:
+    rank = await broker.rank(report=RUNNING)
+    said = [Frame(Opcode.PING, b"").serialize(mask=True)] * (limits.MAX_REPORTED_PER_SECOND // 2048 + 10)
+    rank.websocket.transport.write(b"".join(said))
+    await rank.say(Goodbye(exit=3))
+    rank.websocket.transport.close()
+    await broker.left(lambda hub: not hub.ranks)
+    (listed,) = broker.hub.registry.ranks()
+    assert (listed.state, listed.exit) == (RankState.EXITED, 3)

@@ -1,0 +1,44 @@
+"""A job of many ranks that are held costs the broker little, and another job's keys next to nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker import running_broker
+from tests.support.processes import Processes
+from tests.support.time_unit import seconds
+
+pytestmark = pytest.mark.integration
+
+RANKS, STEP = 256, 8
+
+MAX_CPU_SECONDS = 1.2
+"""Seconds of the broker's own processor time; 0.4 were measured, and 2.4 when everybody was told everything."""
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time that a process has had: what else runs on this machine doesn't count."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_many_ranks_are_held_and_let_go_at_a_cost_that_grows_with_their_number(
+    processes: Processes, home: Path
+) -> None:
+    broker = running_broker(processes, home, "--insecure")
+    tokens = broker.rendezvous["tokens"]
+    command = [sys.executable, "-m", "tests.support.crowd"]
+    before = cpu_seconds(broker.process.pid)
+    crowd = processes.start("crowd", [*command, "hold", broker.url, tokens["rank"], str(RANKS), str(STEP)])
+    assert crowd.wait(seconds(60)) == 0
+    spent = cpu_seconds(broker.process.pid) - before
+    told = json.loads(crowd.text())
+    chosen = RANKS // STEP
+    # All of them once, and each of the two changes of each; told of all at each change it was 32 times as much.
+    assert told["changes"] <= (RANKS - chosen) * chosen * 4
+    assert spent < seconds(MAX_CPU_SECONDS)

@@ -1,0 +1,89 @@
+"""What runs at PuDB's command line without an end: everybody is told so at once, and Ctrl-C and ``-i`` end it."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import RunningBroker, running_broker
+from tests.support.processes import Processes
+from tests.support.pudb_terminal import sit_in_pudb, wait_for_line
+from tests.support.ranks import attach, attach_list
+from tests.support.stopped_rank import WORKING, WORKING_STOP, let_end, start_stopped
+from tests.support.terminal import Terminal
+from tests.support.time_unit import seconds
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(autouse=True)
+def broker(processes: Processes, home: Path) -> RunningBroker:
+    return running_broker(processes, home)
+
+
+def runs_forever(terminal: Terminal) -> None:
+    """Type what never ends, and wait until the status line tells that the rank runs."""
+    terminal.send("!while True: pass\r")
+    terminal.wait_for(lambda terminal: " running " in terminal.row(-1))
+
+
+def test_ctrl_c_ends_it_and_the_stop_stays(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+    rank = start_stopped(processes, home, WORKING)
+    terminal = sit_in_pudb(open_terminal, "0")
+    runs_forever(terminal)
+    begun = time.monotonic()
+    terminal.send("\x03")
+    terminal.wait_for(re.compile("KeyboardInterrupt"))
+    assert time.monotonic() - begun < seconds(1)
+    terminal.wait_for(lambda terminal: " stopped " in terminal.row(-1))
+    terminal.send("\x15\x18n")
+    wait_for_line(terminal, WORKING_STOP + 1)
+    let_end(terminal, rank)
+
+
+def test_others_are_told_at_once_and_can_end_it(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+    rank = start_stopped(processes, home, WORKING)
+    terminal = sit_in_pudb(open_terminal, "0")
+    runs_forever(terminal)
+    (listed,) = attach_list(home)
+    assert listed["state"] == "running"
+    for arguments in (["-e", "1 + 1"], ["--continue"], ["-c", "n"]):
+        answer = attach(home, "0", *arguments)
+        assert "running" in answer.stdout + answer.stderr
+        assert "no answer" not in answer.stdout + answer.stderr
+    answer = attach(home, "0", "-i", "--json")
+    assert answer.returncode == 0, answer.stderr
+    terminal.wait_for(re.compile("KeyboardInterrupt"))
+    (listed,) = attach_list(home)
+    assert listed["state"] == "stopped"
+    assert attach(home, "0", "-e", "1 + 1").stdout.split()[-1] == "2"
+    terminal.send("\x15\x18n")
+    wait_for_line(terminal, WORKING_STOP + 1)
+    let_end(terminal, rank)
+
+
+def test_exit_at_the_command_line_asks(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+    rank = start_stopped(processes, home, WORKING)
+    terminal = sit_in_pudb(open_terminal, "0")
+    terminal.send("!exit()\r")
+    terminal.wait_for("Leave the debugger?")
+    terminal.send("s")
+    terminal.wait_for(lambda terminal: "Leave the debugger?" not in "\n".join(terminal.screen))
+    terminal.send("\x18n")
+    wait_for_line(terminal, WORKING_STOP + 1)
+    let_end(terminal, rank)
+
+
+def test_tab_leaves_no_file_in_the_home(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+    rank = start_stopped(processes, home, WORKING)
+    before = sorted((home / "homes").rglob("*"))
+    terminal = sit_in_pudb(open_terminal, "0")
+    terminal.send("!import json\rjson.JSONDec\t")
+    terminal.wait_for("json.JSONDecode")
+    assert sorted((home / "homes").rglob("*")) == before
+    terminal.send("\x15\x18")
+    let_end(terminal, rank)

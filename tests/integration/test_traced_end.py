@@ -1,0 +1,42 @@
+"""A rank that ends while a breakpoint is left: nothing is traced while Python takes the program apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker import running_broker
+from tests.support.processes import Processes
+from tests.support.ranks import attach, start_ranks, wait_until_states
+
+pytestmark = pytest.mark.integration
+
+SCRIPT = """\
+import builtins, os, sys
+import dbg_agent
+
+class Last:
+    def __del__(self):
+        self.write(1, f"traced at the end: {self.tracer()}\\n".encode())
+
+def later():
+    pass
+
+Last.write, Last.tracer = staticmethod(os.write), staticmethod(sys.gettrace)
+builtins.last = Last()
+dbg_agent.set_trace()
+print("traced in the program:", sys.gettrace() is not None)
+"""
+
+
+def test_finalizers_that_python_runs_last_are_not_traced(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    (rank,) = start_ranks(processes, home, SCRIPT, 1)
+    wait_until_states(home, {0: "stopped"})
+    attach(home, "0", "-c", "b later")
+    attach(home, "0", "--continue")
+    assert rank.wait() == 0
+    said = rank.text()
+    assert "traced in the program: True" in said
+    assert "traced at the end: None" in said
