@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -138,7 +138,7 @@ class Interruptible:
         with self._lock:
             is_over = self._sent.get(thread, 0) not in (0, *left)
         if is_over and thread != threading.main_thread().ident:
-            _raise_in(thread, None)
+            _take_back(thread)
 
     def _raise(self, _number: int, _frame: FrameType | None) -> None:
         # Without the lock, which the interrupted thread may hold itself.
@@ -147,10 +147,26 @@ class Interruptible:
             raise KeyboardInterrupt
 
 
-def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Have a thread raise this at its next instruction; None takes back what it has not raised yet."""
-    raised = ctypes.py_object(error) if error is not None else ctypes.py_object()
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
+class _TakenBack(BaseException):
+    """Raised and caught in place of an interrupt that came too late."""
+
+
+def _raise_in(thread: int, error: type[BaseException]) -> None:
+    """Have a thread raise this at its next instruction, and nothing else that it was to raise so."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
+
+
+def _take_back(thread: int) -> None:
+    """Raise nothing any more in the calling thread, whose identity is given.
+
+    Something else is raised, since CPython up to 3.12 keeps a mark for the whole process until some thread has raised
+    what was set. NULL takes the interrupt back and sets that mark for good; with it each call of a traced function in
+    3.11 looks for it again and again, and never begins (DO_TRACING in Python/ceval.c).
+    """
+    with suppress(_TakenBack):
+        _raise_in(thread, _TakenBack)
+        while True:
+            pass
 
 
 def _give_back(before: Any) -> None:

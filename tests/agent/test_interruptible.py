@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -70,6 +71,32 @@ def test_work_is_interrupted_in_another_thread(interruptible: Interruptible) -> 
 
     (raised,) = in_thread(work)
     assert isinstance(raised, KeyboardInterrupt)
+
+
+TRACED_AFTERWARDS = """
+import sys, threading
+from dbg_agent.interruptible import Interruptible
+
+def work():
+    interruptible = Interruptible(lambda seconds, call: None)
+    try:
+        with interruptible.running() as ticket:
+            interruptible.interrupt(ticket)
+    except KeyboardInterrupt:
+        print("interrupted")
+
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+sys.settrace(lambda *event: None)
+(lambda: print("called"))()
+"""
+
+
+def test_a_traced_call_begins_after_an_interrupt_was_taken_back() -> None:
+    # A process of its own: what is tested is a mark of the interpreter's, and a call that never begins can't be ended.
+    ended = subprocess.run([sys.executable, "-c", TRACED_AFTERWARDS], capture_output=True, text=True, timeout=20)
+    assert (ended.stdout, ended.stderr) == ("interrupted\ncalled\n", "")
 
 
 class Finalized:
