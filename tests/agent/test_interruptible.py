@@ -95,7 +95,8 @@ sys.settrace(lambda *event: None)
 
 def test_a_traced_call_begins_after_an_interrupt_was_taken_back() -> None:
     # A process of its own: what is tested is a mark of the interpreter's, and a call that never begins can't be ended.
-    ended = subprocess.run([sys.executable, "-c", TRACED_AFTERWARDS], capture_output=True, text=True, timeout=20)
+    command = [sys.executable, "-c", TRACED_AFTERWARDS]
+    ended = subprocess.run(command, capture_output=True, check=True, text=True, timeout=20)
     assert (ended.stdout, ended.stderr) == ("interrupted\ncalled\n", "")
 
 

@@ -99,7 +99,7 @@ def test_no_broker_is_status_4(environ: dict[str, str]) -> None:
 
 def test_a_wrong_token_is_status_5_and_not_shown(environ: dict[str, str]) -> None:
     with FakeBroker() as broker:
-        done = run({**environ, **broker.environment, "DBG_TOKEN": "wrong-token-0123456789"}, "-l")
+        done = run({**environ, **broker.environment, "DBG_TOKEN": "insecure-wrong-token-0123456789"}, "-l")
 
     assert done.returncode == 5
     assert "wrong-token" not in done.stderr

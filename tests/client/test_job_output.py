@@ -176,11 +176,12 @@ async def test_a_sequence_that_is_cut_off_and_colours_end_where_the_debugger_beg
 async def test_what_a_job_does_to_the_terminal_ends_with_it(terminal: Reader, path: Path, ends: str) -> None:
     append(
         path,
-        b"one\r\ntwo\x1b[31m\x1b[?1000h\x1b[?2004h\x1b[?25l\x1b[?7l\x1b[?5h\x1b[4h\x1b(0\x1b[3;9r\x1b[2;4H\x1b]8;;x:y\x07",
+        b"one\r\ntwo\x1b[31m\x1b[?1000h\x1b[?2004h\x1b[?25l\x1b[?7l\x1b[?5h\x1b[4h\x1b(0\x1b[3;9r\x1b[2;4H"
+        b"\x1b]8;;https://x.y\x07",
     )
     output = JobOutput(str(path))
     output.show()
-    await terminal.has(b"x:y\x07")
+    await terminal.has(b"x.y\x07")
     getattr(output, ends)()
     screen = VirtualScreen(24, 80)
     screen.feed(await terminal.has_all(CALM) + b"qq")
