@@ -11,8 +11,8 @@ import time
 import timeit
 from pathlib import Path
 
-from dbg_agent import stop_points
-from dbg_agent.placing import CALL, compile_with
+from dbg_agent.stop_at import points as stop_points
+from dbg_agent.stop_at.insertion import CALL, compile_with
 from dbg_wire.stop_points import STOP_AT_VARIABLE, StopAt
 
 STARTS = 15

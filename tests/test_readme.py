@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.script import FLAGS, OPTIONS
+from dbg_agent.program.script import FLAGS, OPTIONS
 from dbg_agent.settings import Settings
 from dbg_client.cli import build_parser
 

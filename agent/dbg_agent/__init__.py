@@ -49,7 +49,7 @@ def set_trace(
     itself.
     """
     try:
-        from .process import has_room, stop_at
+        from .program.entry import has_room, stop_at
 
         has_room()
     except Exception as error:
@@ -104,7 +104,7 @@ def install(
     other arguments are those of :func:`set_trace`, and become its defaults in this process.
     """
     try:
-        from .process import has_room, install_here
+        from .program.entry import has_room, install_here
 
         has_room()
     except Exception as error:
@@ -123,7 +123,7 @@ def post_mortem(*unexpected: object, lease: float | None = None, **unknown: obje
     Returns at once, with a warning, if there is no exception or no broker.
     """
     try:
-        from .process import has_room, keep_here
+        from .program.entry import has_room, keep_here
 
         has_room()
     except Exception as error:
@@ -134,7 +134,7 @@ def post_mortem(*unexpected: object, lease: float | None = None, **unknown: obje
 
 def uninstall() -> None:
     """Give ``breakpoint()`` and stock calls back their former meaning; the rank stays connected and listed."""
-    from .process import uninstall_here
+    from .program.entry import uninstall_here
 
     uninstall_here()
 

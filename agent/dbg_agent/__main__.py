@@ -5,7 +5,7 @@ Nothing else is in here: this module's namespace becomes the program's, as that 
 
 import sys
 
-from dbg_agent.script import main
+from dbg_agent.program.script import main
 
 if __name__ == "__main__":
     main(sys.argv[1:])

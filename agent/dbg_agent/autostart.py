@@ -52,7 +52,7 @@ def begin() -> None:
     try:
         _begin(os.environ)
     except Exception as error:
-        from .say import say
+        from .stderr import say
 
         say(f"this process can't take part in the job ({type(error).__name__}: {error}); going on without a debugger")
 
@@ -79,10 +79,10 @@ def _begin(environ: Mapping[str, str]) -> None:
 
 
 def _have_stops(program: Program, *, is_rank: bool) -> None:
-    from . import stop_points
+    from .stop_at import points as stop_points
 
     if stop_points.begin(os.environ, is_rank=is_rank):
-        from . import stop_imports
+        from .stop_at import importing as stop_imports
 
         stop_imports.begin(program.file)
 
@@ -140,7 +140,7 @@ class Program:
         self.module: str | None = None
         self.file: str | None = None
         if first == "-m":
-            from .identity import started_module
+            from .launch.this_process import started_module
 
             self.module = started_module(argv, original)
         elif first not in ("", "-", "-c"):
@@ -160,7 +160,7 @@ def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, 
 
     ``value`` is that of ``DBG_AUTOSTART``, ``place`` what launchers have made of this process.
     """
-    from .identity import is_launcher
+    from .launch.this_process import is_launcher
 
     if is_launcher(program.argv, program.module, environ):
         return Part.LAUNCHER
@@ -209,7 +209,7 @@ BY_LIBRARY = "lightning"
 
 def _place() -> str:
     """Return what launchers have made of this process: two have the same only if one is the other's child."""
-    from .identity import this_process
+    from .launch.this_process import this_process
 
     me = this_process()
     return NO_PLACE if me.launcher in (NO_PLACE, FRAMEWORK) else f"{me.launcher}/{me.run}/{me.rank}"
@@ -219,7 +219,7 @@ def _told(place: str) -> str:
     """Return a place as it is handed down: children that no launcher names can't know their parent's names."""
     if place != NO_PLACE:
         return place
-    from .identity import this_process
+    from .launch.this_process import this_process
 
     me = this_process()
     return f"{place}:{me.job}/{me.run}/{me.rank}"

@@ -19,8 +19,8 @@ from dbg_wire.errors import BadInput, BadSecretFile, NoBroker, printable
 from dbg_wire.home import check_private, home_directory
 from dbg_wire.limits import MAX_ITEMS
 
-from .hold import HOLD_GRACE_SECONDS, HOLD_LOST_SECONDS
-from .mesh import as_mesh
+from .launch.mesh import as_mesh
+from .waiting.hold_counts import HOLD_GRACE_SECONDS, HOLD_LOST_SECONDS
 
 CONNECT_SECONDS = 10.0
 """Seconds waited for a broker, once per process: a broker that starts beside the job is up by then."""

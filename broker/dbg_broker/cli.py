@@ -181,8 +181,8 @@ def _home(given: argparse.Namespace) -> str:
 
 
 def _serve(given: argparse.Namespace) -> int:
-    from dbg_broker.serve import serve
     from dbg_broker.settings import serve_settings
+    from dbg_broker.verbs.serve import serve
 
     return serve(serve_settings(given, os.environ, _directory(given.home)), _say)
 
@@ -220,21 +220,21 @@ def _say_aside(line: str) -> None:
 
 
 def _status(given: argparse.Namespace) -> int:
-    from dbg_broker.status import status
+    from dbg_broker.verbs.status import status
 
     return status(_home(given), os.environ, _say, as_json=given.json)
 
 
 def _token(given: argparse.Namespace) -> int:
-    from dbg_broker.auth import Role
-    from dbg_broker.rendezvous import open_home
-    from dbg_broker.whereabouts import token_of
+    from dbg_broker.home.rendezvous import open_home
+    from dbg_broker.home.tokens import Role
+    from dbg_broker.verbs.which_broker import token_of
 
     _say(token_of(Role(given.role), open_home(_home(given))))
     return 0
 
 
 def _check(given: argparse.Namespace) -> int:
-    from dbg_broker.check import check
+    from dbg_broker.verbs.check import check
 
     return check(given.url, _home(given), os.environ, _say)

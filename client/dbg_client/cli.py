@@ -16,7 +16,7 @@ from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 from .say import silence, talk
-from .settings import DEFAULT_TIMEOUT, WAIT_FOR_EVER, Arguments, Settings, Verb, settle
+from .words.settings import DEFAULT_TIMEOUT, WAIT_FOR_EVER, Arguments, Settings, Verb, settle
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells give it: 128 plus SIGINT."""
@@ -202,17 +202,17 @@ def _run(settings: Settings) -> int:
     # Nothing may write into a terminal that shows a debugger; what matters is told in errors.
     logging.getLogger().addHandler(logging.NullHandler())
     if settings.run is not None:
-        from .job import follow_job
+        from .run.job import follow_job
 
         return asyncio.run(follow_job(settings, settings.run))
     if settings.verb is Verb.ATTACH:
-        from .attach import attach
+        from .terminal.attach import attach
 
         return asyncio.run(attach(settings))
     if settings.verb is Verb.TMUX:
-        from .panes import open_panes
+        from .tmux.panes import open_panes
 
         return open_panes(settings)
-    from .actions import run_action
+    from .actions.actions import run_action
 
     return asyncio.run(run_action(settings))

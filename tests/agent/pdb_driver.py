@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_agent.interruptible import Interruptible
-from dbg_agent.rank import Rank
+from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
+from dbg_agent.stop.interruptible import Interruptible
 from dbg_wire.codec import Output, decode_data
 from dbg_wire.messages import Action, Ask, Audience, Interrupt, PromptInfo, Reply, Sender
 from dbg_wire.states import StopPhase

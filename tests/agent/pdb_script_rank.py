@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dbg_agent
-from dbg_agent import process
-from dbg_agent.rank import Rank
+from dbg_agent.program import entry as process
+from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.codec import Output, decode_data
 from dbg_wire.messages import Audience, PromptState, Reply, Sender

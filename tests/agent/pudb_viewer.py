@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pyte
 import pytest
 
-from dbg_agent.rank import Rank
+from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.messages import Action, Ask, Audience, Sender

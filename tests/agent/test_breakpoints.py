@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.rank import Rank
+from dbg_agent.rank.rank import Rank
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION
 from dbg_wire.messages import Action, Ask
 from dbg_wire.ranks import Breakpoint

@@ -12,7 +12,9 @@ from types import FrameType, ModuleType
 
 import pytest
 
-from dbg_agent import classic, classic_objects, late
+from dbg_agent import when_imported as late
+from dbg_agent.program import stock_calls as classic
+from dbg_agent.program import stock_objects as classic_objects
 
 SECONDS = 30
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from dbg_agent import classic, classic_objects
+from dbg_agent.program import stock_calls as classic
+from dbg_agent.program import stock_objects as classic_objects
 
 Stop = tuple[str, str]
 """What was asked for, and in which function or by which exception."""

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent import clocks
-from dbg_agent.clocks import Clock, Clocks, first_clock
-from dbg_agent.group_timeouts import MODULE, GroupTimeouts
-from dbg_agent.stop import HELD, Stops
+from dbg_agent.stop.stops import HELD, Stops
+from dbg_agent.waiting import deadlines as clocks
+from dbg_agent.waiting.deadlines import Clock, Clocks, first_clock
+from dbg_agent.waiting.group_timeouts import MODULE, GroupTimeouts
 from tests.support.fake_groups import FakeBackend, FakeC10d, FakeStore
 
 WALL = 1_760_000_000.0

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from dbg_agent import process, stop_points
-from dbg_agent.condition import HELD, PASSED, have_same_variables
-from dbg_agent.placing import CALL, compile_with
+from dbg_agent.program import entry as process
+from dbg_agent.stop_at import points as stop_points
+from dbg_agent.stop_at.condition import HELD, PASSED, have_same_variables
+from dbg_agent.stop_at.insertion import CALL, compile_with
 from dbg_wire.stop_points import StopAt
 
 SOURCE = textwrap.dedent(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_agent.console import MAX_TAIL, Console
+from dbg_agent.engines.console import MAX_TAIL, Console
 from dbg_wire.messages import PromptInfo, PromptState
 from tests.agent.pdb_driver import SECONDS, Driver
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from dbg_agent.core_file import expand, likely_core
-from dbg_agent.guard_process import facts_of
+from dbg_agent.guard.core_file import expand, likely_core
+from dbg_agent.guard.process import facts_of
 
 FACTS = {"%": "%", "p": "4711", "e": "python", "h": "gpu013", "s": "11"}
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.dumps import BEAT, CALM, MARK, Record, Stack, choose, parse_dump
+from dbg_agent.guard.dumps import BEAT, CALM, MARK, Record, Stack, choose, parse_dump
 from dbg_wire.limits import MAX_STACK_FRAMES
 from dbg_wire.ranks import Place
 
@@ -23,7 +23,7 @@ Thread 0x00007f5c252c76c0 (most recent call first):
 
 Thread 0x00007f5c25e37b80 (most recent call first):
   File "/home/me/train.py", line 41 in step
-  File "/own/dbg_agent/script.py", line 97 in _run_script
+  File "/own/dbg_agent/program/script.py", line 97 in _run_script
   File "/home/me/train.py", line 60 in <module>
 """
 

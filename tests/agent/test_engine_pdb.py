@@ -11,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from dbg_agent.rank import Rank
+from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.limits import MAX_LOG

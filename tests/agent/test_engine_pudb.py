@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.inbox import ProgramRaised, Run
-from dbg_agent.rank import Rank
+from dbg_agent.rank.rank import Rank
+from dbg_agent.stop.inbox import ProgramRaised, Run
 from dbg_wire.messages import Action, Ask
 from dbg_wire.ranks import Breakpoint, RankState
 from dbg_wire.states import StopPhase

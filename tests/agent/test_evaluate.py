@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.evaluate import MAX_ANSWER, abridged, digests_of, evaluate, run_command
-from dbg_agent.passing import with_rank
-from dbg_agent.rank import Rank
+from dbg_agent.engines.passing_pdb import with_rank
+from dbg_agent.rank.evaluate import MAX_ANSWER, abridged, digests_of, evaluate, run_command
+from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.messages import Action, Ask, Kind
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent import guard
-from dbg_agent.guard_process import Process
+from dbg_agent.guard import rank_side as guard
+from dbg_agent.guard.process import Process
 from tests.support.time_unit import seconds
 
 PRELUDE = """\
@@ -300,7 +300,7 @@ def test_what_the_guard_runs_is_loaded_once(tmp_path: Path) -> None:
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "witness.py").write_text(
-        "from dbg_agent.guard_process import Process\n"
+        "from dbg_agent.guard.process import Process\n"
         "class Witness:\n"
         "    def __init__(self, about, process, facts, beat_at): print(type(process) is Process)\n"
         "    def run(self, said): pass\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.hold import MAX_SITES, Holds, Verdict
+from dbg_agent.waiting.hold_counts import MAX_SITES, Holds, Verdict
 from dbg_wire.messages import Arrival, ChosenRank, Waiting
 from dbg_wire.ranks import RankState
 

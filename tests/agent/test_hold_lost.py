@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_agent.hold import Holds, Verdict
+from dbg_agent.waiting.hold_counts import Holds, Verdict
 from dbg_wire.ranks import RankState
 from tests.agent.test_hold import SITE, Clock, chosen
 

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent import identity
-from dbg_agent.identity import (
+from dbg_agent.launch import this_process as identity
+from dbg_agent.launch.launchers import ROWS
+from dbg_agent.launch.this_process import (
     MAX_ANCESTORS,
     MAX_NAME,
     MAX_PATH,
@@ -28,7 +29,6 @@ from dbg_agent.identity import (
     is_launcher,
     this_process,
 )
-from dbg_agent.launchers import ROWS
 from tests.support.launcher_variables import SRUN
 
 NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -326,7 +326,7 @@ def test_ancestors_of_no_process() -> None:
 
 
 PRINT_IDENTITY = (
-    "import os, sys; from dbg_agent.identity import this_process; os.chdir('/'); i = this_process(); "
+    "import os, sys; from dbg_agent.launch.this_process import this_process; os.chdir('/'); i = this_process(); "
     "print(i.script, i.directory, i.launcher, i.rank, i.pid == os.getpid(), 'asyncio' in sys.modules)"
 )
 

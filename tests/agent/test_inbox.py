@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from dbg_agent.inbox import MAX_WORK, GoOn, Inbox, ProgramRaised, Redraw, Run
+from dbg_agent.stop.inbox import MAX_WORK, GoOn, Inbox, ProgramRaised, Redraw, Run
 from dbg_wire.codec import Input
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_agent.interruptible import INTERRUPT_SIGNAL, Interruptible
+from dbg_agent.stop.interruptible import INTERRUPT_SIGNAL, Interruptible
 
 
 def never(_seconds: float, _call: Callable[[], None]) -> None:
@@ -75,7 +75,7 @@ def test_work_is_interrupted_in_another_thread(interruptible: Interruptible) -> 
 
 TRACED_AFTERWARDS = """
 import sys, threading
-from dbg_agent.interruptible import Interruptible
+from dbg_agent.stop.interruptible import Interruptible
 
 def work():
     interruptible = Interruptible(lambda seconds, call: None)

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from dbg_agent import late
+from dbg_agent import when_imported as late
 
 PACKAGE = "package_for_late"
 MODULE = f"{PACKAGE}.inner"

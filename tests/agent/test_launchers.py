@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from dbg_agent.identity import Identity, identify
-from dbg_agent.launchers import ROWS
+from dbg_agent.launch.launchers import ROWS
+from dbg_agent.launch.this_process import Identity, identify
 from tests.support.launcher_variables import (
     ACCELERATE,
     DEEPSPEED,

@@ -19,9 +19,9 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
-from dbg_agent import outgoing
-from dbg_agent.link import Link
-from dbg_agent.lookup import Opening
+from dbg_agent.link import outgoing
+from dbg_agent.link.link import Link
+from dbg_agent.link.lookup import Opening
 from dbg_wire.codec import Input, decode, encode, encode_data
 from dbg_wire.endpoint import Endpoint, Reach, fingerprint_of
 from dbg_wire.errors import DbgError, NoBroker, Refused, WrongCertificate, WrongToken, WrongVersion

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dbg_agent import silence
-from dbg_agent.link import Link
+from dbg_agent.link import silence
+from dbg_agent.link.link import Link
 from dbg_wire.endpoint import Endpoint, Reach
 from tests.agent.test_link import (
     SECONDS,

@@ -13,8 +13,8 @@ from types import ModuleType
 
 import pytest
 
-from dbg_agent import loaded
-from dbg_agent.loaded import Loaded
+from dbg_agent.stop import loaded_sources as loaded
+from dbg_agent.stop.loaded_sources import Loaded
 from dbg_wire.messages import Action, Ask, Message, Notice
 from tests.agent.pdb_driver import Driver, drive
 from tests.support.time_unit import seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_agent.outgoing import MAX_MESSAGE_BYTES, MAX_MESSAGES, REPORT_NOW, Outgoing
+from dbg_agent.link.outgoing import MAX_MESSAGE_BYTES, MAX_MESSAGES, REPORT_NOW, Outgoing
 from dbg_wire.codec import Output, encode_data
 from dbg_wire.limits import MAX_LINK_BACKLOG
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.parts import MAX_PARTS, parts_of
+from dbg_agent.values.parts import MAX_PARTS, parts_of
 
 np = pytest.importorskip("numpy")
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dbg_agent.rank import Rank
+from dbg_agent.rank.rank import Rank
 from dbg_wire.messages import Complete
 from tests.agent.pdb_driver import Driver, drive
 

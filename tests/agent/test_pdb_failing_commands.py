@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.rank import Rank
+from dbg_agent.rank.rank import Rank
 from dbg_wire.messages import PromptState
 from tests.agent.pdb_driver import Driver, drive
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_agent.rank import Rank
+from dbg_agent.rank.rank import Rank
 from dbg_wire.messages import PromptState
 from dbg_wire.ranks import RankState
 from tests.agent.pdb_driver import Driver, drive, interrupt

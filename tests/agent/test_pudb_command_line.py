@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.engines.printed import Printed
-from dbg_agent.rank import Rank
+from dbg_agent.rank.rank import Rank
 from dbg_wire.messages import Action, Ask, Kind
 from tests.agent.pudb_viewer import COLUMNS, ROWS, SECONDS, Viewer, drive, let_go, play
 from tests.support.time_unit import seconds

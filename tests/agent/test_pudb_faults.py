@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbg_agent.engines.pudb_import import untraceable
-from dbg_agent.inbox import ProgramRaised
-from dbg_agent.rank import Rank
+from dbg_agent.rank.rank import Rank
+from dbg_agent.stop.inbox import ProgramRaised
 from tests.agent.pudb_viewer import Viewer, drive, let_go, play
 
 ERRORS = [SystemExit, KeyboardInterrupt, RecursionError, MemoryError, ValueError, GeneratorExit]

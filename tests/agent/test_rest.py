@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent import rest
-from dbg_agent.rest import Rest, RestfulSelector
+from dbg_agent.link import fork_safety as rest
+from dbg_agent.link.fork_safety import Rest, RestfulSelector
 from tests.support.time_unit import seconds
 
 LONG = seconds(60)
 
 FORK_WHILE_DIALLING = """\
 import os, sys, threading, time
-import dbg_agent, dbg_agent.dial
+import dbg_agent, dbg_agent.link.dial
 
 inside, forking = threading.Event(), threading.Event()
 lock = threading.Lock()
@@ -33,7 +33,7 @@ def context(secure):
         forking.wait()
         time.sleep(0.1)
     raise OSError
-dbg_agent.dial._context = context
+dbg_agent.link.dial._context = context
 dbg_agent.install(guard=False)
 # Of two hooks the later one goes first.
 os.register_at_fork(before=forking.set)

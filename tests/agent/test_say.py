@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from dbg_agent.say import MAX_WAITING, say
+from dbg_agent.stderr import MAX_WAITING, say
 from tests.support.time_unit import seconds
 
 FULL_PIPE = """\
 import fcntl, os, sys
-from dbg_agent.say import say
+from dbg_agent.stderr import say
 descriptor = sys.stderr.fileno()
 flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
 fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_NONBLOCK)
@@ -27,8 +27,8 @@ for number in range(COUNT):
     say(f"line {number}")
 print("went on", flush=True)
 sys.stdin.readline()
-import dbg_agent.say, time
-while dbg_agent.say._writers: time.sleep(0.01)
+import dbg_agent.stderr, time
+while dbg_agent.stderr._writers: time.sleep(0.01)
 """
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_agent import passing
-from dbg_agent.rank import Rank
+from dbg_agent.engines import passing_pdb as passing
+from dbg_agent.rank.rank import Rank
 from dbg_wire.messages import Action, Ask
 from tests.agent.pdb_driver import Driver, drive
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_agent.silence import PING_ATTENDED_SECONDS, PING_SECONDS, SHORTEST_LOOK_SECONDS, Silence
+from dbg_agent.link.silence import PING_ATTENDED_SECONDS, PING_SECONDS, SHORTEST_LOOK_SECONDS, Silence
 from dbg_wire.limits import SILENT_SECONDS
 
 NOW = 1000.0

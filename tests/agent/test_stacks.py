@@ -6,7 +6,7 @@ import sys
 import threading
 from types import FrameType
 
-from dbg_agent.stacks import is_own, stack_of, thread_frame, traceback_of
+from dbg_agent.stop.stacks import is_own, stack_of, thread_frame, traceback_of
 from dbg_wire.limits import MAX_STACK_FRAMES
 
 
@@ -38,7 +38,7 @@ def test_the_middle_of_a_very_deep_stack_is_left_out_and_counted() -> None:
 
 
 def test_our_own_frames_are_not_told() -> None:
-    namespace = {"__name__": "dbg_agent.rank", "sys": sys}
+    namespace = {"__name__": "dbg_agent.rank.rank", "sys": sys}
     exec("def ours(call): return call()", namespace)  # noqa: S102 - a module that says it is ours
     frame = namespace["ours"](sys._getframe)  # type: ignore[operator]
     assert is_own(frame)

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dbg_agent.stop import Stops
+from dbg_agent.stop.stops import Stops
 from dbg_wire.errors import IllegalMove
 from dbg_wire.messages import RankReport
 from dbg_wire.ranks import RankState
@@ -120,7 +120,7 @@ def test_a_turn_that_an_exception_keeps_from_being_used_is_given_back(monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("dbg_agent.stop.place_of", interrupted)
+        patch.setattr("dbg_agent.stop.stops.place_of", interrupted)
         with pytest.raises(KeyboardInterrupt):
             watched.stops.arrive(sys._getframe(), "breakpoint")
     assert (watched.stops.phase, watched.stops.is_mine(), watched.stops.queued) == (StopPhase.NONE, False, 0)

@@ -13,10 +13,10 @@ import pytest
 
 TRAIN = """\
 from __future__ import annotations
-import dbg_agent.process, helper
+import dbg_agent.program.entry, helper
 def told(frame, arguments, unexpected, before_line):
     print("stopped", frame.f_code.co_name, frame.f_lineno, sorted(set(frame.f_locals) & {"step", "x"}))
-dbg_agent.process.stop_at = told
+dbg_agent.program.entry.stop_at = told
 import loop
 def train():
     for step in range(3):
@@ -188,10 +188,10 @@ def test_a_script_with_stops_ends_as_it_would_without(folder: Path, last_line: s
 
 
 SPAWNS = """\
-import multiprocessing, dbg_agent.process
+import multiprocessing, dbg_agent.program.entry
 def told(frame, arguments, unexpected, before_line):
     print("stopped", frame.f_code.co_name, frame.f_lineno, [], flush=True)
-dbg_agent.process.stop_at = told
+dbg_agent.program.entry.stop_at = told
 def work():
     return 1
 if __name__ == "__main__":
@@ -233,12 +233,12 @@ def test_a_module_that_somebody_else_compiles_is_left_to_them(folder: Path, inde
 
 
 LATE = """\
-import dbg_agent.late, dbg_agent.process, sys
+import dbg_agent.when_imported, dbg_agent.program.entry, sys
 changed = []
-dbg_agent.late.when_loaded("helper", changed.append)
+dbg_agent.when_imported.when_loaded("helper", changed.append)
 def told(frame, arguments, unexpected, before_line):
     print("stopped", frame.f_code.co_name, frame.f_lineno, len(changed))
-dbg_agent.process.stop_at = told
+dbg_agent.program.entry.stop_at = told
 import helper
 helper.double(1)
 print(helper.__spec__.loader is helper.__loader__)
@@ -280,8 +280,8 @@ def test_a_function_of_a_module_stops_also_where_its_file_is_the_script(folder: 
 
 
 IN_CHILDREN = """\
-import multiprocessing, subprocess, sys, dbg_agent.process
-dbg_agent.process.stop_at = lambda frame, arguments, unexpected, before_line: None
+import multiprocessing, subprocess, sys, dbg_agent.program.entry
+dbg_agent.program.entry.stop_at = lambda frame, arguments, unexpected, before_line: None
 def by_fork():
     return 1
 def by_spawn():
@@ -300,7 +300,7 @@ if __name__ == "__main__":
 
 def test_what_a_child_has_reached_is_not_said_to_have_never_been(folder: Path) -> None:
     (folder / "script.py").write_text(IN_CHILDREN)
-    (folder / "helper.py").write_text("import dbg_agent.process\ndbg_agent.process.stop_at = print\nx = 1\n")
+    (folder / "helper.py").write_text("import dbg_agent.program.entry\ndbg_agent.process.stop_at = print\nx = 1\n")
     at = "script.py:4\nscript.py:6\nscript.py:8, number == 5\nhelper.py:3"
     result = run(folder, "-W", "ignore::DeprecationWarning", "script.py", at=at)
     assert stops(result) == []

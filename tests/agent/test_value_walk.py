@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dbg_agent import value_effort
-from dbg_agent.values import Described, describe
+from dbg_agent.values import budget as value_effort
+from dbg_agent.values.describe import Described, describe
 from dbg_wire.limits import MIB
 
 PLENTY = 60.0

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.value_text import MAX_VALUE_TEXT
-from dbg_agent.values import Described, describe
+from dbg_agent.values.describe import Described, describe
+from dbg_agent.values.text import MAX_VALUE_TEXT
 
 PLENTY = 60.0
 """Seconds that no test needs."""
@@ -114,7 +114,7 @@ def test_strings_side_by_side_are_told_apart(first: list[str], second: list[str]
 
 def test_ranks_with_other_hash_seeds_agree() -> None:
     code = (
-        "from dbg_agent.values import describe; names = [chr(97 + n) * 3 for n in range(26)]; "
+        "from dbg_agent.values.describe import describe; names = [chr(97 + n) * 3 for n in range(26)]; "
         "told = describe([set(names), {'in': frozenset(names)}], stats=False, seconds=60); "
         "print(told.digest, told.text)"
     )

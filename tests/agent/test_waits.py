@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from dbg_agent.rank import Rank
-from dbg_agent.waits import RESTATED_SECONDS, Waits
+from dbg_agent.rank.rank import Rank
+from dbg_agent.waiting.holding import RESTATED_SECONDS, Waits
 from dbg_wire.messages import Kept
 
 STOP = 4

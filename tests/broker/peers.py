@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from dbg_broker.auth import Role, Tokens, load_tokens
-from dbg_broker.certificate import server_context
-from dbg_broker.hub import Hub
-from dbg_broker.links import RankPeer
-from dbg_broker.probes import ProbeIntervals
-from dbg_broker.server import Server, listen
+from dbg_broker.home.certificate import server_context
+from dbg_broker.home.tokens import Role, Tokens, load_tokens
+from dbg_broker.hub.hub import Hub
+from dbg_broker.hub.links import RankPeer
+from dbg_broker.ranks.probe_schedule import ProbeIntervals
+from dbg_broker.verbs.server import Server, listen
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
 from dbg_wire.endpoint import Endpoint
 from dbg_wire.messages import (

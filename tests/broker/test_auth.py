@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.auth import PATHS, TOKENS_DIRECTORY, Role, Tokens, load_tokens, may_open
-from dbg_broker.rendezvous import write_private
+from dbg_broker.home.rendezvous import write_private
+from dbg_broker.home.tokens import PATHS, TOKENS_DIRECTORY, Role, Tokens, load_tokens, may_open
 from dbg_wire.endpoint import parse_token
 from dbg_wire.errors import BadSecretFile
 from tests.support.reach import SECRET, any_text, said

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dbg_broker.certificate import CERTIFICATE_FILE, KEY_FILE, server_context
+from dbg_broker.home.certificate import CERTIFICATE_FILE, KEY_FILE, server_context
 from dbg_wire.endpoint import fingerprint_of, parse_fingerprint
 from dbg_wire.errors import BadSecretFile
 
@@ -143,7 +143,7 @@ def test_a_key_with_a_password_is_refused_without_asking(tmp_path: Path) -> None
 
 def test_a_start_with_a_certificate_does_not_load_the_maker(tmp_path: Path) -> None:
     program = (
-        "import pathlib, sys; from dbg_broker.certificate import server_context; "
+        "import pathlib, sys; from dbg_broker.home.certificate import server_context; "
         "print(server_context(pathlib.Path(sys.argv[1]))[1], 'cryptography' in sys.modules)"
     )
     start = [sys.executable, "-c", program, str(tmp_path)]

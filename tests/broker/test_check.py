@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.certificate import server_context
+from dbg_broker.home.certificate import server_context
 from tests.broker.processes import Serve, run, tokens
 
 STEPS = ["name", "port", "TLS", "fingerprint", "token", "version", "round trip"]

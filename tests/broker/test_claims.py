@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbg_broker.claims import MAX_ANCESTORS, check_attach, check_greet, check_register, check_report
+from dbg_broker.ranks.claims import MAX_ANCESTORS, check_attach, check_greet, check_register, check_report
 from dbg_wire.errors import PeerError
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION
 from dbg_wire.messages import Greet, RankReport, SessionInfo

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.auth import Role
-from dbg_broker.classic import Classic
-from dbg_broker.classic_crowd import MAX_CALLERS, MIN_DRAWN
-from dbg_broker.classic_hosts import short_name
-from dbg_broker.server import listen
+from dbg_broker.classic.crowd import MAX_CALLERS, MIN_DRAWN
+from dbg_broker.classic.hosts import short_name
+from dbg_broker.classic.sessions import Classic
+from dbg_broker.home.tokens import Role
+from dbg_broker.verbs.server import listen
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
     Action,

@@ -6,8 +6,8 @@ import os
 import socket
 from dataclasses import replace
 
-from dbg_broker.classic_crowd import MAX_CALLERS, MAX_CALLERS_OF_ONE, MIN_DRAWN, OURS, Caller, who_goes
-from dbg_broker.classic_users import party_of, user_of
+from dbg_broker.classic.crowd import MAX_CALLERS, MAX_CALLERS_OF_ONE, MIN_DRAWN, OURS, Caller, who_goes
+from dbg_broker.classic.users import party_of, user_of
 
 NEW = Caller(number=1000, party="10.0.0.9", drawn=0, is_listed=False, is_attended=False, is_fresh=True)
 

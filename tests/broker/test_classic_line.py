@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.classic_line import LineSession, Log
-from dbg_broker.classic_session import QUIET_SECONDS, Deed, Write
+from dbg_broker.classic.line import LineSession, Log
+from dbg_broker.classic.session import QUIET_SECONDS, Deed, Write
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Audience, Discarded, PromptInfo, PromptState, Replay, Replied, Reply, Report

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.classic_screen import MAX_KEPT, NO_REACTION, REACTION_SECONDS, ScreenSession
-from dbg_broker.classic_session import QUIET_SECONDS, Deed, Write
+from dbg_broker.classic.screen import MAX_KEPT, NO_REACTION, REACTION_SECONDS, ScreenSession
+from dbg_broker.classic.session import QUIET_SECONDS, Deed, Write
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_DATA_BYTES
 from dbg_wire.messages import (

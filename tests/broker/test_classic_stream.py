@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.classic_stream import Drawn, Entered, Extent, Left, Piece, PlainText, Printed, Splitter, without_queries
+from dbg_broker.classic.stream import Drawn, Entered, Extent, Left, Piece, PlainText, Printed, Splitter, without_queries
 
 STOP = b"before\n\x1b[?1049h\x1b)0\x1b[H\x1b[1;1HPuDB\x1b[K\x1b[?1049l\x1b[?25hprinted\n\x1b[?1049h\x1b[Hagain"
 

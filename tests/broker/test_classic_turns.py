@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 
-from dbg_broker.classic_turns import BYTES_PER_SECOND, MICROSECONDS_PER_SECOND, SLICE_BYTES, Turns
+from dbg_broker.classic.turns import BYTES_PER_SECOND, MICROSECONDS_PER_SECOND, SLICE_BYTES, Turns
 
 
 class Machine:

@@ -12,9 +12,9 @@ from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
 from websockets.typing import Subprotocol
 
-from dbg_broker import capacity
-from dbg_broker.auth import Role
-from dbg_broker.connection import Connection
+from dbg_broker.home.tokens import Role
+from dbg_broker.net import capacity
+from dbg_broker.net.connection import Connection
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, encode
 from dbg_wire.messages import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dbg_broker.registry import Rank
+from dbg_broker.ranks.registry import Rank
 from dbg_wire.messages import Kept, RankReport
 from tests.broker.peers import RUNNING
 from tests.broker.test_holds import CRASHED, Job

@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from dbg_broker import capacity
-from dbg_broker.auth import Role
+from dbg_broker.home.tokens import Role
+from dbg_broker.net import capacity
 from tests.broker.peers import SECONDS, Broker, registration
 
 KEY = registration().key

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_broker.ended import Ended
-from dbg_broker.registry import Registry
-from dbg_broker.shared_texts import MAX_BYTES, MAX_TEXTS, SharedTexts
-from dbg_broker.weight import weight
+from dbg_broker.ranks.ended import Ended
+from dbg_broker.ranks.registry import Registry
+from dbg_broker.ranks.shared_texts import MAX_BYTES, MAX_TEXTS, SharedTexts
+from dbg_broker.ranks.weight import weight
 from dbg_wire import limits
 from dbg_wire.messages import Register
 from dbg_wire.ranks import Breakpoint, Place

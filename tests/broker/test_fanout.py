@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dbg_broker.fanout import FRAME_COST, REPAINT_SECONDS, Fate, Outbox, RepaintPace
+from dbg_broker.net.outbox import FRAME_COST, REPAINT_SECONDS, Fate, Outbox, RepaintPace
 
 ROOM_FOR_TWO = 2 * (10 + FRAME_COST)
 TEN = bytes(10)

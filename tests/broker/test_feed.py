@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.feed import Feed
+from dbg_broker.terminals.changes import Feed
 
 
 def listed(feed: Feed) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from websockets.frames import Frame, Opcode
 
-from dbg_broker.frames import pack, pack_message
+from dbg_broker.net.frames import pack, pack_message
 from dbg_wire.messages import Probe
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dbg_broker import from_terminals
-from dbg_broker.auth import Role
+from dbg_broker.home.tokens import Role
+from dbg_broker.hub import from_terminals
 from dbg_wire.messages import (
     Action,
     Answer,

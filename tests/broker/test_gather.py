@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker import answer_budget
-from dbg_broker.gather import MAX_ANSWER_BYTES, MIN_SECONDS, PAGE_BYTES, Finished, Gather, TooMuchWaits
+from dbg_broker.ranks import answer_budget
+from dbg_broker.ranks.questions import MAX_ANSWER_BYTES, MIN_SECONDS, PAGE_BYTES, Finished, Gather, TooMuchWaits
 from dbg_wire import limits
 from dbg_wire.codec import encode
 from dbg_wire.messages import Action, Answer, Kind, Question, RankAnswer

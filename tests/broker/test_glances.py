@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_broker import glances as glances_module
-from dbg_broker.auth import Role
-from dbg_broker.glances import FRESH_SECONDS, GLANCE_SECONDS, Glances
-from dbg_broker.weight import weight
+from dbg_broker.home.tokens import Role
+from dbg_broker.ranks.weight import weight
+from dbg_broker.terminals import glances as glances_module
+from dbg_broker.terminals.glances import FRESH_SECONDS, GLANCE_SECONDS, Glances
 from dbg_wire.messages import Action, Answer, Answers, Ask, Change, Kind, Question, Report, Snapshot, Subscribe
 from dbg_wire.ranks import Place
 from tests.broker.peers import RUNNING, STOPPED, Broker, Peer, registration

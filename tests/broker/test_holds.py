@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dbg_broker.crashes import Crashes
-from dbg_broker.holds import Holds
-from dbg_broker.registry import Rank, Registry
+from dbg_broker.ranks.crashes import Crashes
+from dbg_broker.ranks.holds import Holds
+from dbg_broker.ranks.registry import Rank, Registry
 from dbg_wire.messages import Arrival, Chosen, ChosenRank, Kept, RankReport, Waiting
 from dbg_wire.ranks import RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, registration

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker import home_path
-from dbg_broker.home_path import check_way
-from dbg_broker.rendezvous import open_home
+from dbg_broker.home import path as home_path
+from dbg_broker.home.path import check_way
+from dbg_broker.home.rendezvous import open_home
 from dbg_wire.errors import BadSecretFile
 from tests.broker.processes import run
 

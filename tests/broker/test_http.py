@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from dbg_broker.auth import Role, Tokens, proof
-from dbg_broker.capacity import MANY, OWN_DESCRIPTORS, Capacity
-from dbg_broker.http import PROMETHEUS, Answer, Connected, Gauges, Meters, Upgrade, admit, metrics, page
+from dbg_broker.home.tokens import Role, Tokens, proof
+from dbg_broker.net.capacity import MANY, OWN_DESCRIPTORS, Capacity
+from dbg_broker.net.http import PROMETHEUS, Answer, Connected, Gauges, Meters, Upgrade, admit, metrics, page
 from dbg_wire import limits
 from dbg_wire.ranks import RankState
 

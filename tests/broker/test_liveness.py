@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.liveness import is_dead, own_kernel
+from dbg_broker.ranks.liveness import is_dead, own_kernel
 
 
 def test_own_kernel_names_boot_and_namespace() -> None:

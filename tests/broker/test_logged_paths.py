@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-from dbg_broker.http import path_shown
+from dbg_broker.net.http import path_shown
 from tests.broker.processes import SECONDS, Serve, tokens
 
 LONG = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"

@@ -8,8 +8,9 @@ import contextlib
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from dbg_broker import capacity, hub
-from dbg_broker.auth import Role
+from dbg_broker.home.tokens import Role
+from dbg_broker.hub import hub
+from dbg_broker.net import capacity
 from dbg_wire import limits
 from dbg_wire.messages import Audience, Mode, Refusal, RefusalCode, Seat
 from tests.broker.peers import SECONDS, Broker, Peer, attach, registration

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_broker.pace import Pace
+from dbg_broker.net.rate import Pace
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from dbg_wire.messages import (

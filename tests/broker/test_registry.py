@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from dbg_broker.registry import Rank, Registry
+from dbg_broker.ranks.registry import Rank, Registry
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.ranks import DIED, LIVE_STATES, Breakpoint, RankInfo, RankState

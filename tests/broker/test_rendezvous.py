@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.rendezvous import (
+from dbg_broker.home.rendezvous import (
     LOCK_FILE,
     MAX_PRIVATE_FILE,
     RENDEZVOUS_FILE,
@@ -215,7 +215,7 @@ def test_a_lock_file_is_ours_alone(tmp_path: Path) -> None:
 
 def test_a_lock_ends_with_its_process(home: Path) -> None:
     program = (
-        "import pathlib, sys; from dbg_broker.rendezvous import lock; held = lock(pathlib.Path(sys.argv[1]));"
+        "import pathlib, sys; from dbg_broker.home.rendezvous import lock; held = lock(pathlib.Path(sys.argv[1]));"
         "print(held.certain, flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

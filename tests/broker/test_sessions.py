@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dbg_broker.sessions import MAX_GENERATION, Decision, Sessions, Verdict
+from dbg_broker.terminals.seats import MAX_GENERATION, Decision, Sessions, Verdict
 from dbg_wire import limits
 from dbg_wire.messages import Mode
 from tests.broker.peers import attach

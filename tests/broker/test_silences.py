@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker import silences
-from dbg_broker.connection import Connection
+from dbg_broker.hub import silences
+from dbg_broker.net.connection import Connection
 from dbg_wire import limits
 from dbg_wire.messages import Change, Probe, Pulse, Seat, Subscribe
 from dbg_wire.ranks import RankState

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_broker.crashes import Crashes
-from dbg_broker.frames import pack_message
-from dbg_broker.holds import Holds
-from dbg_broker.registry import Rank, Registry
-from dbg_broker.spread import REST_SECONDS, TOLD_AT_ONCE, Spread
+from dbg_broker.net.frames import pack_message
+from dbg_broker.ranks.crashes import Crashes
+from dbg_broker.ranks.holds import Holds
+from dbg_broker.ranks.registry import Rank, Registry
+from dbg_broker.ranks.spread import REST_SECONDS, TOLD_AT_ONCE, Spread
 from dbg_wire.messages import Arrival, Chosen, Kept, RankReport, Waiting
 from dbg_wire.ranks import RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, registration

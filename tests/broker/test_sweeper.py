@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker import sweeper
-from dbg_broker.connection import Connection
-from dbg_broker.probes import ProbeIntervals
+from dbg_broker.hub import sweeper
+from dbg_broker.net.connection import Connection
+from dbg_broker.ranks.probe_schedule import ProbeIntervals
 from dbg_wire import limits
 from dbg_wire.messages import (
     Change,

@@ -9,7 +9,7 @@ import typing
 
 import pytest
 
-from dbg_broker.tcp import TERMINAL_SEND_BUFFER, peer_name, seconds_since_ack, tune
+from dbg_broker.net.tcp import TERMINAL_SEND_BUFFER, peer_name, seconds_since_ack, tune
 
 
 async def transport_of(connected: socket.socket) -> asyncio.Transport:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from websockets.frames import Frame, Opcode
 
-from dbg_broker.fanout import FRAME_COST, Fate, Outbox
-from dbg_broker.turns import SLICE_SECONDS, TURN_SECONDS, Turns
+from dbg_broker.net.outbox import FRAME_COST, Fate, Outbox
+from dbg_broker.net.turns import SLICE_SECONDS, TURN_SECONDS, Turns
 from dbg_wire import limits
 from dbg_wire.codec import Input
 from dbg_wire.messages import Goodbye, Refusal, Sender

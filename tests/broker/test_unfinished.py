@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from websockets.frames import Frame, Opcode
 
-from dbg_broker import hub as hub_module
-from dbg_broker import unfinished as unfinished_module
-from dbg_broker.unfinished import MAX_UNFINISHED_BYTES, MESSAGE_SECONDS, Unfinished
+from dbg_broker.hub import hub as hub_module
+from dbg_broker.net import unfinished as unfinished_module
+from dbg_broker.net.unfinished import MAX_UNFINISHED_BYTES, MESSAGE_SECONDS, Unfinished
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from tests.broker.peers import Broker, Peer, registration

@@ -14,13 +14,13 @@ from typing import cast
 
 import pytest
 
-from dbg_broker.uses import USES_FILE, Leaving, Uses, hold
+from dbg_broker.home.in_use import USES_FILE, Leaving, Uses, hold
 from tests.support.time_unit import seconds
 
 HOLD = """
 import sys
 from pathlib import Path
-from dbg_broker.uses import hold
+from dbg_broker.home.in_use import hold
 hold(Path(sys.argv[1]))
 sys.stdin.read()
 """

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.choose import choose, choose_when_ready, is_ready, neighbour
+from dbg_client.core.choose import choose, choose_when_ready, is_ready, neighbour
 from dbg_client.errors import LostRank, NotStopped, RankEnded
 from dbg_wire.errors import AmbiguousTarget, DbgError, NoSuchRank
 from dbg_wire.ranks import RankInfo, RankState

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from dbg_client.cli import build_parser, main
-from dbg_client.settings import Arguments
+from dbg_client.words.settings import Arguments
 from dbg_wire.version import RELEASE
 from tests.client.fake_broker import FakeBroker, make_rank
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from dbg_client.line import Down
-from dbg_client.shared_line import MAX_EVENTS, SharedLine
+from dbg_client.core.redial import Down
+from dbg_client.core.shared_connection import MAX_EVENTS, SharedLine
 from dbg_wire.codec import Input
 from dbg_wire.messages import (
     Action,

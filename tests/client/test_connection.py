@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 import trustme
 
-from dbg_client.connection import Connection, Disconnected, dial
+from dbg_client.core.connection import Connection, Disconnected, dial
 from dbg_wire.codec import Output
 from dbg_wire.endpoint import Endpoint, Reach, fingerprint_of
 from dbg_wire.errors import BrokerUnreachable, DbgError, Refused, WrongCertificate, WrongToken, WrongVersion

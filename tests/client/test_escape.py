@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dbg_client.escape import MAX_SEQUENCE, Command, EscapeParser, Keys, key_name, parse_escape_key
+from dbg_client.terminal.escape import MAX_SEQUENCE, Command, EscapeParser, Keys, key_name, parse_escape_key
 from dbg_wire.errors import BadInput
 
 P = b"\x1d"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client import growing_file
-from dbg_client.growing_file import READ_BYTES, GrowingFile
+from dbg_client.run import growing_file
+from dbg_client.run.growing_file import READ_BYTES, GrowingFile
 from tests.support.time_unit import seconds
 
 

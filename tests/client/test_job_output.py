@@ -15,9 +15,9 @@ from typing import TextIO
 
 import pytest
 
-from dbg_client import job_output
-from dbg_client.job_output import END_SHOWN, MAX_BEHIND, JobOutput
-from dbg_client.screen import CALM
+from dbg_client.run import job_output
+from dbg_client.run.job_output import END_SHOWN, MAX_BEHIND, JobOutput
+from dbg_client.terminal.screen import CALM
 from tests.support.screen import VirtualScreen
 from tests.support.time_unit import seconds
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.ledger import Ledger
+from dbg_client.attachment.unsettled_keys import Ledger
 from dbg_wire.limits import MAX_INPUT_PENDING
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dbg_client.line import Down, Line, Up
+from dbg_client.core.redial import Down, Line, Up
 from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Snapshot, Subscribe, Take
@@ -121,7 +121,7 @@ async def test_attempts_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
         pauses.append((low, high))
         return 0.0
 
-    monkeypatch.setattr("dbg_client.line.random.uniform", uniform)
+    monkeypatch.setattr("dbg_client.core.redial.random.uniform", uniform)
     with FakeBroker() as broker:
         port = broker.port
     line = Line(Where(reach(port)), "me@here", PATIENCE)

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client import connection, line
-from dbg_client.deadline import in_thread, within
-from dbg_client.line import Down, Line, Up
+from dbg_client.core import connection
+from dbg_client.core import redial as line
+from dbg_client.core.deadline import in_thread, within
+from dbg_client.core.redial import Down, Line, Up
 from dbg_wire.messages import Snapshot, Subscribe
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.client.test_connection import reach

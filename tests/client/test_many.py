@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.many import refuse_for_sets
+from dbg_client.actions.many import refuse_for_sets
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Attach, Change, Kind, Question, RankAnswer
 from dbg_wire.ranks import Place, RankInfo, RankState

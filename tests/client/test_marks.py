@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.marks import MAX_AGE_SECONDS, MAX_TERMINALS, Marks, UnknownGroup, find_marks, read_target
+from dbg_client.core.remembered_groups import (
+    MAX_AGE_SECONDS,
+    MAX_TERMINALS,
+    Marks,
+    UnknownGroup,
+    find_marks,
+    read_target,
+)
 from dbg_wire.errors import BadTarget
 from dbg_wire.targets import parse_target, select
 from tests.client.fake_broker import make_rank
@@ -112,7 +119,9 @@ def test_a_file_that_others_can_write_is_not_believed(tmp_path: Path) -> None:
 
 
 def terminal(*prefix: str) -> str:
-    script = "from dbg_client.marks import find_marks; import os; print(find_marks(os.environ).terminal)"
+    script = (
+        "from dbg_client.core.remembered_groups import find_marks; import os; print(find_marks(os.environ).terminal)"
+    )
     done = subprocess.run(
         [*prefix, sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
     )

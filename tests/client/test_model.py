@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from dbg_client.drawing import REPAINT_SECONDS
-from dbg_client.effects import Bell, Blank, Effects, Finish, Open, Send, Show, Text, Wake
-from dbg_client.engine import Wish
+from dbg_client.attachment.attachment import LOST_SECONDS, NEXT_STOP_SECONDS, Attachment
+from dbg_client.attachment.drawing import REPAINT_SECONDS
+from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, Open, Send, Show, Text, Wake
+from dbg_client.attachment.notices import NOTICE_SECONDS
 from dbg_client.errors import Declined, RankEnded, RankStayedAway, RankVanished
-from dbg_client.model import LOST_SECONDS, NEXT_STOP_SECONDS, Attachment
-from dbg_client.notices import NOTICE_SECONDS
+from dbg_client.words.engine import Wish
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_INPUT_PENDING
 from dbg_wire.messages import (

@@ -12,9 +12,9 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.output import DummyOutput
 
-from dbg_client.pager import Pager, wrapped
-from dbg_client.presses import key_bytes
-from dbg_client.status_line import text_width
+from dbg_client.terminal.key_presses import key_bytes
+from dbg_client.terminal.pager import Pager, wrapped
+from dbg_client.terminal.status_line import text_width
 from tests.support.time_unit import seconds
 
 ROWS = 11

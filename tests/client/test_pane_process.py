@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client import pane_process
-from dbg_client.pane_process import own_environment
+from dbg_client.tmux import pane_process
+from dbg_client.tmux.pane_process import own_environment
 
 
 def test_the_terminal_is_the_panes_and_all_else_is_the_openers() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from dbg_client.cli import build_parser
 from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded
-from dbg_client.panes import TooManyPanes, attach_words, make_seats, open_panes
-from dbg_client.settings import Arguments, Settings, settle
+from dbg_client.tmux.panes import TooManyPanes, attach_words, make_seats, open_panes
+from dbg_client.words.settings import Arguments, Settings, settle
 from dbg_wire.errors import BadInput
 from dbg_wire.ranks import RankState
 from tests.client.fake_broker import make_rank

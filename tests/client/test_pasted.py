@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.pasted import COMMANDS, pasted_commands
+from dbg_client.terminal.lines.pasted import COMMANDS, pasted_commands
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.effects import Cut, Effects, Send, Text, Wake
-from dbg_client.pdb_log import MAX_ASKS, ON_ITS_WAY_SECONDS, REPLAY_SECONDS, TAIL_BYTES, TAIL_LINES, Log
+from dbg_client.attachment.effects import Cut, Effects, Send, Text, Wake
+from dbg_client.attachment.log import MAX_ASKS, ON_ITS_WAY_SECONDS, REPLAY_SECONDS, TAIL_BYTES, TAIL_LINES, Log
 from dbg_wire.codec import Output
 from dbg_wire.messages import Replay
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from dbg_client.effects import Completed, Effects, Look, Note, Send, Text, Wake
-from dbg_client.pdb_log import ON_ITS_WAY_SECONDS
-from dbg_client.pdb_model import Conversation
+from dbg_client.attachment.conversation import Conversation
+from dbg_client.attachment.effects import Completed, Effects, Look, Note, Send, Text, Wake
+from dbg_client.attachment.log import ON_ITS_WAY_SECONDS
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
 from dbg_wire.messages import (

@@ -7,8 +7,8 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from dbg_client.directory import Directory
-from dbg_client.picker import Picker
+from dbg_client.core.directory import Directory
+from dbg_client.terminal.picker import Picker
 from dbg_wire.messages import Change, Snapshot
 from dbg_wire.ranks import RankState
 from tests.client.fake_broker import make_rank

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dbg_client.model import LOST_SECONDS
+from dbg_client.attachment.attachment import LOST_SECONDS
 from dbg_wire.codec import Input
 from dbg_wire.messages import (
     Applied,

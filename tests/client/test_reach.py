@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.reach import find_reach
+from dbg_client.core.reach import find_reach
 from dbg_wire.errors import BadSecretFile, NoBroker, WrongHost
 from tests.client.fake_broker import TOKEN
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import pyte
 import pytest
 
-from dbg_client import screen
-from dbg_client.screen import CANCEL, MAX_BUFFERED, RawTerminal, TerminalWriter
-from dbg_client.stream import PRIVATE_MODES, StreamScanner
+from dbg_client.terminal import screen
+from dbg_client.terminal.screen import CANCEL, MAX_BUFFERED, RawTerminal, TerminalWriter
+from dbg_client.terminal.sequences import PRIVATE_MODES, StreamScanner
 from dbg_wire.errors import BadInput
 
 PUSH_KEYBOARD = b"\x1b[>u"
@@ -286,7 +286,7 @@ child.returncode = 0
 
 BACKGROUND = """
 import os, sys, termios
-from dbg_client.screen import RawTerminal
+from dbg_client.terminal.screen import RawTerminal
 os.read(int(sys.argv[1]), 1)
 with RawTerminal(0, 0) as owner:
     owner.enter_raw()

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dbg_client.engine import Wish
-from dbg_client.settings import Arguments, Format, Settings, Verb, settle
+from dbg_client.words.engine import Wish
+from dbg_client.words.settings import Arguments, Format, Settings, Verb, settle
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Mode
 

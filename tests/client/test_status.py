@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_client.model import Attachment
-from dbg_client.status_line import Status, text_width
+from dbg_client.attachment.attachment import Attachment
+from dbg_client.terminal.status_line import Status, text_width
 from dbg_client.views.line_status import toolbar_of
 from dbg_client.views.status import LONG_STEP_SECONDS, Others, count_others, status_of
 from dbg_wire.messages import Mode, Pulse, RankReport, Report, Seat, StopInfo, Waiting

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_client.escape import COMMANDS
-from dbg_client.line_prompt import line_lexer
+from dbg_client.terminal.escape import COMMANDS
+from dbg_client.terminal.lines.prompt import line_lexer
 from dbg_client.views import pages
 from dbg_client.views.answers import show_answers, show_answers_json, show_screen, show_screen_json
 from dbg_client.views.list import show_json, show_plain, show_table

@@ -42,7 +42,7 @@ print("done")
 """,
     "no descriptors for the link": f"""\
 import os, resource, time
-import asyncio, dbg_agent.dial, dbg_agent.process
+import asyncio, dbg_agent.link.dial, dbg_agent.program.entry
 from dbg_agent import set_trace
 resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
 taken = []
@@ -68,7 +68,7 @@ print("done")
     "an installation that breaks": f"""\
 import sys, time
 from dbg_agent import set_trace
-sys.modules["dbg_agent.identity"] = None
+sys.modules["dbg_agent.launch.this_process"] = None
 {PASSES}
 print("done")
 """,

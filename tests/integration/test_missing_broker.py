@@ -315,8 +315,8 @@ import threading, time
 from dbg_agent import install, say, settings
 settings._open_without_waiting = lambda *_: threading.Event().wait({LONG_SECONDS})
 told = threading.Event()
-import dbg_agent.rank
-dbg_agent.rank.say = lambda text: (say.say(text), told.set())
+import dbg_agent.rank.rank
+dbg_agent.rank.rank.say = lambda text: (say.say(text), told.set())
 began = time.monotonic()
 install(connect_timeout={WAIT_SECONDS}, guard=False)
 print("installed" if time.monotonic() - began < {seconds(1)} else "late", flush=True)

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from dbg_agent import value_effort
-from dbg_agent.tensors import wait_for_stream
-from dbg_agent.value_effort import Effort, OutOfTime
-from dbg_agent.values import Described, describe
+from dbg_agent.values import budget as value_effort
+from dbg_agent.values.budget import Effort, OutOfTime
+from dbg_agent.values.describe import Described, describe
+from dbg_agent.values.tensors import wait_for_stream
 from dbg_wire.limits import MIB
 from tests.support.requirements import needs_torch
 
@@ -98,7 +98,7 @@ def test_every_kind_of_element_is_compared_by_its_bytes(torch: Any, name: str) -
 
 
 def test_equal_elements_are_equal_however_they_lie_in_memory(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbg_agent.tensors.BLOCK_BYTES", 4 * 20)
+    monkeypatch.setattr("dbg_agent.values.tensors.BLOCK_BYTES", 4 * 20)
     straight = torch.arange(210.0).reshape(5, 6, 7)
     for same in (
         straight.permute(2, 1, 0).contiguous().permute(2, 1, 0),
@@ -310,7 +310,7 @@ def test_figures_that_take_too_long_leave_the_digest(torch: Any, monkeypatch: py
     def late(*_: Any) -> None:
         raise OutOfTime("not done within 1 s")
 
-    monkeypatch.setattr("dbg_agent.tensors._add", late)
+    monkeypatch.setattr("dbg_agent.values.tensors._add", late)
     described = told(torch.ones(9), stats=True)
     assert described.text == "tensor 9 float32 cpu [no figures: not done within 1 s]"
     assert described.digest

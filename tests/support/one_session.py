@@ -11,15 +11,15 @@ import os
 import sys
 from pathlib import Path
 
-from dbg_client.choose import choose
-from dbg_client.directory import Directory
-from dbg_client.engine import Wish
-from dbg_client.line import Line
-from dbg_client.manner import Manner
-from dbg_client.picker import pick_in_session
-from dbg_client.reach import find_reach
-from dbg_client.session import Outcome, Session
-from dbg_client.waiting import list_ranks
+from dbg_client.attachment.options import Manner
+from dbg_client.core.choose import choose
+from dbg_client.core.directory import Directory
+from dbg_client.core.reach import find_reach
+from dbg_client.core.redial import Line
+from dbg_client.core.waiting import list_ranks
+from dbg_client.terminal.picker import pick_in_session
+from dbg_client.terminal.session import Outcome, Session
+from dbg_client.words.engine import Wish
 from dbg_wire.messages import Mode
 from dbg_wire.targets import parse_target
 

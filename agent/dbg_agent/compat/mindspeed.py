@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
-from ..process import let_others_go, stop_at
-from ..say import say
+from ..program.entry import let_others_go, stop_at
+from ..stderr import say
 
 _told = False
 

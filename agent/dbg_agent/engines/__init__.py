@@ -7,7 +7,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from ..rank import Rank
+    from ..rank.rank import Rank
     from .tracing import Tracing
 
 

@@ -8,9 +8,9 @@ from types import CodeType
 
 from dbg_wire.errors import printable
 
-from ..console import UNWINDING
-from ..interruptible import Interruptible
-from ..stacks import is_own
+from ..stop.interruptible import Interruptible
+from ..stop.stacks import is_own
+from .console import UNWINDING
 
 MAX_WORDS = 200
 """Characters that are told of an error: a line or two."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from dbg_wire.messages import PromptState
 
-from ..console import Console
+from .console import Console
 
 
 class Interpreter(code.InteractiveConsole):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dbg_agent.rank import Rank
+    from dbg_agent.rank.rank import Rank
 
 
 def what_continue_does(rank: Rank) -> str:

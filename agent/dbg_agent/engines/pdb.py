@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING, Any
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 from dbg_wire.messages import PromptState
 
-from ..capture import talking_to
-from ..console import UNWINDING, Console
-from ..inbox import Break
+from ..stop.capture import talking_to
+from ..stop.inbox import Break
 from . import Outcome
-from .attributes import runs_nothing
+from .console import UNWINDING, Console
 from .interpreter import Interpreter
 from .leaving import what_continue_does
+from .safe_completion import runs_nothing
 from .tracing import OWN_MODULES, Tracing
 
 if TYPE_CHECKING:
-    from ..rank import Rank
+    from ..rank.rank import Rank
 
 SCREEN_LINES = 24
 """Lines of the log that stand for the screen of a line debugger."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..capture import Capture
+from ..stop.capture import Capture
 
 MAX_ENTRY = 64 * 1024
 """Characters of one text at the command line: many screens. More would take long to be laid out."""

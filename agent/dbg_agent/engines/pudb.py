@@ -7,7 +7,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..inbox import SwitchDebugger
+from ..stop.inbox import SwitchDebugger
 from . import Outcome
 from .faults import is_fault, words_of
 from .leaving import what_continue_does
@@ -15,7 +15,7 @@ from .pudb_import import OPTIONAL_MODULES, doing_without, untraceable, unwarned
 from .tracing import OWN_MODULES, Tracing
 
 if TYPE_CHECKING:
-    from ..rank import Rank
+    from ..rank.rank import Rank
 
 NEEDS_TERMINAL = "would use the rank's own terminal, which belongs to the job; it is not available here."
 """Why some of PuDB's keys are refused."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pudb.shell import SetPropagatingDict
 
-from ..capture import ForOneThread, talking_to
+from ..stop.capture import ForOneThread, talking_to
 from .faults import is_fault_of_value, is_interrupt, words_of
 from .printed import Printed
 

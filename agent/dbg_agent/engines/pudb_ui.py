@@ -33,7 +33,7 @@ from .pudb_widgets import (
 from .screen import NoFile
 
 if TYPE_CHECKING:
-    from ..rank import Rank
+    from ..rank.rank import Rank
 
 MAX_ENTRIES = 4000
 """Texts that PuDB's command line keeps, most of them lines: some megabytes. Earlier ones scroll away."""

@@ -12,10 +12,10 @@ import urwid
 from pudb.debugger import ThreadsafeRawScreen
 from urwid.display.escape import MoreInputRequired, process_keyqueue
 
-from ..inbox import GoOn, LeaveDebugger, Move, MoveOn, Redraw, Run, Switch, SwitchDebugger
+from ..stop.inbox import GoOn, LeaveDebugger, Move, MoveOn, Redraw, Run, Switch, SwitchDebugger
 
 if TYPE_CHECKING:
-    from ..rank import Rank
+    from ..rank.rank import Rank
 
 INCOMPLETE_SECONDS = 0.15
 """Seconds to wait for the rest of an escape sequence; longer than a terminal's pause inside one, shorter than a

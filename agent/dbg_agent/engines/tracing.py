@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, Wanted
-from ..program_end import is_at_end
-from ..stacks import is_own, is_runner
+from ..stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, Wanted
+from ..stop.program_end import is_at_end
+from ..stop.stacks import is_own, is_runner
 from . import Outcome
 
 if TYPE_CHECKING:
-    from ..rank import Rank
+    from ..rank.rank import Rank
 
 STACK_ROOM = 500
 """Frames that a debugger has for itself, however close to the recursion limit the program has stopped: urwid nests a

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from dbg_broker.rendezvous import NO_LOCKS_HERE
+from dbg_broker.home.rendezvous import NO_LOCKS_HERE
 from dbg_wire.errors import DbgError, printable
 
 NOT_EXECUTABLE = 126

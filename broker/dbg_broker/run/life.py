@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from dbg_broker.rendezvous import open_home
+from dbg_broker.home.rendezvous import open_home
 from dbg_wire.errors import BadInput, BadSecretFile, DbgError, printable
 from dbg_wire.home import home_directory
 from dbg_wire.run_terminal import Task, Told

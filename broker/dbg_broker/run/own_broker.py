@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dbg_broker.rendezvous import lock, open_home, read_rendezvous
-from dbg_broker.uses import hold
+from dbg_broker.home.in_use import hold
+from dbg_broker.home.rendezvous import lock, open_home, read_rendezvous
 from dbg_wire.endpoint import is_loopback, wrong_host_reason
 from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, printable
 
@@ -95,15 +95,15 @@ def _running(home: Path) -> Found | None:
 
 def _answers(home: Path) -> bool:
     # Loads TLS and more, which nobody needs who has taken hold of a broker on this host.
-    from dbg_broker.probe import answers
+    from dbg_broker.verbs.probe import answers
 
     rendezvous = read_rendezvous(home)
     return rendezvous is not None and answers(rendezvous.endpoint, rendezvous.tokens.get("driver"), ANSWER_SECONDS)
 
 
 def _named(home: str, environ: Mapping[str, str]) -> Found:
-    from dbg_broker.probe import answers
-    from dbg_broker.whereabouts import find_broker
+    from dbg_broker.verbs.probe import answers
+    from dbg_broker.verbs.which_broker import find_broker
 
     reach = find_broker(None, home, environ, "driver")
     if not answers(reach.endpoint, reach.token, ANSWER_SECONDS):

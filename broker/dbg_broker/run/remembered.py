@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dbg_broker.rendezvous import make_private_directory, read_private, write_private
+from dbg_broker.home.rendezvous import make_private_directory, read_private, write_private
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.ranks import Breakpoint
 from dbg_wire.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dbg_client.status_line import text_width
+from dbg_client.terminal.status_line import text_width
 from dbg_client.views.naming import Naming, clip, order
 from dbg_client.views.tolerance import merge_near
 from dbg_wire.errors import printable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dbg_client.model import Attachment
-from dbg_client.status_line import Status, render
+from dbg_client.attachment.attachment import Attachment
+from dbg_client.terminal.status_line import Status, render
 
 from .status import Others, status_of
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from dbg_client.errors import describe_exit
-from dbg_client.status_line import text_width
+from dbg_client.terminal.status_line import text_width
 from dbg_client.views.status import show_place
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo, RankState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbg_client.choose import is_ready, may_be_picked
+from dbg_client.core.choose import is_ready, may_be_picked
 from dbg_client.views.list import align
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo, RankState

@@ -6,7 +6,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.lexers import Lexer
 
-from dbg_client.status_line import char_width
+from dbg_client.terminal.status_line import char_width
 from dbg_wire.errors import printable
 from dbg_wire.messages import Source
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from dbg_client.engine import LINE_ENGINE
-from dbg_client.model import Attachment
-from dbg_client.status_line import Status
+from dbg_client.attachment.attachment import Attachment
+from dbg_client.terminal.status_line import Status
+from dbg_client.words.engine import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import Place, RankInfo, RankState

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.rendezvous import lock, read_rendezvous
+from dbg_broker.home.rendezvous import lock, read_rendezvous
 from dbg_broker.run import own_broker
 from dbg_broker.run.own_broker import CantServe, Found, find_or_start
 from dbg_wire.errors import BrokerUnreachable

@@ -1,0 +1,252 @@
+"""A line debugger's side of the conversation: what it prints goes to the log, what it asks for is a prompt.
+
+The program's own stdin and stdout stay as they are, but for the one thread that runs a command, and only meanwhile.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
+from dbg_wire.messages import PromptInfo, PromptState
+
+from ..stop.inbox import Break, GoOn, LeaveDebugger, Line, Move, MoveOn, ProgramRaised, Run, Switch, SwitchDebugger
+
+if TYPE_CHECKING:
+    from ..rank.rank import Rank
+
+UNWINDING = (LeaveDebugger, MoveOn, SwitchDebugger, ProgramRaised)
+"""What a prompt raises to end more than the command that asks."""
+
+TAIL_SECONDS = 0.2
+"""Seconds after which the begin of a line is shown that is not ended: a progress bar, or what a prompt will follow."""
+
+MAX_REPLAY = MAX_LOG // 2
+"""Bytes that are sent again at once: all of a full log would be too much for the queue that it goes through, and be
+dropped there. A terminal asks for the rest when it has these."""
+
+MAX_TAIL = 4096
+"""Characters of the begin of a line that are held back for the prompt which it may be."""
+
+
+class Log:
+    """Keep the last MAX_LOG bytes of a session, by offset. Not safe for several threads; the console guards it."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self.end = 0
+
+    @property
+    def start(self) -> int:
+        """Return the offset of the first byte that is kept."""
+        return self.end - len(self._kept)
+
+    def append(self, data: bytes) -> None:
+        """Add bytes at the end, letting go of the oldest."""
+        self._kept += data
+        self.end += len(data)
+        if len(self._kept) > MAX_LOG:
+            del self._kept[: len(self._kept) - MAX_LOG]
+
+    def since(self, offset: int) -> tuple[int, bytes]:
+        """Return what is kept from ``offset`` on, and the offset at which that really begins."""
+        begin = min(max(offset, self.start), self.end)
+        return begin, bytes(self._kept[begin - self.start :])
+
+
+class Console(io.TextIOBase):
+    """Be stdin and stdout of a line debugger in the stopped thread; ``write`` may be called from any thread."""
+
+    def __init__(self, rank: Rank) -> None:
+        super().__init__()
+        self._rank = rank
+        self._lock = threading.RLock()
+        self._written: deque[str] = deque()
+        """What was written and is not in the log yet."""
+        self._log = Log()
+        self._tail = ""
+        self._begun = 0
+        """How many lines have been begun that were not ended in the same breath."""
+        self._begun_at = self._timer_until = 0.0
+        self._number = 0
+        self._prompt: PromptInfo | None = None
+        self.state = PromptState.COMMAND
+        self.unwinding: BaseException | None = None
+        """What a prompt has raised to end all of the debugger: asked for within an expression, it may be caught."""
+
+    # ---------------------------------------------------------------------------------------------------------- output
+
+    def begin(self) -> None:
+        """Begin the log of a new session."""
+        with self._lock:
+            self._take_written()
+            self._log, self._tail = Log(), ""
+
+    def writable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def readable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def isatty(self) -> bool:
+        """Say no: nobody should ask this for a terminal's ways."""
+        return False
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override] # a plain attribute in the base class
+        """Return what everything here is encoded in."""
+        return "utf-8"
+
+    def write(self, text: str) -> int:
+        """Add text to the log; the begin of a line waits a little for its end, since it may be a prompt."""
+        self._written.append(text)
+        # In the midst of a change by this very thread a finalizer writes, or a signal handler: it follows then. No flag
+        # tells, and no context manager in Python: Ctrl-C may come between any two of their instructions.
+        if not self._lock._is_owned():  # type: ignore[attr-defined] # what `threading.Condition` asks its lock, too
+            with self._lock:
+                self._take_written()
+            self._show_later()
+        return len(text)
+
+    def _take_written(self) -> None:
+        # What a finalizer writes meanwhile waits for the next call: if each text led to one more, this would never end.
+        for _ in range(len(self._written)):
+            text = self._written.popleft()
+            waited = bool(self._tail)
+            whole, newline, self._tail = (self._tail + text).rpartition("\n")
+            if newline:
+                self._append(whole + newline)
+            if len(self._tail) > MAX_TAIL:
+                self._append(self._tail)
+                self._tail = ""
+            if self._tail and (newline or not waited):
+                self._begin_line()
+
+    def _begin_line(self) -> None:
+        self._begun += 1
+        self._begun_at = time.monotonic()
+
+    def _show_later(self) -> None:
+        """Have the line that was begun last shown when its time has come; of thousands, one timer sees to that."""
+        now = time.monotonic()
+        # No flag that Ctrl-C could leave set: a timer whose time is over counts as none.
+        if self._tail and self._prompt is None and now >= self._timer_until:
+            left = max(0.0, min(TAIL_SECONDS, self._begun_at + TAIL_SECONDS - now))
+            self._timer_until = now + left
+            self._rank.link.call_later(left, partial(self._timer_ended, self._begun))
+
+    def close(self) -> None:
+        """Do nothing: ``exit()`` closes its stdin, and prompts will come after that."""
+
+    def flush(self) -> None:
+        """Do nothing: whole lines are sent as they come, and the begin of one in a moment."""
+
+    def _timer_ended(self, begun: int) -> None:
+        """Show the line for which the timer was, or wait for the time of the one that has been begun since."""
+        with self._lock:
+            self._timer_until = 0.0
+            if self._prompt is None and self._begun == begun:
+                self._append(self._tail)
+                self._tail = ""
+        self._show_later()
+
+    def _append(self, text: str) -> None:
+        data = text.encode("utf-8", "backslashreplace")
+        self._log.append(data)
+        self._rank.terminal.write(data)
+
+    # ----------------------------------------------------------------------------------------------------------- input
+
+    @property
+    def prompt(self) -> PromptInfo | None:
+        """Return what is waited for now; from any thread."""
+        return self._prompt
+
+    def readline(self, _size: int | None = -1) -> str:  # type: ignore[override] # positional in the base class, too
+        """Wait for a line, as ``sys.stdin`` would; an end of file is an empty one."""
+        return self.ask(self.state) + "\n"
+
+    def ask(self, state: PromptState) -> str:
+        """Make what was last written on its line the prompt, and wait for the reply, doing what the inbox asks."""
+        with self._lock:
+            self._take_written()
+            # Taken before all else: what stands there for long is shown as output.
+            text, self._tail = self._tail, ""
+        self._rank.reveal()
+        self._rank.user_breakpoints.look()
+        with self._lock:
+            self._take_written()
+            self._number += 1
+            self._prompt = PromptInfo(number=self._number, offset=self._log.end, text=text, state=state)
+        self._rank.publish()
+        reply: str | None = None
+        try:
+            with self._rank.interruptible.suspended():
+                reply = self._wait()
+            return reply
+        except UNWINDING as error:
+            self.unwinding = error
+            raise
+        except KeyboardInterrupt:
+            reply = "^C"
+            raise
+        finally:
+            with self._lock:
+                self._prompt = None
+                # Whoever looks on, or comes back, sees what was asked and what was replied.
+                self._append(text if reply is None else f"{text}{reply}\n")
+                if self._tail:
+                    # A line begun while the prompt stood was not shown when it was due.
+                    self._begin_line()
+            self._show_later()
+            self._rank.publish()
+
+    def _wait(self) -> str:
+        inbox, stop = self._rank.inbox, self._rank.stops.number
+        while True:
+            work = inbox.next_work(stop)
+            if isinstance(work, Line):
+                return work.text
+            if isinstance(work, Break) and work.prompt == self._number:
+                raise KeyboardInterrupt
+            if isinstance(work, GoOn):
+                raise LeaveDebugger(work.done)
+            if isinstance(work, Move):
+                work.begun()
+                raise MoveOn(work.wanted, self._rank.looked_at())
+            if isinstance(work, Switch):
+                raise SwitchDebugger
+            if isinstance(work, Run):
+                work.job()
+
+    # --------------------------------------------------------------------------------------------------------- replay
+
+    def replay(self, session: int, offset: int) -> None:
+        """Send the log again from ``offset`` on, up to MAX_REPLAY bytes of it; in the link's thread."""
+        with self._lock:
+            begin, data = self._log.since(offset)
+            data = data[:MAX_REPLAY]
+            for start in range(0, len(data), MAX_DATA_BYTES):
+                piece = data[start : start + MAX_DATA_BYTES]
+                self._rank.terminal.send_again(session, begin + start, piece)
+
+    def replay_end(self, session: int) -> None:
+        """Send the end of the log again, so that terminals ask for what they miss before it; in the link's thread."""
+        with self._lock:
+            begin, data = self._log.since(self._log.end - MAX_DATA_BYTES)
+            self._rank.terminal.send_again(session, begin, data)
+
+    def last_lines(self, count: int) -> tuple[str, ...]:
+        """Return the last lines of the log; from any thread."""
+        with self._lock:
+            _, data = self._log.since(self._log.end - 64 * 1024)
+            prompt = self._prompt.text if self._prompt is not None else ""
+        lines = (data.decode("utf-8", "replace") + prompt).splitlines()
+        return tuple(lines[-count:])

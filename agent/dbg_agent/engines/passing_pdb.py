@@ -1,0 +1,168 @@
+"""A pdb that passes by a stop to run one line of commands, for a set of ranks: beside whatever debugger is open.
+
+What it runs has the effect that it has in a session, or is refused before any of it is run. Commands that move the
+thread are not run here; they are returned, for the open debugger to carry out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ..stop.capture import Capture
+from ..stop.inbox import Wanted
+from .pdb import RankPdb, is_block
+
+if TYPE_CHECKING:
+    from ..rank.rank import Rank
+
+MOVES = frozenset({"n", "next", "s", "step", "r", "return", "unt", "until", "c", "cont", "continue"})
+"""Commands that let the stopped thread run; nothing can follow them in the same line."""
+
+RUN = frozenset(
+    {
+        *("a", "args", "b", "break", "bt", "cl", "clear", "condition", "disable", "enable", "h", "help", "ignore"),
+        *("l", "list", "ll", "longlist", "p", "pp", "retval", "rv", "source", "tbreak", "w", "whatis", "where"),
+    }
+)
+"""Commands that need no more than a frame, and whose effect is the rank's."""
+
+SELECTIONS = frozenset({"u", "up", "d", "down"})
+"""Commands that choose a frame for those that follow in the same line: the next one begins where the debugger is."""
+
+TERMINAL = frozenset(
+    {
+        *("q", "quit", "exit", "EOF", "interact", "debug", "commands", "run", "restart", "display", "undisplay"),
+        *("alias", "unalias", "exceptions", "j", "jump"),
+    }
+)
+"""Commands that ask, or whose effect lies in the debugger that runs them and would end with one that passes by."""
+
+ASK_WITHOUT_NUMBERS = frozenset({"cl", "clear"})
+
+
+class NotHere(Exception):
+    """Say why a command is not for a pdb that passes by."""
+
+
+class PassingPdb(RankPdb):
+    """Run commands at one frame, with a capture for a terminal; note moves instead of making them."""
+
+    def __init__(self, rank: Rank, printed: Capture, frame: FrameType) -> None:
+        super().__init__(rank, printed)  # type: ignore[arg-type] # all of a console that a command needs
+        self.wanted: Wanted | None = None
+        self.reset()
+        self.find_bottom(frame)
+        if rank.crash is not None and frame is rank.frame:
+            # At which lines its frames were left, the traceback alone knows.
+            self.setup(None, rank.crash.__traceback__)
+        else:
+            self.setup(frame, None)
+        self._begun_at = self.curframe
+        engine = rank.engine
+        self.aliases = dict(getattr(engine.tracing, "aliases", {})) if engine is not None else {}
+
+    def run_line(self, text: str) -> Wanted | None:
+        """Run a line of commands; return where it leads. Raises NotHere, with nothing run, where one is refused."""
+        commands = self._commands_of(text)
+        self._check(commands)
+        frame = self.curframe
+        for command in commands:
+            self.onecmd(with_rank(command, self._rank.identity.rank))
+        if frame is not None:
+            _keep_locals(frame)
+        self.forget()
+        return self.wanted
+
+    def _commands_of(self, text: str) -> list[str]:
+        """Return the commands of a line: aliases replaced, and parted at ``;;``."""
+        commands: list[str] = []
+        self.cmdqueue = [text.strip()]
+        while self.cmdqueue:
+            commands.append(self.precmd(self.cmdqueue.pop(0)))
+        return commands
+
+    def _check(self, commands: list[str]) -> None:
+        """Raise NotHere if one of these would not do here what it does in a session."""
+        words = [self._word_of(command) for command in commands]
+        for number, (word, command) in enumerate(zip(words, commands, strict=True)):
+            is_last = number == len(words) - 1
+            if not command.strip():
+                raise NotHere("an empty command repeats the last one, which only a terminal has; attach to the rank")
+            if word is None or word in RUN:
+                if word in ASK_WITHOUT_NUMBERS and command.strip() == word:
+                    raise NotHere(f"`{word}` alone asks; name the breakpoints, or attach to the rank")
+            elif word in MOVES:
+                if not is_last:
+                    raise NotHere(f"nothing can follow `{word}` in one line; give what is to follow by itself")
+                self._check_crash(word)
+            elif word in SELECTIONS:
+                if is_last:
+                    raise NotHere(f"`{word}` holds for one line; put what is to be done there behind it: `{word};;p x`")
+            else:
+                raise NotHere(f"`{word}` is for a terminal; attach to the rank")
+
+    def _check_crash(self, word: str) -> None:
+        if self._rank.crash is not None and not word.startswith("c"):
+            raise NotHere("it is kept after a crash, where nothing moves; `c` lets it end")
+
+    def _word_of(self, command: str) -> str | None:
+        """Return the name of pdb's command; None for a statement."""
+        if is_block(command):
+            return None
+        word = self.parseline(command)[0]
+        return word if word and hasattr(self, f"do_{word}") else None
+
+    # ------------------------------------------------------------------------------------------------------ the moves
+
+    def _want(self, command: str, line: int | None = None) -> None:
+        frame = self.curframe
+        self.wanted = Wanted(command, line, frame if frame is not self._begun_at else None)
+
+    def set_next(self, frame: FrameType) -> None:
+        """Note the move."""
+        self._want("next")
+
+    def set_step(self) -> None:
+        """Note the move."""
+        self._want("step")
+
+    def set_return(self, frame: FrameType) -> None:
+        """Note the move."""
+        self._want("return")
+
+    def set_until(self, frame: FrameType, lineno: int | None = None) -> None:
+        """Note the move."""
+        self._want("until", lineno)
+
+    def set_continue(self) -> None:
+        """Note the move."""
+        self._want("continue")
+
+
+def _keep_locals(frame: FrameType) -> None:
+    """Have assignments to the frame's variables stay, as pdb's own trace function has them when it returns."""
+    if sys.version_info < (3, 13):
+        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+
+
+def with_rank(command: str, rank: int) -> str:
+    """Return a command that sets a breakpoint with ``rank`` in its condition replaced by the number it stands for."""
+    import ast
+
+    word, _, rest = command.strip().partition(" ")
+    place, comma, condition = rest.partition(",")
+    if word not in ("b", "break", "tbreak") or not comma:
+        return command
+
+    class WithRank(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> Any:
+            return ast.Constant(rank) if node.id == "rank" else node
+
+    try:
+        tree = WithRank().visit(ast.parse(condition.strip(), mode="eval"))
+    except SyntaxError:
+        return command
+    return f"{word} {place}, {ast.unparse(tree)}"

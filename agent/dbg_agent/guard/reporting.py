@@ -1,0 +1,324 @@
+"""What a guard does once there is something to say: it dials the broker, testifies, and answers for the rank."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import dbg_agent
+import dbg_wire
+from dbg_wire.codec import UnknownType, decode, encode
+from dbg_wire.errors import PeerError
+from dbg_wire.messages import Action, Answer, Ask, Finding, Kind, Refusal, Register, Sender, Testimony
+from dbg_wire.ranks import Place
+from dbg_wire.version import PROTOCOL_MINOR
+
+from ..launch.this_process import ancestors
+from ..link.dial import dial
+from ..link.lookup import SLOW_SECONDS, Lookup, find
+from ..link.name_servers import Lookups
+from ..settings import Settings, find_broker
+from .core_file import likely_core
+from .dumps import Record
+from .process import GRACE_SECONDS, LINGER_SECONDS, LOOK_SECONDS, PIPE, SIGNAL, Process, facts_of, leave_parent
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+
+QUIET_SECONDS = 0.3
+"""Seconds without a byte after which a dump is over; a rank that was only suspended says meanwhile that it goes on."""
+
+ASKED_QUIET_SECONDS = 0.05
+"""Seconds without a byte after which a dump that was asked for is over: somebody waits for it."""
+
+ASKED_SECONDS = 1.0
+"""Seconds that a dump may take which was asked for: it takes a millisecond, or never comes."""
+
+RETRY_SECONDS = 5.0
+"""Longest pause before the broker is dialled again: random, since a whole job may be stuck at once."""
+
+LAST_RETRY_SECONDS = 1.0
+"""The same once the rank has ended."""
+
+LAST_WORDS_SECONDS = 10.0
+"""Seconds that a guard outlives its rank at most: a broker that is there takes it in one."""
+
+
+class Witness:
+    """Speak for one rank.
+
+    ``about`` is what the rank told when it started its guard, ``facts`` what names its core file, ``beat_at`` when the
+    last beat came, if any is expected.
+    """
+
+    def __init__(
+        self, about: Mapping[str, Any], process: Process, facts: Mapping[str, str], beat_at: float | None
+    ) -> None:
+        self._about = about
+        self._facts = facts
+        self._process = process
+        own = [os.path.dirname(os.path.abspath(path)) for path in (dbg_agent.__file__, dbg_wire.__file__ or "")]  # noqa: PTH100, PTH120
+        self._record = Record(about["key"], about["main"], own)
+        self._beat_at = beat_at
+        self._silent: Finding | None = None
+        self._asked_after = -1
+        self._frames: tuple[Place, ...] = ()
+        self._core = ""
+        self._let_go = False
+        self._ended = False
+        self._signal: int | None = None
+        self._news = asyncio.Event()
+        self._fed = asyncio.Event()
+        self._answering = asyncio.Lock()
+        settings = Settings(broker=about["broker"])
+        self._lookup = Lookup(lambda opening: find_broker(settings, about["environ"], opening)[0])
+        self._main: asyncio.Task[None] | None = None
+
+    def run(self, data: bytes) -> None:
+        """Testify to what the pipe has said so far, and go on until the rank has ended or let go of its guard."""
+        loop = asyncio.SelectorEventLoop()
+        self._main = loop.create_task(self._attend(data))
+        # Cancelled if nobody listens to the last words.
+        with suppress(asyncio.CancelledError):
+            loop.run_until_complete(self._main)
+
+    async def _attend(self, data: bytes) -> None:
+        beat_at = self._beat_at
+        self._take(data)
+        self._beat_at = beat_at
+        asyncio.get_running_loop().add_reader(PIPE, self._read)
+        self._watch()
+        self._listen()
+        while True:
+            await self._settle(QUIET_SECONDS)
+            self._news.clear()
+            finding = self._finding()
+            if finding is not None:
+                if finding is Finding.STUCK and self._asked_after != self._record.beats:
+                    await self._ask_rank()
+                told = await self._speak()
+                if not told:
+                    await asyncio.sleep(random.uniform(0, LAST_RETRY_SECONDS if self._ended else RETRY_SECONDS))  # noqa: S311
+                elif self._ended:
+                    return
+            elif self._let_go or self._ended:
+                return
+            else:
+                await self._news.wait()
+
+    # --------------------------------------------------------------------------------------------------- what happens
+
+    def _take(self, data: bytes) -> None:
+        record = self._record
+        beats, was_fatal = record.beats, record.is_fatal
+        had_left = record.is_to_leave
+        record.feed(data)
+        self._let_go = self._let_go or record.is_over
+        if record.is_to_leave and not had_left:
+            leave_parent()
+        if record.beats != beats:
+            self._beat_at = None if record.is_calm else time.monotonic()
+            self._silent = None
+        if record.is_fatal and not was_fatal:
+            facts = facts_of(self._process.pid) or self._facts
+            self._core = likely_core(facts, self._process.pid, record.signal or 0)
+        self._fed.set()
+        self._news.set()
+
+    def _read(self) -> None:
+        data = os.read(PIPE, 65536)
+        if data:
+            self._take(data)
+            return
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(PIPE)
+        loop.call_later(LINGER_SECONDS, self._look, True)
+
+    def _listen(self) -> None:
+        """See whether the rank has fallen silent, and why; again and again."""
+        patience: float = self._about["stuck"]
+        if self._beat_at is not None and time.monotonic() >= self._beat_at + patience + GRACE_SECONDS:
+            silent = Finding.SUSPENDED if self._process.is_suspended() else Finding.STUCK
+            if silent is not self._silent:
+                self._silent = silent
+                self._news.set()
+        asyncio.get_running_loop().call_later(patience / 2, self._listen)
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._process.descriptor >= 0:
+            loop.add_reader(self._process.descriptor, self._look)
+        else:
+            self._look()
+            loop.call_later(LOOK_SECONDS, self._watch)
+
+    def _look(self, let_go: bool = False) -> None:
+        """See whether the process has ended."""
+        self._let_go = self._let_go or let_go
+        self._news.set()
+        if self._ended or self._process.is_alive():
+            return
+        loop = asyncio.get_running_loop()
+        if self._process.descriptor >= 0:
+            loop.remove_reader(self._process.descriptor)
+        self._ended = True
+        status = self._process.status()
+        self._signal = self._record.signal if status is None else status & SIGNAL or None
+        if self._main is not None:
+            loop.call_later(LAST_WORDS_SECONDS, self._main.cancel)
+
+    async def _settle(self, seconds: float) -> None:
+        """Wait until nothing has come for some seconds, and take the stack from the dump."""
+        fed = -1
+        while fed != self._record.fed:
+            fed = self._record.fed
+            await asyncio.sleep(seconds)
+        self._frames = self._record.frames or self._frames
+
+    def _finding(self) -> Finding | None:
+        """Return what is to be told now."""
+        if self._ended:
+            return Finding.ENDED if self._signal is not None else None
+        if self._let_go:
+            return None
+        return Finding.FATAL if self._record.is_fatal else self._silent
+
+    # ------------------------------------------------------------------------------------------------------- speaking
+
+    async def _speak(self) -> bool:
+        """Tell the broker all that is to be told, until nothing is any more; return False if it didn't listen."""
+        try:
+            connection = await dial(await find(self._lookup, SLOW_SECONDS), "/agent", Lookups())
+        except Exception:
+            # Whatever it was, nobody is left to tell it to.
+            return False
+        answering = asyncio.ensure_future(self._answer_all(connection))
+        try:
+            return await self._testify(connection, answering)
+        except Exception:
+            return False
+        finally:
+            async with self._answering:
+                # What the rank wrote because it was asked may have let it go on: the answer is still owed.
+                answering.cancel()
+            await asyncio.gather(answering, return_exceptions=True)
+            await connection.close()
+
+    async def _testify(self, connection: ClientConnection, answering: asyncio.Future[None]) -> bool:
+        told = None
+        while not answering.done():
+            self._news.clear()
+            finding = self._finding()
+            if finding is None:
+                return True
+            if finding is not told:
+                if told is not None:
+                    await self._settle(QUIET_SECONDS)
+                await connection.send(encode(self._testimony(finding)))
+                told = finding
+                if finding is Finding.ENDED:
+                    # The broker answers by closing, when it has taken the words in.
+                    await asyncio.wait({answering}, timeout=LAST_WORDS_SECONDS)
+                    return True
+                continue
+            hearing = asyncio.ensure_future(self._news.wait())
+            both: set[asyncio.Future[Any]] = {hearing, answering}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            hearing.cancel()
+        return False
+
+    def _registration(self) -> Register | None:
+        """Return what the rank would say of itself; None if it is another one by now."""
+        text = self._about.get("registration")
+        message = decode(text, Sender.AGENT) if text else None
+        if not isinstance(message, Register) or message.key != self._record.key:
+            return None
+        return replace(message, ancestors=ancestors(message.pid))
+
+    def _testimony(self, finding: Finding) -> Testimony:
+        return Testimony(
+            minor=PROTOCOL_MINOR,
+            key=self._record.key,
+            kind=finding,
+            signal=self._signal if finding is Finding.ENDED else self._record.signal,
+            core=self._core,
+            age=self._age(),
+            frames=self._frames,
+            registration=self._registration(),
+        )
+
+    def _age(self) -> float:
+        return 0.0 if self._beat_at is None else round(time.monotonic() - self._beat_at, 3)
+
+    async def _answer_all(self, connection: ClientConnection) -> None:
+        """Answer what the broker asks until the connection ends."""
+        async for frame in connection:
+            if not isinstance(frame, str):
+                raise PeerError("terminal bytes for a guard")
+            try:
+                message = decode(frame, Sender.BROKER)
+            except UnknownType:
+                # A newer broker of the same major may say more than this release understands.
+                continue
+            if isinstance(message, Refusal):
+                raise PeerError(message.text)
+            if isinstance(message, Ask):
+                async with self._answering:
+                    await connection.send(encode(await self._answer(message)))
+
+    async def _answer(self, ask: Ask) -> Answer:
+        if ask.action is not Action.WHERE:
+            return Answer(request=ask.request, kind=Kind.ERROR, text=f"{self._state()}, and does nothing else")
+        text = self._state()
+        if self._finding() is Finding.STUCK and await self._ask_rank():
+            text += "; asked now"
+        return Answer(request=ask.request, kind=Kind.VALUE, text=text, frames=self._frames)
+
+    def _state(self) -> str:
+        if self._process.is_suspended():
+            return f"suspended (SIGSTOP) for {self._age():.0f} s"
+        if self._finding() is Finding.STUCK:
+            return f"stuck in C code for {self._age():.0f} s"
+        return f"ended by {describe_signal(self._record.signal)}" if self._record.is_fatal else "running"
+
+    async def _ask_rank(self) -> bool:
+        """Have the rank write its stacks now, and tell whether it did."""
+        thread = self._record.thread
+        if not self._about["signal"] or not thread or self._process.is_suspended():
+            return False
+        self._asked_after = self._record.beats
+        self._record.expect()
+        self._fed.clear()
+        try:
+            _signal_thread(self._process.pid, thread, self._about["signal"])
+            await asyncio.wait_for(self._fed.wait(), ASKED_SECONDS)
+        except (OSError, asyncio.TimeoutError):
+            return False
+        await self._settle(ASKED_QUIET_SECONDS)
+        return True
+
+
+def _signal_thread(pid: int, thread: int, number: int) -> None:
+    """Send a signal to one thread of another process, which disturbs no other one; raise OSError if that fails."""
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, "tgkill"):
+        raise OSError("the C library is older than glibc 2.30")
+    if library.tgkill(pid, thread, number) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def describe_signal(number: int | None) -> str:
+    """Return a signal's name."""
+    try:
+        return signal.Signals(number or 0).name
+    except ValueError:
+        return "a signal" if number is None else f"signal {number}"

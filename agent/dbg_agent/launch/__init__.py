@@ -1,0 +1,1 @@
+"""Who this process is: its launcher, its numbers, its place in the mesh."""

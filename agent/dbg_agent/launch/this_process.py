@@ -1,0 +1,411 @@
+"""Tell which rank this process is: by its launcher, then by its framework, and first of all by ``DBG_*``.
+
+``DBG_RANK``, ``DBG_LOCAL_RANK``, ``DBG_WORLD_SIZE``, ``DBG_JOB`` and ``DBG_HOST`` override single fields.
+
+All ranks of one launch, on all hosts, must arrive at the same job and run without talking to each other, and two
+launches must not. So both are made only of values that the launcher gives to every rank.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dbg_agent.launch.launchers import FRAMEWORK, NONE, Numbers, Process, Row, detect, short_name, slurm_is_ours
+
+MAX_NAME = 100
+"""Characters of a job, run or host; DNS and schedulers stay below, and a list of ranks stays readable."""
+
+MAX_PATH = 4096
+"""Characters of a script or directory: PATH_MAX."""
+
+MAX_ANCESTORS = 16
+"""Processes looked at above a rank; shells and containers between a launcher and its rank are fewer."""
+
+ANCESTRY_SECONDS = 1.0
+"""Seconds that a look at those may keep the program: it takes a millisecond, or never ends."""
+
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC
+"""Inode of the first process-id namespace: PROC_PID_INIT_INO of Linux."""
+
+_HYDRA_PROXY = "hydra_pmi_proxy"
+"""The process of MPICH that starts the ranks of one host."""
+
+_LAUNCHER_COMMANDS = frozenset(
+    {
+        *("torchrun", "torchx", "accelerate", "accelerate-launch", "deepspeed", "ds", "ray", "raylet"),
+        *("fabric", "lightning", "composer", "colossalai", "horovodrun", "msrun", "jsrun", "prun", "prterun"),
+        *("mpirun", "mpiexec", "mpiexec.hydra", "mpirun_rsh", "orterun"),
+    }
+)
+"""Console scripts; those that are no Python themselves are often replaced by a wrapper that is."""
+
+_LAUNCHER_MODULES = (
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "torchx.cli",
+    "accelerate.commands",
+    "deepspeed.launcher",
+    "lightning.fabric.cli",
+    "lightning_fabric.cli",
+    "composer.cli",
+    "colossalai.cli",
+    "horovod.runner.launch",
+    "mindspore.parallel.cluster",
+    # Not all of Ray: a rank of Ray Train runs inside ray._private.workers.default_worker.
+    "ray.scripts",
+    "ray.dashboard",
+    "ray.autoscaler",
+    "ray.util.client.server",
+    "ray._private.log_monitor",
+    "ray._private.runtime_env",
+    "ray._private.workers.setup_worker",
+)
+"""Modules, with those inside them, that start ranks or serve them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Say who this process is in its job.
+
+    ``job``, ``run`` and ``host`` are made of ``[A-Za-z0-9._-]`` and never empty. ``script`` is an absolute path where
+    that is known, ``-m module``, ``-c``, or ``-`` for standard input. None is unknown.
+    """
+
+    job: str
+    run: str
+    host: str
+    rank: int
+    local_rank: int | None
+    world_size: int | None
+    launcher: str
+    pid: int
+    script: str
+    directory: str
+
+    @property
+    def key(self) -> str:
+        """Return the identity as one opaque string, the same for as long as the launcher's variables are."""
+        return f"{self.job}/{self.run}/{self.host}:{self.rank}/{self.pid}"
+
+
+def identify(
+    environ: Mapping[str, str],
+    *,
+    argv: Sequence[str],
+    executable_module: str | None,
+    pid: int,
+    hostname: str,
+    directory: str,
+    framework: tuple[int, int] | None = None,
+    ancestors: Sequence[int] | None = None,
+    proxy_pid: int | None = None,
+) -> Identity:
+    """Return the identity of the process of which all this is true; pure, and no value makes it raise.
+
+    ``executable_module`` is what ``python -m`` runs, ``framework`` a (rank, world size) from :func:`framework_rank`.
+    ``ancestors`` are process ids, the parent first, or None if they can't be compared with SLURM's. ``proxy_pid`` is
+    the nearest ancestor that is MPICH's proxy.
+    """
+    script = _script(argv, executable_module, directory)
+    process = Process(
+        environ=environ,
+        pid=pid,
+        hostname=hostname,
+        program=_program(script),
+        ancestors=ancestors,
+        proxy_pid=proxy_pid,
+    )
+    row, numbers = detect(process, framework)
+    numbers = _overridden(_corrected(numbers, framework, process), process)
+    job, run = _job_and_run(row, process)
+    return Identity(
+        job=job,
+        run=run,
+        host=_host(row, process),
+        rank=numbers.rank,
+        local_rank=numbers.local,
+        world_size=numbers.world,
+        launcher=row.name,
+        pid=pid,
+        script=_sendable(script),
+        directory=_sendable(directory),
+    )
+
+
+def this_process() -> Identity:
+    """Return the identity of this process as it is now.
+
+    Ask again once a framework is connected: it may know the rank of a process that no launcher has named. Any thread;
+    never raises, and blocks for :data:`ANCESTRY_SECONDS` at most.
+    """
+    pid = os.getpid()
+    argv, module = _command()
+    # Only these launchers are told by what is above a process.
+    chain = _known_above(pid) if {"SLURM_TASK_PID", "MPI_LOCALNRANKS"} & os.environ.keys() else []
+    return identify(
+        os.environ,
+        argv=argv,
+        executable_module=module,
+        pid=pid,
+        hostname=os.uname().nodename,
+        directory=_directory(),
+        framework=framework_rank(sys.modules),
+        ancestors=[ancestor for ancestor, _ in chain] if _sees_all_processes() else None,
+        proxy_pid=next((ancestor for ancestor, name in chain if name == _HYDRA_PROXY), None),
+    )
+
+
+def is_launcher(argv: Sequence[str], module: str | None, environ: Mapping[str, str] | None = None) -> bool:
+    """Say whether a process of this command line only starts or serves ranks, and so must never register.
+
+    ``module`` is what ``python -m`` runs. With ``environ``, MindSpore's scheduler is told from its ranks, which run
+    the same command.
+    """
+    if environ is not None and environ.get("MS_ROLE") == "MS_SCHED":
+        return True
+    program = argv[0] if argv else ""
+    if program.rpartition("/")[2] in _LAUNCHER_COMMANDS:
+        return True
+    # Ray and DeepSpeed run some of their modules by path.
+    dotted = f".{program.removesuffix('.py').replace('/', '.')}."
+    return any(
+        f"{module or ''}.".startswith(f"{launcher}.") or f".{launcher}." in dotted for launcher in _LAUNCHER_MODULES
+    )
+
+
+def ancestors(pid: int) -> tuple[int, ...]:
+    """Return the process ids above ``pid``, the parent first, at most :data:`MAX_ANCESTORS`.
+
+    It ends early where ``/proc`` says nothing, and is empty without one. Any thread; never raises.
+    """
+    return tuple(ancestor for ancestor, _ in _above(pid))
+
+
+def framework_rank(modules: Mapping[str, object]) -> tuple[int, int] | None:
+    """Return (rank, world size) from a framework that is imported and connected, else None.
+
+    Looks only into ``modules`` (:data:`sys.modules`), imports nothing, talks to no other rank; never raises, whatever
+    the modules do. A world of one is no answer: MPI says so in every process that mpirun didn't start.
+    """
+    for name, ask in _FRAMEWORKS:
+        module = modules.get(name)
+        answer = None if module is None else _asked(ask, module)
+        if answer is None:
+            continue
+        rank, world = answer
+        if type(rank) is int and type(world) is int and world > 1 and 0 <= rank < world:
+            return rank, world
+    return None
+
+
+def _asked(ask: Callable[[Any], tuple[Any, Any] | None], module: object) -> tuple[Any, Any] | None:
+    try:
+        return ask(module)
+    except Exception:  # it is half imported, a stand-in, or of another version: nothing that the user should see
+        return None
+
+
+def _ask_torch(distributed: Any) -> tuple[Any, Any] | None:
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return None
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def _ask_mpi(mpi: Any) -> tuple[Any, Any] | None:
+    # MPI ends the process if it is asked before or after its time.
+    if not mpi.Is_initialized() or mpi.Is_finalized():
+        return None
+    return mpi.COMM_WORLD.Get_rank(), mpi.COMM_WORLD.Get_size()
+
+
+def _ask_jax(distributed: Any) -> tuple[Any, Any] | None:
+    # jax.process_index() would start the devices; this state is what it reads once jax.distributed is up.
+    state = distributed.global_state
+    return None if state.client is None else (state.process_id, state.num_processes)
+
+
+def _ask_mindspore(communication: Any) -> tuple[Any, Any] | None:
+    return communication.get_rank(), communication.get_group_size()
+
+
+_FRAMEWORKS: tuple[tuple[str, Callable[[Any], tuple[Any, Any] | None]], ...] = (
+    ("torch.distributed", _ask_torch),
+    ("mpi4py.MPI", _ask_mpi),
+    ("jax._src.distributed", _ask_jax),
+    ("mindspore.communication", _ask_mindspore),
+)
+
+
+def _corrected(numbers: Numbers, framework: tuple[int, int] | None, process: Process) -> Numbers:
+    if framework is None:
+        return numbers
+    rank, world = framework
+    if rank == numbers.rank:
+        return replace(numbers, world=world)
+    return Numbers(rank, process.number("LOCAL_RANK"), world)
+
+
+def _overridden(numbers: Numbers, process: Process) -> Numbers:
+    rank, world, local = (process.number(name) for name in ("DBG_RANK", "DBG_WORLD_SIZE", "DBG_LOCAL_RANK"))
+    if local is not None:
+        numbers = replace(numbers, local=local)
+    if rank is None:
+        fits = world is not None and numbers.rank < world
+        return replace(numbers, world=world) if fits else numbers
+    if world is None:
+        fits = numbers.world is not None and rank < numbers.world
+        return replace(numbers, rank=rank, world=numbers.world if fits else None)
+    return replace(numbers, rank=rank, world=world) if rank < world else numbers
+
+
+def _job_and_run(row: Row, process: Process) -> tuple[str, str]:
+    scheduler = _reduced(_scheduler_job(row, process))
+    explicit = _reduced(process.environ.get("DBG_JOB", ""))
+    # The ranks of a launch have different pids, so only a process without a launcher is named by its own.
+    unique = _reduced(f"{process.program}-{process.pid if row is NONE else row.name}")
+    own = next((name for name in (_reduced(source(process)) for source in row.job) if name), unique)
+    job = explicit or scheduler or own
+    parts = [_reduced(source(process)) for source in row.run]
+    if row is NONE:
+        parts.append(unique)
+    if row.in_step and scheduler:
+        # What may not be in the job: the step, if the user named the job, and how often SLURM started it again.
+        parts = [scheduler, *parts, f"requeue{process.number('SLURM_RESTART_COUNT') or 0}"]
+    told = [part for part in dict.fromkeys(parts) if part not in ("", "requeue0", job)]
+    return job, _reduced(".".join([*told, str(process.number(row.restart) or 0)]))
+
+
+def _scheduler_job(row: Row, process: Process) -> str:
+    environ = process.environ
+    slurm = environ.get("SLURM_JOB_ID", "")
+    # Without a launcher nothing but the process itself shows whether it still belongs to the job.
+    if slurm and (row not in (NONE, FRAMEWORK) or slurm_is_ours(process)):
+        task = environ.get("SLURM_ARRAY_TASK_ID", "")
+        job = f"{environ.get('SLURM_ARRAY_JOB_ID') or slurm}_{task}" if task else slurm
+        step = process.number("SLURM_STEP_ID") if row.in_step else None
+        return job if step is None else f"{job}.{step}"
+    if lsf := environ.get("LSB_JOBID", ""):
+        index = process.number("LSB_JOBINDEX")
+        return f"{lsf}.{index}" if index else lsf
+    return environ.get("FLUX_JOB_ID") or environ.get("PBS_JOBID") or ""
+
+
+def _host(row: Row, process: Process) -> str:
+    node = process.environ.get(row.node, "")
+    names = (process.environ.get("DBG_HOST", ""), short_name(node), short_name(process.hostname))
+    return next((name for name in map(_reduced, names) if name), "unknown")
+
+
+def _script(argv: Sequence[str], module: str | None, directory: str) -> str:
+    # Under `python -m dbg_agent` the program is the script that it runs.
+    if module and module.partition(".")[0] != "dbg_agent":
+        return f"-m {module.removesuffix('.__main__')}"
+    program = argv[0] if argv else ""
+    if program in ("", "-", "-c", "-m"):
+        return program or "-"
+    if program.startswith("/") or not directory:
+        return program
+    return os.path.normpath(f"{directory}/{program}")
+
+
+def _program(script: str) -> str:
+    name = script.removeprefix("-m ").rpartition("/")[2]
+    return "python" if name in ("", "-", "-c", "-m") else name
+
+
+def _reduced(name: str) -> str:
+    """Return the name in the characters a target may have, or nothing if none is left.
+
+    Runs of others become one ``-``; a ``-`` in front, which a command line would take for an option, goes.
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
+    if len(name) <= MAX_NAME:
+        return name
+    # Cut names stay different where the whole ones are: long ids tend to differ only at their ends.
+    return f"{name[: MAX_NAME - 9]}-{zlib.crc32(name.encode()):08x}"
+
+
+def _sendable(path: str) -> str:
+    """Return the path as proper text: file names may be any bytes, which Python keeps as lone surrogates."""
+    return path.encode("utf-8", "replace").decode("utf-8")[:MAX_PATH]
+
+
+def _command() -> tuple[list[str], str | None]:
+    """Return this process's arguments, the script's path first, and the module that ``python -m`` runs."""
+    main = sys.modules.get("__main__")
+    argv = [str(argument) for argument in getattr(sys, "argv", [])]
+    module = getattr(getattr(main, "__spec__", None), "name", None)
+    if module == "__main__":  # a folder or an archive, named by argv[0]
+        return argv, None
+    if module is None and argv[:1] == ["-m"]:  # the interpreter is still starting
+        return argv, started_module(argv, sys.orig_argv)
+    if module is None and isinstance(file := getattr(main, "__file__", None), str):
+        # argv[0] may be relative, and mean another file once the program has changed its directory.
+        argv[:1] = [file]
+    return argv, module
+
+
+def started_module(argv: Sequence[str], original: Sequence[str]) -> str | None:
+    """Return the module of ``python -m``, as long as ``argv`` begins with ``-m`` because it isn't found yet."""
+    index = len(original) - len(argv)
+    name = original[index] if 0 < index < len(original) else ""
+    # `-m name`, or as one word, perhaps behind other letters: `-umname`.
+    return (name.partition("m")[2] if name.startswith("-") else name) or None
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 - pathlib would be loaded into every rank
+    except OSError:  # it was removed
+        return ""
+
+
+_known: dict[int, list[tuple[int, str]]] = {}
+
+
+def _known_above(pid: int) -> list[tuple[int, str]]:
+    """Return what :func:`_above` has yielded when it was first asked of this process.
+
+    /proc may keep whoever looks at another process; after a second there is nothing known above this one.
+    """
+    if pid not in _known:
+        from ..bounded import within
+
+        _known[pid] = within(ANCESTRY_SECONDS, lambda: list(_above(pid)), [])
+    return _known[pid]
+
+
+def _above(pid: int) -> Iterator[tuple[int, str]]:
+    """Yield the process id and name of each ancestor, the parent first."""
+    parent = _parent_and_name(pid)[0]
+    for _ in range(MAX_ANCESTORS):
+        if parent <= 0:
+            return
+        current, (parent, name) = parent, _parent_and_name(parent)
+        yield current, name
+
+
+def _parent_and_name(pid: int) -> tuple[int, str]:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            text = file.read()
+    except OSError:
+        return 0, ""
+    # "pid (name) state parent …", where the name may hold anything, parentheses too.
+    before, _, after = text.rpartition(")")
+    fields = after.split()
+    return int(fields[1]) if len(fields) > 1 else 0, before.partition("(")[2]
+
+
+def _sees_all_processes() -> bool:
+    """Say whether process ids here are those a launcher outside any container has written down."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE  # noqa: PTH116
+    except OSError:
+        return False

@@ -1,0 +1,149 @@
+"""How a rank comes to a connection, and from a silent one to the next: in the link's thread, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from dbg_wire.endpoint import Reach
+from dbg_wire.errors import BrokerUnreachable, DbgError
+
+from .dial import Connection, dial
+from .name_servers import Lookups
+from .silence import SHORTEST_LOOK_SECONDS, Silence
+
+FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.1, 2.0
+"""Bounds of the random pause before the next attempt: a restarted broker has its ranks back within the last one, and
+2,000 of them come in no faster than it can shake hands."""
+
+LAST_REFUSED_SECONDS = 3.0
+"""The same where a broker is there and refuses: each attempt costs it a handshake."""
+
+BESIDE_SECONDS = 0.5, 1.5
+"""Bounds of the random pause before another attempt beside a silent connection; the attempt itself has two seconds."""
+
+LONGEST_BESIDE_SECONDS = 20.0
+"""The longest such pause. It grows while a kernel takes the connections and no broker answers: a broker that is
+suspended finds all of them when it goes on."""
+
+
+class Dialler:
+    """Find the broker anew for each attempt, and connect."""
+
+    def __init__(self, find: Callable[[], Awaitable[Reach]], is_attended: Callable[[], bool], names: Lookups) -> None:
+        self._find = find
+        self._is_attended = is_attended
+        self._names = names
+        self._attempt = 0
+        self.unanswered_since: float | None = None
+        """Since when no kernel has taken a connection; None once one has, and before the first attempt."""
+
+    def pause(self, error: DbgError | None) -> float:
+        """Return the seconds to wait before the next attempt, after one that ended with ``error``, or was good."""
+        self._attempt = 0 if error is None else min(self._attempt + 1, 30)
+        last = LAST_BACKOFF_SECONDS if error is None or isinstance(error, BrokerUnreachable) else LAST_REFUSED_SECONDS
+        return random.uniform(0, min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt))  # noqa: S311 - no secret
+
+    async def dial(self) -> Connection:
+        """Return an open connection to where the broker is now; raise a DbgError that says why there is none."""
+        if self.unanswered_since is None:
+            self.unanswered_since = time.monotonic()
+        try:
+            return await dial(await self._find(), "/agent", self._names, self._answered)
+        except DbgError:
+            raise
+        except Exception as error:
+            # A fault of ours or of a library: without the link's thread a stopped rank could never be let go.
+            raise BrokerUnreachable("its address", f"{type(error).__name__}: {error}") from None
+
+    async def successor(self, connection: Connection) -> Connection:
+        """Return another connection, opened while this one was silent; not before, and never if it recovers each time.
+
+        The one that answers first is used: attempts end as soon as anything comes over the silent one.
+        """
+        watch = _Watch(connection, self._is_attended)
+        stuck = 0
+        try:
+            while True:
+                await watch.until_silent()
+                found = await self._dial_while_silent(watch)
+                if found is not None:
+                    return found
+                stuck = stuck + 1 if self.unanswered_since is None else 0
+                pause = random.uniform(*BESIDE_SECONDS) * 2 ** min(stuck, 10)  # noqa: S311 - no secret
+                await asyncio.sleep(min(LONGEST_BESIDE_SECONDS, pause))
+        finally:
+            watch.end()
+
+    async def _dial_while_silent(self, watch: _Watch) -> Connection | None:
+        dialling = asyncio.ensure_future(self.dial())
+        try:
+            while not dialling.done() and watch.is_silent():
+                await asyncio.wait({dialling}, timeout=SHORTEST_LOOK_SECONDS)
+            if dialling.done() and dialling.exception() is None:
+                return dialling.result()
+            return None
+        except asyncio.CancelledError:
+            await drop(dialling)
+            raise
+        finally:
+            if not dialling.done():
+                await drop(dialling)
+
+    def _answered(self) -> None:
+        self.unanswered_since = None
+
+
+class _Watch:
+    """Watch one connection for silence, and have it pinged."""
+
+    def __init__(self, connection: Connection, is_attended: Callable[[], bool]) -> None:
+        self._connection = connection
+        self._is_attended = is_attended
+        self._loop = asyncio.get_running_loop()
+        self._silence = Silence(self._loop.time())
+        self._ping: asyncio.Future[Any] | None = None
+
+    async def until_silent(self) -> None:
+        """Wait until the peer is silent."""
+        while not self.is_silent():
+            now, attended = self._loop.time(), self._is_attended()
+            since_ack = self._connection.seconds_since_ack()
+            await asyncio.sleep(self._silence.next_look(now, since_ack, attended=attended))
+
+    def is_silent(self) -> bool:
+        """Tell whether the peer is silent now; one that may be is asked for an answer."""
+        now = self._loop.time()
+        self._silence.heard(self._connection.heard_at)
+        silent = self._silence.is_silent(now, self._connection.seconds_since_ack())
+        if self._silence.wants_ping(now, attended=self._is_attended()):
+            self._send_ping()
+        return silent
+
+    def end(self) -> None:
+        """End what is under way."""
+        if self._ping is not None:
+            self._ping.cancel()
+
+    def _send_ping(self) -> None:
+        self.end()
+        # Not waited for: where nothing goes out any more, it would keep the watch from looking.
+        self._ping = asyncio.ensure_future(self._connection.ping())
+        self._ping.add_done_callback(_ignore)
+
+
+async def drop(dialling: asyncio.Future[Connection]) -> None:
+    """Give an attempt up; a connection that it has come to by now is closed."""
+    dialling.cancel()
+    (outcome,) = await asyncio.gather(dialling, return_exceptions=True)
+    if not isinstance(outcome, BaseException):
+        outcome.transport.abort()
+
+
+def _ignore(done: asyncio.Future[Any]) -> None:
+    """Take what became of a ping, which whoever serves the connection hears as well."""
+    if not done.cancelled():
+        done.exception()

@@ -1,0 +1,426 @@
+"""The rank's one connection to the broker: a daemon thread with an event loop of its own.
+
+It dials, registers, and comes back by itself with full-jitter back-off, looking for the broker anew each time. It
+never blocks the program; the program may wait for it.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Refused, WrongHost, printable
+from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
+
+from ..stderr import say
+from .fork_safety import Rest, RestfulSelector
+from .lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, SilentFile, find
+from .name_servers import Lookups
+from .outgoing import Outgoing, ReportNow
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from dbg_wire.codec import Input
+    from dbg_wire.endpoint import Reach
+    from dbg_wire.messages import Message
+
+    from .dial import Connection
+    from .dialling import Dialler
+    from .lookup import Opening
+
+SLOW_STEP_SECONDS = 0.3
+"""Seconds after which a step counts as running; a quick one would only make the list flicker."""
+
+
+class Desk(Protocol):
+    """Say what the link asks of the rank; all of it is called in the link's thread, but for ``find_broker``."""
+
+    def find_broker(self, opening: Opening) -> Reach:
+        """Return where the broker is now, or raise BadInput; not in the link's thread, but in one of its own."""
+
+    def is_attended(self) -> bool:
+        """Tell whether somebody sits at this rank, who notices soon that the link is silent."""
+
+    def registration(self) -> str:
+        """Return the frame that says who this rank is and what is true of it."""
+
+    def report(self) -> str:
+        """Return the frame that says what is true of this rank."""
+
+    def redraw(self) -> None:
+        """Have the screen drawn again, since output was dropped."""
+
+    def on_message(self, message: Message) -> None:
+        """Act on a control message."""
+
+    def on_input(self, frame: Input) -> None:
+        """Act on keys."""
+
+    def on_disconnect(self) -> None:
+        """Note that nobody is listening now."""
+
+
+class Ending(DbgError):
+    """Say that this process has left the broker already, since it ends."""
+
+    def __str__(self) -> str:
+        return "this process is ending and has left the broker"
+
+
+class Link:
+    """Keep this process connected, from :meth:`start` until it ends."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.outgoing = Outgoing(self._wake, self.reconnect)
+        self.rest = Rest()
+        self.names = Lookups()
+        self._lookup = Lookup(desk.find_broker)
+        self._status = threading.Condition()
+        self._connected = False
+        self._problem: DbgError | None = None
+        self._waiting_since: float | None = None
+        self._closing = False
+        self._early_calls: list[tuple[float, Callable[[], None]]] = []
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._something_to_send: asyncio.Event | None = None
+        self._stopping: asyncio.Event | None = None
+        self._connection: Connection | None = None
+        self._dialler: Dialler | None = None
+
+    # --------------------------------------------------------------------------------------------- from any thread
+
+    def start(self) -> None:
+        """Start the thread, if there is none; return at once."""
+        with self._status:
+            if self._waiting_since is None:
+                self._waiting_since = time.monotonic()
+            if self._closing or (self._thread is not None and self._thread.is_alive()):
+                return
+            # Known before it runs. A signal handler that stops in the midst of this starts another one, which it can
+            # wait for; this one sees then that it is not the link's thread, and ends.
+            self._thread = threading.Thread(target=self._run, name="dbg-agent", daemon=True)
+            self._thread.start()
+
+    def wait_connected(self, timeout: float | None, unanswered: float = math.inf) -> DbgError | None:
+        """Wait until the rank is registered; return None then, or what was wrong after ``timeout`` seconds.
+
+        The time counts from when the link began to try, so that calls in a loop pay it once; None waits for ever.
+        A broker that refuses this rank for good is told at once, unless ``timeout`` is None. So is one of which no
+        kernel has taken a connection for ``unanswered`` seconds.
+        """
+        with self._status:
+            if timeout is None:
+                self._status.wait_for(lambda: self._connected or self._closing)
+            else:
+                give_up_at = (self._waiting_since or 0.0) + timeout
+                while not (self._connected or self._closing or self._is_final()):
+                    left = min(give_up_at, self._unanswered_since() + unanswered) - time.monotonic()
+                    if left <= 0:
+                        break
+                    self._status.wait(left)
+            if self._closing:
+                return Ending()
+            if self._connected:
+                return None
+            problem = self._problem
+        return problem or self._first_problem(timeout or 0.0)
+
+    def _unanswered_since(self) -> float:
+        dialler = self._dialler
+        since = dialler.unanswered_since if dialler is not None else None
+        return math.inf if since is None else since
+
+    def _first_problem(self, timeout: float) -> DbgError:
+        """Return what can be said before the link's thread has come as far as to dial."""
+        try:
+            url = self._lookup.result(MOMENT_SECONDS).endpoint.url
+        except SilentFile as error:
+            with self._status:
+                # Else each further call would wait this moment.
+                self._problem = self._problem or error
+            return error
+        except DbgError as error:
+            return error
+        except Exception as error:
+            return _fault(error)
+        return BrokerUnreachable(url, f"no answer within {timeout:g} s")
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the link's thread after some seconds; never, if there is no link."""
+        with self._status:
+            loop = self._loop
+            if loop is None:
+                # The thread may still be importing what it needs.
+                self._early_calls.append((seconds, call))
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(loop.call_later, seconds, call)
+
+    @property
+    def is_connected(self) -> bool:
+        """Tell whether a broker knows this rank now."""
+        return self._connected
+
+    def reconnect(self) -> None:
+        """Break the connection, so that the rank registers anew; return at once."""
+        loop, connection = self._loop, self._connection
+        if loop is not None and connection is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(connection.transport.abort)
+
+    def close(self) -> None:
+        """Send what waits, a goodbye included, and end the connection, within about CLOSE_SECONDS."""
+        with self._status:
+            # The thread may still be importing what it needs; it looks here before it dials.
+            self._closing = True
+            self._status.notify_all()
+            thread, loop, stopping = self._thread, self._loop, self._stopping
+        if thread is None:
+            return
+        if loop is not None and stopping is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(stopping.set)
+        thread.join(CLOSE_SECONDS * 2)
+
+    def descriptors(self) -> list[int]:
+        """Return the descriptors of sockets that a forked child must close."""
+        connection = self._connection
+        if connection is None:
+            return []
+        sock = connection.transport.get_extra_info("socket")
+        return [sock.fileno()] if sock is not None and sock.fileno() >= 0 else []
+
+    # ------------------------------------------------------------------------------------------- in the link's thread
+
+    def _is_final(self) -> bool:
+        problem = self._problem
+        # A broker may be starting beside the job, so nobody there is not final; whatever is there and wrong is.
+        return isinstance(problem, (Refused, BadInput, WrongHost))
+
+    def _wake(self) -> None:
+        loop, event = self._loop, self._something_to_send
+        if loop is not None and event is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(event.set)
+
+    def _run(self) -> None:
+        # Signals belong to the program's threads: one taken here would not interrupt what the main thread waits in.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        if self._thread is not threading.current_thread():
+            return
+        with self.rest:
+            self._run_loop()
+
+    def _run_loop(self) -> None:
+        try:
+            # Known soon, whoever asks, while what it takes to dial is still being imported.
+            self._lookup.begin()
+            import asyncio
+            import encodings.idna  # noqa: F401 - for names of hosts
+            import socket
+
+            from .dialling import Dialler  # and with it all that dialling needs
+
+            # For want of these asyncio could not build a loop, and would complain on stderr of the half of it.
+            for end in socket.socketpair():
+                end.close()
+            self._dialler = dialler = Dialler(self._find_broker, self._desk.is_attended, self.names)
+            loop = asyncio.SelectorEventLoop(RestfulSelector(self.rest))
+            # On in a program under PYTHONDEVMODE; it would complain on the job's stderr of a busy host.
+            loop.set_debug(False)
+            # The default logs, and waits for locks that a stopped thread of the program may hold.
+            loop.set_exception_handler(_complain)
+        except Exception as error:
+            # No descriptor is left, or none to import with; the next stop tries again.
+            self._failed(_fault(error))
+            return
+        try:
+            loop.run_until_complete(self._main(loop, dialler))
+        finally:
+            self._loop = None
+            # An aborted TLS connection takes a few rounds to close its socket; left open, Python warns of it.
+            for _ in range(3):
+                loop.run_until_complete(asyncio.sleep(0))
+            loop.close()
+
+    async def _main(self, loop: asyncio.AbstractEventLoop, dialler: Dialler) -> None:
+        import asyncio
+
+        self._something_to_send = asyncio.Event()
+        with self._status:
+            self._stopping = asyncio.Event()
+            self._loop = loop
+            if self._closing:
+                return
+            for seconds, call in self._early_calls:
+                loop.call_later(seconds, call)
+            self._early_calls.clear()
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        while not stopping.done():
+            serving = asyncio.ensure_future(self._serve_once(dialler))
+            await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if stopping.done():
+                await self._leave(serving)
+                return
+            await asyncio.wait({stopping}, timeout=dialler.pause(serving.result()))
+
+    async def _leave(self, serving: asyncio.Future[DbgError | None]) -> None:
+        """Send what waits and close, then give up on whatever still goes on."""
+        import asyncio
+
+        connection = self._connection
+        if connection is not None:
+            try:
+                await asyncio.wait_for(self._flush_and_close(connection), CLOSE_SECONDS)
+            except Exception:
+                # The process ends; there is nobody left to tell.
+                connection.transport.abort()
+        serving.cancel()
+        await asyncio.wait({serving}, timeout=CLOSE_SECONDS)
+
+    async def _flush_and_close(self, connection: Connection) -> None:
+        while (item := self.outgoing.pop()) is not None:
+            await connection.send(self._frame(item))
+        await connection.close()
+
+    async def _serve_once(self, dialler: Dialler) -> DbgError | None:
+        """Dial, register and serve until the connection and those after it end; return what was wrong with the last."""
+        connection: Connection | None
+        try:
+            connection = await dialler.dial()
+        except DbgError as error:
+            self._failed(error)
+            return error
+        problem: DbgError | None = None
+        while connection is not None:
+            # Stands until the welcome comes, whatever comes instead of it.
+            problem = BrokerUnreachable(connection.broker_url, "it does not take this rank in")
+            self._failed(problem)
+            welcomed, connection = await self._serve_until_silent(connection, dialler)
+            if welcomed:
+                problem = None
+        return problem
+
+    async def _serve_until_silent(self, connection: Connection, dialler: Dialler) -> tuple[bool, Connection | None]:
+        """Serve a connection until it ends or is silent; return whether it was welcomed, and the one after it."""
+        import asyncio
+
+        from .dialling import drop
+
+        serving = asyncio.ensure_future(self._serve(connection))
+        watching = asyncio.ensure_future(dialler.successor(connection))
+        try:
+            await asyncio.wait({serving, watching}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await drop(watching)
+            raise
+        finally:
+            welcomed = self._connected
+            for task in (serving, watching):
+                task.cancel()
+            # Whatever ended them, the answer is to dial again, and then all is restated.
+            await asyncio.gather(serving, watching, return_exceptions=True)
+            self._disconnected()
+            connection.transport.abort()
+            # The socket closes in the loop's next round; ending the loop before would leave it to a warning.
+            await connection.wait_closed()
+        replaced = watching.done() and not watching.cancelled() and watching.exception() is None
+        return welcomed, watching.result() if replaced else None
+
+    async def _find_broker(self) -> Reach:
+        """Return where the broker is now, however long its files take; raise DbgError."""
+        try:
+            return await find(self._lookup, SLOW_SECONDS)
+        except SilentFile as error:
+            self._failed(error)
+        return await find(self._lookup, None)
+
+    async def _serve(self, connection: Connection) -> None:
+        import asyncio
+
+        from dbg_wire.messages import Welcome
+
+        self.outgoing.open()
+        self._connection = connection
+        await connection.send(self._desk.registration())
+        if not isinstance(self._receive(await asyncio.wait_for(connection.recv(), HANDSHAKE_SECONDS)), Welcome):
+            raise PeerError("a broker that does not begin with welcome")
+        with self._status:
+            self._connected, self._problem = True, None
+            self._status.notify_all()
+        sending = asyncio.ensure_future(self._send_all(connection))
+        # A rank that can't speak must not look as if it had nothing to say.
+        sending.add_done_callback(lambda _: connection.transport.abort())
+        try:
+            async for frame in connection:
+                self._receive(frame)
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    async def _send_all(self, connection: Connection) -> None:
+        import asyncio
+
+        event = self._something_to_send
+        if event is None:
+            return
+        while True:
+            item = self.outgoing.pop()
+            if item is not None:
+                await connection.send(self._frame(item))
+                # Lets the loop notice that the connection broke: asyncio complains of frames for a broken one, on the
+                # job's stderr.
+                await asyncio.sleep(0)
+                continue
+            if self.outgoing.starved:
+                self.outgoing.starved = False
+                self._desk.redraw()
+            await event.wait()
+            event.clear()
+
+    def _frame(self, item: str | bytes | ReportNow) -> str | bytes:
+        return self._desk.report() if isinstance(item, ReportNow) else item
+
+    def _receive(self, frame: str | bytes) -> Message | None:
+        """Act on a frame; return its message, if it is one."""
+        from dbg_wire.codec import Input, UnknownType, decode, decode_data
+        from dbg_wire.messages import Sender
+
+        if isinstance(frame, bytes):
+            data = decode_data(frame, Sender.CLIENT)
+            if isinstance(data, Input):
+                self._desk.on_input(data)
+            return None
+        try:
+            message = decode(frame, Sender.BROKER)
+        except UnknownType:
+            # A newer broker of the same major may say more than this release understands.
+            return None
+        self._desk.on_message(message)
+        return message
+
+    def _failed(self, error: DbgError) -> None:
+        with self._status:
+            self._problem = error
+            self._status.notify_all()
+
+    def _disconnected(self) -> None:
+        self._connection = None
+        self.outgoing.close()
+        with self._status:
+            if self._connected:
+                self._waiting_since = time.monotonic()
+            self._connected = False
+        self._desk.on_disconnect()
+
+
+def _fault(error: Exception) -> DbgError:
+    return BrokerUnreachable("its address", f"{type(error).__name__}: {error}")
+
+
+def _complain(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    say(f"{context.get('message', 'a fault')} ({type(error).__name__}: {printable(str(error))})")

@@ -1,0 +1,91 @@
+"""Ask name servers, which may take minutes, without holding up the link's thread.
+
+Each question has a daemon thread of its own, for which nothing waits at the end of the program.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .fork_safety import ROUND_SECONDS
+
+if TYPE_CHECKING:
+    import asyncio
+
+T = TypeVar("T")
+
+_Outcome = tuple[Any, BaseException | None]
+
+
+class Lookups:
+    """Ask questions for one event loop; a question that is still open is not asked again, but waited for."""
+
+    def __init__(self) -> None:
+        self._open: dict[Hashable, asyncio.Future[_Outcome]] = {}
+        self._quiet = threading.Condition()
+        self._running = 0
+        self._waited_in_vain = False
+
+    async def ask(self, name: Hashable, question: Callable[[], T], seconds: float) -> T:
+        """Return what ``question`` returns, or raise what it raises; TimeoutError after ``seconds``.
+
+        ``name`` says which question it is.
+        """
+        import asyncio
+
+        asked = self._open.get(name)
+        if asked is None:
+            loop = asyncio.get_running_loop()
+            asked = loop.create_future()
+            thread = threading.Thread(
+                target=self._answer, args=(loop, asked, question), name="dbg-agent-lookup", daemon=True
+            )
+            thread.start()
+            self._open[name] = asked
+            asked.add_done_callback(lambda _: self._open.pop(name, None))
+        # Neither a deadline nor a cancellation ends the question itself.
+        done, _ = await asyncio.wait({asked}, timeout=seconds)
+        if not done:
+            raise asyncio.TimeoutError
+        value, error = asked.result()
+        if error is not None:
+            raise error
+        return value  # type: ignore[no-any-return] # by its name it is the answer to this question
+
+    def before_fork(self) -> None:
+        """Wait until no question is open, and let none begin; go on without that after ROUND_SECONDS.
+
+        The C library's look-up holds locks that a forked child would find held for ever. A question that was waited
+        for in vain is not waited for again.
+        """
+        self._quiet.acquire()
+        bound = 0.0 if self._waited_in_vain else ROUND_SECONDS
+        self._waited_in_vain = not self._quiet.wait_for(lambda: self._running == 0, bound)
+
+    def after_fork(self) -> None:
+        """Let questions go on; in the parent, by the thread that has forked."""
+        self._quiet.release()
+
+    def _answer(
+        self, loop: asyncio.AbstractEventLoop, asked: asyncio.Future[_Outcome], question: Callable[[], object]
+    ) -> None:
+        with self._quiet:
+            self._running += 1
+        outcome: _Outcome
+        try:
+            outcome = question(), None
+        except BaseException as error:
+            outcome = None, error
+        with self._quiet:
+            self._running -= 1
+            self._quiet.notify_all()
+
+        def tell() -> None:
+            if not asked.done():
+                asked.set_result(outcome)
+
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            loop.call_soon_threadsafe(tell)

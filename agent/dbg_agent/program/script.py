@@ -1,0 +1,193 @@
+"""Run a script or module as a rank, without a change to its code: ``python -m dbg_agent train.py ARGS…``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import SourceFileLoader
+from types import CodeType, TracebackType
+
+USAGE = """\
+usage: python -m dbg_agent [--broker ADDRESS] [--connect-timeout S] [--on-missing go-on|wait|raise]
+                           [--post-mortem] [--lease S] [--collective-timeout S] SCRIPT [ARG…]
+       python -m dbg_agent [options] -m MODULE [ARG…]
+
+Run SCRIPT or MODULE as `python` would, listed at the broker from the start; `breakpoint()` and `set_trace()` stop it,
+and `dbg-attach --interrupt` does. With --post-mortem an uncaught exception keeps it for --lease seconds (600).
+With --collective-timeout process groups of torch wait so many seconds for a rank that is stopped.
+"""
+
+OWN_MODULES = (__name__, "runpy")
+
+OPTIONS = {
+    "--broker": "broker",
+    "--connect-timeout": "connect_timeout",
+    "--on-missing": "on_missing",
+    "--lease": "lease",
+    "--collective-timeout": "collective_timeout",
+}
+
+FLAGS = {"--post-mortem": "post_mortem"}
+
+
+class _UsageError(Exception):
+    pass
+
+
+def _parse(arguments: list[str]) -> tuple[dict[str, object], bool, list[str]]:
+    """Return our own options, whether a module is meant, and the program's command line.
+
+    By hand, since everything from the script's name on belongs to the script, whatever it looks like.
+    """
+    options: dict[str, object] = {}
+    rest = list(arguments)
+    while rest and rest[0].startswith("-") and rest[0] != "-m":
+        name, equals, value = rest.pop(0).partition("=")
+        if name in ("-h", "--help"):
+            raise SystemExit(USAGE)
+        if name in FLAGS and not equals:
+            options[FLAGS[name]] = True
+            continue
+        if name not in OPTIONS:
+            raise _UsageError(f"no option {name!r}")
+        if not equals:
+            if not rest:
+                raise _UsageError(f"{name} lacks its value")
+            value = rest.pop(0)
+        options[OPTIONS[name]] = value
+    is_module = bool(rest) and rest[0] == "-m"
+    if is_module:
+        rest.pop(0)
+    if not rest:
+        raise _UsageError("the name of a module is missing" if is_module else "the name of a script is missing")
+    return options, is_module, rest
+
+
+def main(arguments: list[str]) -> None:
+    """Run the program; the process ends as it would have ended by itself."""
+    try:
+        options, is_module, program = _parse(arguments)
+    except _UsageError as error:
+        sys.stderr.write(f"dbg_agent: {error}; see `python -m dbg_agent --help`\n")
+        raise SystemExit(2) from None
+    if not is_module and not os.path.isfile(program[0]):  # noqa: PTH113 - pathlib would be loaded into every rank
+        sys.stderr.write(f"dbg_agent: there is no script {program[0]!r}; name one, or a module with -m\n")
+        raise SystemExit(2)
+    sys.argv[:] = program
+    if not _is_path_safe():
+        # What `python -m dbg_agent` put there is the current directory; a script has its own folder there.
+        sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.realpath(program[0]))  # noqa: PTH109, PTH120
+    _run(program[0], is_module, options)
+
+
+class ScriptLoader:
+    """Run the script that the interpreter was started with, as the ``__main__`` of a folder or archive is run.
+
+    The interpreter asks for its code, and gets it when it has run: none of its own ways of doing so would have us
+    between source and code. This process has been made a rank by then, or is none.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._main = sys.modules["__main__"]
+
+    def get_code(self, name: str) -> CodeType:
+        """Run the script and return what is left to do, which is nothing; raise SystemExit if it ends otherwise."""
+        # The interpreter has taken it away to look for another one.
+        sys.modules[name] = self._main
+        if sys.path[:1] == [self._path]:
+            sys.path[:1] = [] if _is_path_safe() else [os.path.dirname(os.path.realpath(self._path))]  # noqa: PTH120
+        _run(self._path, False, None)
+        return compile("", self._path, "exec", dont_inherit=True)
+
+
+def _is_path_safe() -> bool:
+    """Say whether the interpreter was told, by -I or -P, to put no folder in front of its own on the path."""
+    return bool(sys.flags.isolated or getattr(sys.flags, "safe_path", False))
+
+
+def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
+    import runpy
+
+    from .entry import note_exit
+
+    try:
+        if is_module:
+            _install(options or {})
+            runpy.run_module(name, run_name="__main__", alter_sys=True)
+        else:
+            _run_script(name, options)
+    except SystemExit as leaving:
+        note_exit(_status(leaving.code))
+        raise
+    except KeyboardInterrupt:
+        note_exit(130)
+        raise
+    except BaseException as error:
+        note_exit(1)
+        # Shown without our own frames and runpy's, as if the program had been started by itself.
+        error.__traceback__ = _of_program(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
+        raise SystemExit(1) from None
+    else:
+        note_exit(0)
+
+
+def _install(options: dict[str, object]) -> None:
+    """Make this process a rank, and tell its children whose they are and where the broker is."""
+    from .. import autostart
+    from . import entry as process
+
+    process.install_here(options, ())
+    if not process.is_rank():
+        return
+    for name, value in options.items():
+        os.environ[f"DBG_{name.upper()}"] = "1" if value is True else str(value)
+    autostart.claim()
+
+
+def _run_script(name: str, options: dict[str, object] | None) -> None:
+    """Run a script in the real ``__main__``, which pickling and spawned children look for by that name."""
+    import __main__
+
+    path = name if os.path.isabs(name) else os.path.abspath(name)  # noqa: PTH100, PTH117
+    with open(path, "rb") as file:  # noqa: PTH123
+        source = file.read()
+    try:
+        code = _compiled(source, path)
+    except (SyntaxError, ValueError) as error:
+        # Shown as the interpreter shows it, which has no stack then.
+        raise error.with_traceback(None) from None
+    namespace = __main__.__dict__
+    for key in [key for key in namespace if not key.startswith("__")]:
+        del namespace[key]
+    namespace.update({"__name__": "__main__", "__file__": path, "__spec__": None, "__package__": None, "__doc__": None})
+    namespace.update({"__loader__": SourceFileLoader("__main__", path), "__cached__": None})
+    if options is not None:
+        _install(options)
+    exec(code, namespace)  # noqa: S102 - to run the user's script is what this is for
+
+
+def _compiled(source: bytes, path: str) -> CodeType:
+    """Return the script's code, with the stops in it that the job was started with."""
+    # Not loaded unless there are any.
+    stop_points = sys.modules.get("dbg_agent.stop_at.points")
+    if stop_points is None:
+        return compile(source, path, "exec", dont_inherit=True)
+    stem = os.path.splitext(os.path.basename(path))[0]  # noqa: PTH119, PTH122
+    code: CodeType = stop_points.compile_file(source, path, "__main__", stem)
+    return code
+
+
+def _status(code: object) -> int:
+    if code is None:
+        return 0
+    return code if isinstance(code, int) else 1
+
+
+def _of_program(traceback: TracebackType | None) -> TracebackType | None:
+    """Return the traceback from the program's first frame on; None if it had not begun."""
+    walk = traceback
+    while walk is not None and walk.tb_frame.f_globals.get("__name__") in OWN_MODULES:
+        walk = walk.tb_next
+    return walk

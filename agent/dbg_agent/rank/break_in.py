@@ -1,0 +1,228 @@
+"""Break into the running main thread: by a real-time signal whose handler is the stop, or evaluates and goes on.
+
+The debugger runs inside the handler. One that only armed the tracing would, in a ``sleep`` or a lock, stop when that
+has ended: Python resumes such waits after a handler.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from dbg_wire.errors import printable
+from dbg_wire.messages import Ask, Kind
+
+from ..stop.inbox import ProgramRaised
+from ..stop.program_end import is_at_end
+from ..stop.stacks import is_own, is_runner, thread_frame
+
+if TYPE_CHECKING:
+    from .rank import Rank
+
+BREAK_IN_SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
+"""Asks the main thread to stop. Programs and launchers have their meanings for SIGUSR1 and 2, and none for this."""
+
+AT_ONCE_SECONDS = 0.25
+"""Seconds after which a thread that has not stopped counts as being in C code: Python code stops within 50 ms."""
+
+AGAIN_SECONDS = 0.05
+"""Seconds after which to try again when the signal met our own code, which may hold its own locks."""
+
+TAKEN = f"it can't be broken into: the program has signal {int(BREAK_IN_SIGNAL)} for itself"
+
+NOT_INSTALLED = "it can't be broken into: it runs without install() or `python -m dbg_agent`"
+
+
+class BreakIn:
+    """Hold what is wanted of the running main thread. Methods run in the link's thread unless they say otherwise."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._lock = threading.RLock()
+        self._asks: list[Ask] = []
+        self._wanted = 0
+        """How many have asked for a stop that has not come yet."""
+        self._live: deque[tuple[Ask, Callable[[FrameType], None]]] = deque()
+        self._is_ending = False
+        """The main thread was last found in an excepthook or behind the program's end."""
+        self._former: Any = None
+        self._problem = NOT_INSTALLED
+        self._seen: tuple[int, int] | None = None
+        self._seen_since = 0.0
+        self.installed = False
+
+    # ---------------------------------------------------------------------------------------------- in the main thread
+
+    def install(self) -> None:
+        """Take the signal, if nobody else has it; in the main thread, since Python allows it nowhere else."""
+        if self.installed:
+            return
+        if threading.current_thread() is not threading.main_thread():
+            self._problem = "it can't be broken into: install() was called outside of its main thread"
+            return
+        if signal.getsignal(BREAK_IN_SIGNAL) not in (signal.SIG_DFL, None):
+            self._problem = TAKEN
+            return
+        self._former = signal.signal(BREAK_IN_SIGNAL, self._handle)
+        self.installed = True
+
+    def uninstall(self) -> None:
+        """Give the signal back; from the main thread."""
+        if self.installed and threading.current_thread() is threading.main_thread():
+            self.forget()
+            self.installed = False
+            self._problem = NOT_INSTALLED
+
+    def forget(self) -> None:
+        """Give the signal back, unless the program has taken it since; in a forked child, too, for the child's own."""
+        if self.installed and self._is_ours():
+            # One that is still pending, since the program blocks it, goes with the handler: the default would end us.
+            signal.signal(BREAK_IN_SIGNAL, signal.SIG_IGN)
+            signal.signal(BREAK_IN_SIGNAL, self._former if self._former is not None else signal.SIG_DFL)
+
+    def _is_ours(self) -> bool:
+        return signal.getsignal(BREAK_IN_SIGNAL) == self._handle
+
+    def _handle(self, _number: int, frame: FrameType | None) -> None:
+        """Stop, or do what is asked and go on; what the program's own handlers raise meanwhile comes out."""
+        if frame is None:
+            return
+        if _in_our_code(frame):
+            self._rank.link.call_later(AGAIN_SECONDS, self._again)
+            return
+        try:
+            self._answer_live(frame)
+            if not self._wanted:
+                return
+            self._is_ending = is_at_end(frame)
+            if self._is_ending:
+                # Nobody looks for a stop there; a program that goes on behind its excepthook stops then.
+                self._rank.link.call_later(AGAIN_SECONDS, self._again)
+                return
+            self._rank.stop(frame, "interrupt")
+            return
+        except ProgramRaised as raised:
+            to_raise = raised.error
+        except Exception as error:
+            # The first promise: nothing of ours ends a training job.
+            self._rank.warn(f"the break-in failed ({type(error).__name__}: {printable(str(error))}); going on")
+            return
+        raise to_raise
+
+    def _answer_live(self, frame: FrameType) -> None:
+        # A step over what is evaluated here would show the inside of it.
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        try:
+            while (job := self._next_live()) is not None:
+                job(frame)
+        finally:
+            sys.settrace(tracer)
+
+    def _next_live(self) -> Callable[[FrameType], None] | None:
+        try:
+            return self._live.popleft()[1]
+        except IndexError:
+            # The last one has been answered meanwhile, as it took too long.
+            return None
+
+    def arrived(self) -> None:
+        """Answer those who asked for a stop, since there is one now; in the stopped thread."""
+        with self._lock:
+            asks, self._asks = self._asks, []
+            self._wanted = 0
+            # What runs after the stop has not been seen yet, even if a frame of it lies where one did before.
+            self._seen = None
+        for ask in asks:
+            self._rank.questions.answer(ask, Kind.VALUE, self._rank.stops.state_word)
+
+    # ------------------------------------------------------------------------------------------- in the link's thread
+
+    def stop(self, ask: Ask | None) -> None:
+        """Have the main thread stop; ``ask`` is answered when it has, or soon with where it is in C code."""
+        if self._is_refused(ask):
+            return
+        with self._lock:
+            self._wanted += 1
+            if ask is not None:
+                self._asks.append(ask)
+        # Not before what else has come is read: this rank may have been stuck since, and the ask be withdrawn.
+        self._rank.link.call_later(0.0, self._again)
+        if ask is not None:
+            self._rank.link.call_later(AT_ONCE_SECONDS, lambda: self._not_yet(ask))
+
+    def withdraw(self) -> None:
+        """Have the main thread not stop any more for one of those who wanted it to."""
+        with self._lock:
+            self._wanted = max(0, self._wanted - 1)
+
+    def ask(self, ask: Ask, job: Callable[[FrameType], None]) -> None:
+        """Have the main thread do something at the frame where it is, and go on."""
+        if self._is_refused(ask):
+            return
+        self._live.append((ask, job))
+        self._signal()
+        self._rank.link.call_later(ask.seconds / 2, lambda: self._live_not_yet(ask))
+
+    def _is_refused(self, ask: Ask | None) -> bool:
+        """Tell whether the signal is not ours to send, having said why: its default would end the process."""
+        problem = self._problem if not self.installed else TAKEN if not self._is_ours() else None
+        if problem is not None and ask is not None:
+            self._rank.questions.answer(ask, Kind.ERROR, problem)
+        return problem is not None
+
+    def note(self) -> None:
+        """Note where the main thread is, so that one which stays there can be told from one that passes by."""
+        frame = thread_frame(threading.main_thread().ident)
+        seen = (id(frame), frame.f_lasti) if frame is not None else None
+        if seen != self._seen:
+            self._seen, self._seen_since = seen, time.monotonic()
+
+    def _signal(self) -> None:
+        main = threading.main_thread().ident
+        if main is not None and self._is_ours():
+            signal.pthread_kill(main, BREAK_IN_SIGNAL)
+
+    def _again(self) -> None:
+        if self._wanted or self._live:
+            self._signal()
+
+    def _not_yet(self, ask: Ask) -> None:
+        with self._lock:
+            if ask not in self._asks:
+                return
+            self._asks.remove(ask)
+        text = "at its end, where it stops no more" if self._is_ending else f"{self._in_c_code()}; stops on return"
+        self._rank.questions.answer(ask, Kind.RUNNING, text)
+
+    def _live_not_yet(self, ask: Ask) -> None:
+        for waiting in tuple(self._live):
+            if waiting[0] is ask:
+                try:
+                    self._live.remove(waiting)
+                except ValueError:
+                    # The main thread has just taken it.
+                    return
+                self._rank.questions.answer(ask, Kind.RUNNING, self._in_c_code())
+
+    def _in_c_code(self) -> str:
+        self.note()
+        where = self._rank.whereabouts()
+        place = f"{where.file}:{where.line} {where.function}" if where is not None else "nowhere"
+        return f"in C code at {place} for {time.monotonic() - self._seen_since:.0f} s"
+
+
+def _in_our_code(frame: FrameType) -> bool:
+    """Tell whether a frame was called by code of ours, which a stop in it would wait for for ever."""
+    walk: FrameType | None = frame
+    while walk is not None:
+        if is_own(walk) and not is_runner(walk):
+            return True
+        walk = walk.f_back
+    return False

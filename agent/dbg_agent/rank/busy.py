@@ -1,0 +1,84 @@
+"""Whether the open debugger works, on the program's values say, or waits for a key; what works can be interrupted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ..link.link import SLOW_STEP_SECONDS
+
+if TYPE_CHECKING:
+    from .rank import Rank
+
+
+class Busy:
+    """Know since when the debugger of the current stop works; tell the rank as running once that takes long."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._lock = threading.RLock()
+        self._since: float | None = None
+        self._ticket = 0
+        self._is_watched = False
+
+    @property
+    def is_working(self) -> bool:
+        """Tell whether the debugger works now; from any thread."""
+        return self._since is not None
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in what the debugger does; from any thread. Nothing happens while it waits."""
+        if self._since is not None:
+            self._rank.interruptible.interrupt(self._ticket)
+
+    # ------------------------------------------------------------------------------------------ in the stopped thread
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Count as working, and be interruptible, in this context, but for what waits in it."""
+        self._begin()
+        try:
+            with self._rank.interruptible.running() as self._ticket:
+                yield
+        finally:
+            self._end()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count as waiting in this context, in which nothing is raised."""
+        if self._since is None:
+            yield
+            return
+        with self._rank.interruptible.suspended():
+            self._end()
+            try:
+                yield
+            finally:
+                self._begin()
+
+    def _begin(self) -> None:
+        with self._lock:
+            self._since = time.monotonic()
+            is_watched, self._is_watched = self._is_watched, True
+        if not is_watched:
+            self._rank.link.call_later(SLOW_STEP_SECONDS, self._look)
+
+    def _end(self) -> None:
+        with self._lock:
+            self._since = None
+            self._rank.stops.work_is_over()
+
+    # -------------------------------------------------------------------------------------------- in the link's thread
+
+    def _look(self) -> None:
+        """Look whether the work takes long by now; one timer does for all the keys that are typed meanwhile."""
+        with self._lock:
+            left = self._since + SLOW_STEP_SECONDS - time.monotonic() if self._since is not None else 0.0
+            self._is_watched = left > 0
+            if self._since is not None and left <= 0:
+                self._rank.stops.work_is_slow()
+        if left > 0:
+            self._rank.link.call_later(left, self._look)

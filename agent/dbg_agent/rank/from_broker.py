@@ -1,0 +1,247 @@
+"""What this rank tells the broker, and what it does when the broker speaks; all of it in the link's thread."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from dbg_wire.errors import WrongHost, printable
+from dbg_wire.messages import (
+    Ask,
+    Audience,
+    Chosen,
+    Complete,
+    Completions,
+    Interrupt,
+    Kept,
+    Message,
+    Probe,
+    Pulse,
+    Refusal,
+    Register,
+    Repaint,
+    Replay,
+    Replied,
+    Reply,
+    Report,
+    Welcome,
+)
+from dbg_wire.states import StopPhase
+from dbg_wire.version import PROTOCOL_MINOR, RELEASE
+
+from ..launch.mesh import coordinates
+from ..launch.this_process import Identity, ancestors
+from ..settings import find_broker
+from ..stop.inbox import Line, OpenDebugger, Redraw, Run, Switch
+
+if TYPE_CHECKING:
+    from dbg_wire.codec import Input
+    from dbg_wire.endpoint import Reach
+
+    from ..link.lookup import Opening
+    from .rank import Rank
+
+
+INTERRUPT_KEY = b"\x03"
+"""Ctrl-C, as terminals send it to a program that draws a screen."""
+
+
+class Desk:
+    """Be what the link sees of a rank."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._taken_prompt = 0
+        self._is_interrupted = False
+
+    def find_broker(self, opening: Opening) -> Reach:
+        """Return where the broker is now; raise DbgError if nobody says, or if it can't be reached from this host.
+
+        Runs in a thread of its own, which files may keep; ``opening`` is told each one before.
+        """
+        from dbg_wire.endpoint import wrong_host_reason
+
+        reach, rendezvous = find_broker(self._rank.settings, os.environ, opening)
+        # A loopback address that somebody typed may be the end of a tunnel; one that the broker wrote is its own.
+        if rendezvous is not None and reach.sources["address"] == "broker.json":
+            reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename)
+            if reason is not None:
+                raise WrongHost(reason)
+        return reach
+
+    def is_attended(self) -> bool:
+        """Tell whether a terminal sits at this rank."""
+        return self._rank.terminal.viewers > 0
+
+    def registration(self) -> str:
+        """Return the frame that says who this rank is, read anew: a framework may know better by now."""
+        self._rank.identity = me = self._rank.identify()
+        return self._registration_of(me, ancestors(me.pid))
+
+    def first_registration(self) -> str:
+        """Return the same as it was known at first, for the guard, which looks itself what is above the rank."""
+        return self._registration_of(self._rank.identity, ())
+
+    def _registration_of(self, me: Identity, above: tuple[int, ...]) -> str:
+        from dbg_wire.codec import encode
+
+        return encode(
+            Register(
+                minor=PROTOCOL_MINOR,
+                release=RELEASE,
+                key=me.key,
+                job=me.job,
+                run=me.run,
+                host=me.host,
+                rank=me.rank,
+                local_rank=me.local_rank,
+                world_size=me.world_size,
+                child=self._rank.welcome.child if self._rank.welcome is not None else None,
+                pid=me.pid,
+                ancestors=above,
+                kernel=kernel_name(),
+                script=me.script,
+                directory=me.directory,
+                python=sys.version.split()[0],
+                report=self._rank.rank_report(),
+                coordinates=coordinates(self._rank.settings.mesh, me.rank),
+            )
+        )
+
+    def report(self) -> str:
+        """Return the frame that says what is true of this rank."""
+        from dbg_wire.codec import encode
+
+        return encode(Report(report=self._rank.rank_report()))
+
+    def redraw(self) -> None:
+        """Have the screen drawn again, or the end of the log sent again."""
+        stop, session = self._rank.stops.current
+        before = self._rank.stops.session_before
+        if self._rank.stops.engine == "pdb" and session is not None:
+            self._rank.console.replay(session, 0)
+        elif stop is None and before is not None and before.engine == "pdb":
+            # Commands of breakpoints print while the rank runs. Its end tells terminals how much they miss.
+            self._rank.console.replay_end(before.number)
+        elif stop is not None:
+            self._rank.inbox.put(stop, Redraw())
+
+    def on_input(self, frame: Input) -> None:
+        """Pass keys to the stopped thread; Ctrl-C interrupts what keeps it from taking them."""
+        engine = self._rank.engine
+        if engine is not None and INTERRUPT_KEY in self._rank.inbox.fresh(frame) and self._rank.stops.engine == "pudb":
+            engine.interrupt()
+        self._rank.tell_loss(self._rank.inbox.type(frame, lambda: self._rank.stops.current))
+
+    def on_disconnect(self) -> None:
+        """Note that nobody looks any more; the stop stays as it is."""
+        self._rank.terminal.viewers = 0
+        self._rank.lease.left()
+
+    def on_message(self, message: Message) -> None:
+        """Act on what the broker says."""
+        if isinstance(message, Audience):
+            self._on_audience(message)
+        elif isinstance(message, Probe):
+            self._rank.break_in.note()
+            self._rank.send(Pulse(where=self._rank.whereabouts(), frames=self._rank.stack()))
+        elif isinstance(message, Repaint):
+            self.redraw()
+        elif isinstance(message, Reply):
+            self._on_reply(message)
+        elif isinstance(message, Complete):
+            self._on_complete(message)
+        elif isinstance(message, Interrupt):
+            self._on_interrupt(message)
+        elif isinstance(message, Replay):
+            self._rank.console.replay(message.session, message.offset)
+        elif isinstance(message, Chosen):
+            self._rank.waits.on_chosen(message)
+        elif isinstance(message, Kept):
+            self._rank.waits.on_kept(message)
+        elif isinstance(message, Ask):
+            self._rank.questions.on_ask(message)
+        elif isinstance(message, Welcome):
+            self._rank.welcomed(message)
+        elif isinstance(message, Refusal):
+            self._rank.warn(f"the broker refused this rank: {printable(message.text)}")
+
+    def _on_audience(self, audience: Audience) -> None:
+        self._rank.lease.note(audience)
+        resized = self._rank.terminal.seat(audience)
+        self._rank.tell_loss(self._rank.inbox.change_driver(audience.generation))
+        if resized:
+            self._rank.stops.resize_session(self._rank.terminal.rows, self._rank.terminal.columns)
+        stop, _ = self._rank.stops.current
+        if stop is None or not audience.viewers:
+            return
+        open_one = self._rank.stops.engine
+        if open_one not in (None, self._rank.engine_wanted()) and audience.engine not in (None, open_one):
+            self._rank.inbox.put(stop, Switch())
+        else:
+            self._rank.inbox.put(stop, OpenDebugger(self._rank.engine_wanted()))
+        if resized:
+            self._rank.inbox.put(stop, Redraw())
+        if open_one == "pdb":
+            # Whoever has just sat down has not heard it, or has come back with another idea of it.
+            self._rank.inbox.put(stop, Run(self._rank.show_source_again))
+
+    def _on_reply(self, reply: Reply) -> None:
+        prompt = self._rank.console.prompt
+        stop, _ = self._rank.stops.current
+        generation, _ = self._rank.inbox.settled()
+        if reply.generation != generation:
+            why = "the keyboard was taken"
+        elif prompt is None or stop is None or prompt.number != reply.prompt:
+            why = "the prompt it was typed for is gone"
+        elif reply.prompt == self._taken_prompt:
+            # Sent again after a reconnect; it was taken when it came first.
+            why = ""
+        else:
+            self._taken_prompt = reply.prompt
+            self._rank.inbox.put(stop, Line(reply.text))
+            why = ""
+        self._rank.send(Replied(prompt=reply.prompt, taken=not why, reason=why))
+
+    def _on_complete(self, complete: Complete) -> None:
+        stop, _ = self._rank.stops.current
+        engine = self._rank.engine
+        prompt = self._rank.console.prompt
+        if stop is None or prompt is None or prompt.number != complete.prompt or engine is None:
+            return
+
+        def answer() -> None:
+            matches = engine.complete(complete.line, complete.begin, complete.end)
+            self._rank.send(Completions(request=complete.request, matches=matches))
+
+        self._rank.inbox.put(stop, Run(answer))
+
+    def take_interrupt(self) -> bool:
+        """Tell, once, that Ctrl-C was pressed during the stop that ends, of which nobody was told; in its thread."""
+        interrupted, self._is_interrupted = self._is_interrupted, False
+        return interrupted
+
+    def _on_interrupt(self, interrupt: Interrupt) -> None:
+        generation, _ = self._rank.inbox.settled()
+        engine = self._rank.engine
+        if interrupt.generation != generation:
+            return
+        if self._rank.stops.phase is StopPhase.OPEN and engine is not None:
+            # Where nothing runs now that could be interrupted, the next line of the program is.
+            self._is_interrupted = self._rank.stops.is_passing
+            engine.interrupt()
+        elif self._rank.stops.phase in (StopPhase.NONE, StopPhase.STEPPING):
+            if engine is not None:
+                engine.tracing.break_in()
+            self._rank.break_in.stop(None)
+
+
+def kernel_name() -> str:
+    """Return what names this boot and process-id namespace; a broker with the same can see our processes."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
+            boot = file.read().strip()
+        return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116
+    except OSError:
+        return "unknown"

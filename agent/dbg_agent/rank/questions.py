@@ -1,0 +1,349 @@
+"""What a rank answers when a terminal asks many at once: values, commands, stacks, and where a move has led.
+
+Whatever looks at the program's objects runs in the stopped thread, since current device, grad mode and streams of a
+training framework belong to the thread. Methods run in the link's thread unless they say otherwise.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from dbg_wire.errors import printable
+from dbg_wire.limits import MAX_TEXT
+from dbg_wire.messages import Action, Answer, Ask, Kind
+from dbg_wire.parts import decode_question, encode_parts
+from dbg_wire.ranks import Place
+from dbg_wire.states import StopPhase
+
+from ..link.link import SLOW_STEP_SECONDS
+from ..stop.inbox import GoOn, Move, OpenDebugger, Run, Wanted
+from ..stop.stacks import place_of
+from .break_in import AT_ONCE_SECONDS
+
+if TYPE_CHECKING:
+    from ..engines import Engine
+    from .rank import Rank
+
+MOVES = {
+    "n": "next",
+    "next": "next",
+    "s": "step",
+    "step": "step",
+    "r": "return",
+    "return": "return",
+    "unt": "until",
+    "until": "until",
+    "c": "continue",
+    "cont": "continue",
+    "continue": "continue",
+}
+"""Commands that let the stopped thread run, by every name that pdb has for them."""
+
+ANSWER_MARGIN = 0.2
+"""Part of a question's time that is kept for the way back: a move that takes longer is answered as running."""
+
+MAX_PRINTED = MAX_TEXT // 4
+"""Characters of what was printed before a move that its answer begins with."""
+
+SHORTEST_SECONDS = 0.05
+"""Seconds that a question always has."""
+
+KEEP_SECONDS = 10.0
+"""Seconds for which a value that was answered stays at hand for questions about its parts."""
+
+BUSY_SECONDS = 2 * SLOW_STEP_SECONDS
+"""Seconds after which a question is answered that still waits: what the open debugger does is known as slow by then."""
+
+INTERRUPT_AGAIN_SECONDS = 1.0
+"""Seconds after which work is interrupted again that goes on all the same: time to clean up."""
+
+
+class Questions:
+    """Answer the broker's questions for one rank."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._lock = threading.RLock()
+        self._moving: list[tuple[Ask, str]] = []
+        """Questions whose move has begun and not ended, and what was printed before."""
+        self._kept: tuple[str, object] | None = None
+        """The last value that was answered at this stop, and its digest. Only the stopped thread touches it, so that
+        what its end runs runs there."""
+
+    def on_ask(self, ask: Ask) -> None:
+        """Answer, now or when the stopped thread has done what was asked."""
+        _METHODS[ask.action](self, ask)
+
+    def answer(self, ask: Ask, kind: Kind, text: str, **more: tuple[Place, ...] | tuple[str, ...] | str) -> None:
+        """Send an answer; from any thread."""
+        self._rank.send(Answer(request=ask.request, kind=kind, text=text, **more))  # type: ignore[arg-type]
+
+    # ------------------------------------------------------------------------------------------------ the single ones
+
+    def _kill(self, ask: Ask) -> None:
+        self.answer(ask, Kind.VALUE, "killed")
+        # The link's thread must go on to send this, so another one does the killing.
+        threading.Thread(target=self._rank.kill, name="dbg-agent-kill", daemon=True).start()
+
+    def _continue(self, ask: Ask) -> None:
+        stop = self._halted(ask)
+        if stop is not None:
+            self._put(ask, stop, GoOn(lambda: self.answer(ask, Kind.VALUE, "continued")))
+
+    def _release(self, ask: Ask) -> None:
+        stop, _ = self._rank.stops.current
+        if stop is None or not self._rank.stops.is_hold:
+            self.answer(ask, Kind.ERROR, "not held")
+        else:
+            self._put(ask, stop, GoOn(lambda: self.answer(ask, Kind.VALUE, "released")))
+
+    def _screen(self, ask: Ask) -> None:
+        stop = self._halted(ask)
+        if stop is None:
+            return
+        rank = self._rank
+        if rank.stops.current[1] is None and not rank.terminal.viewers:
+            rank.terminal.resize(ask.rows, ask.columns)
+        rank.inbox.put(stop, OpenDebugger(rank.engine_wanted()))
+        self._put(ask, stop, Run(lambda: self._answer_screen(ask)))
+
+    def _answer_screen(self, ask: Ask) -> None:
+        engine = self._rank.engine
+        if engine is None:
+            self.answer(ask, Kind.ERROR, "no debugger can be opened in this rank")
+        else:
+            self.answer(ask, Kind.VALUE, engine.name, rows=engine.screen())
+
+    def _where(self, ask: Ask) -> None:
+        rank = self._rank
+        if rank.stops.is_halted and not rank.stops.is_busy and not rank.stops.is_passing:
+            self.answer(ask, Kind.VALUE, rank.stops.state_word, frames=rank.stack())
+        else:
+            self.answer(ask, Kind.VALUE, "running", frames=rank.stack())
+
+    # ------------------------------------------------------------------------------------------ in the stopped thread
+
+    def _eval(self, ask: Ask) -> None:
+        stop, asked = self._rank.stops.current[0], time.monotonic()
+        if ask.parts:
+            stop = self._halted(ask)
+            if stop is not None:
+                self._put(ask, stop, Run(lambda: self._in_time(ask, asked, lambda: self._tell_parts(ask))))
+            return
+        if stop is None and ask.live:
+            self._rank.break_in.ask(ask, lambda frame: self._in_time(ask, asked, lambda: self._evaluate(ask, frame)))
+            return
+        stop = self._halted(ask)
+        if stop is not None:
+            evaluate = partial(self._evaluate_here, ask)
+            self._put(ask, stop, Run(lambda: self._in_time(ask, asked, evaluate)))
+
+    def _tell_parts(self, ask: Ask) -> None:
+        from ..values.parts import parts_of
+
+        question, kept = decode_question(ask.parts), self._kept
+        if kept is None or kept[0] not in question.of:
+            self.answer(ask, Kind.ERROR, "the value is no longer at hand")
+            return
+        parts = parts_of(kept[1], question.path, exact=question.exact, seconds=ask.seconds / 2)
+        self.answer(ask, Kind.VALUE, "", rows=encode_parts(parts))
+
+    def keep(self, value: object, exact: str) -> None:
+        """Have a value at hand for a while, unless it has no digest; in the stopped thread."""
+        self._kept = None
+        stop = self._rank.stops.current[0]
+        if exact and stop is not None:
+            kept = self._kept = (exact, value)
+            self._rank.link.call_later(KEEP_SECONDS, lambda: self._forget_soon(stop, kept))
+
+    def _forget_soon(self, stop: int, kept: tuple[str, object]) -> None:
+        if self._kept is kept:
+            self._rank.inbox.put(stop, Run(self.forget))
+
+    def forget(self) -> None:
+        """Let go of the value that is at hand; in the stopped thread."""
+        self._kept = None
+
+    def _evaluate_here(self, ask: Ask) -> None:
+        frame = self._rank.looked_at()
+        is_elsewhere = frame is not None and frame is not self._rank.frame
+        # Somebody has gone up the stack in the open debugger: what is evaluated there may have other names.
+        self._evaluate(ask, frame, (place_of(frame),) if is_elsewhere and frame is not None else ())
+
+    def _evaluate(self, ask: Ask, frame: FrameType | None, told: tuple[Place, ...] = ()) -> None:
+        # Here and not in the link's thread: the stopped one may be within the import of a module that this takes.
+        from .evaluate import evaluate
+
+        if frame is None:
+            self.answer(ask, Kind.RUNNING, "running")
+        else:
+            evaluate(ask, frame, _Words(self, ask, told))
+
+    def _command(self, ask: Ask) -> None:
+        stop = self._halted(ask)
+        if stop is None:
+            return
+        move = MOVES.get(ask.text.strip())
+        if move is None:
+            asked = time.monotonic()
+            self._put(ask, stop, Run(lambda: self._in_time(ask, asked, lambda: self._run_command(ask))))
+            return
+        if self._rank.crash is not None and move != "continue":
+            self.answer(ask, Kind.ERROR, "it is kept after a crash, where nothing moves; `c` lets it end")
+            return
+        self._put_move(ask, stop, Wanted(move), "")
+
+    def _put_move(self, ask: Ask, stop: int, wanted: Wanted, printed: str) -> None:
+        # Most ranks of a set have no debugger open yet; the move needs one, and leaves it open for the next.
+        self._rank.inbox.put(stop, OpenDebugger(self._rank.engine_wanted()))
+        self._put(ask, stop, Move(wanted, lambda: self._moves(ask, printed)))
+
+    def _moves(self, ask: Ask, printed: str) -> None:
+        with self._lock:
+            self._moving.append((ask, printed))
+        patience = max(SHORTEST_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))
+        self._rank.link.call_later(patience, lambda: self._still_moving(ask))
+
+    def _run_command(self, ask: Ask) -> None:
+        from .evaluate import run_command
+
+        frame = self._rank.looked_at()
+        if frame is None:
+            self.answer(ask, Kind.RUNNING, "running")
+        else:
+            moves = run_command(ask, frame, self._rank, _Words(self, ask))
+            self._rank.user_breakpoints.look()
+            if moves is not None:
+                self._put_move(ask, self._rank.stops.number, *moves)
+
+    def _in_time(self, ask: Ask, asked: float, job: Callable[[], None]) -> None:
+        """Run ``job``, which answers, in this thread, interrupted at the question's deadline; nothing comes out."""
+        interruptible = self._rank.interruptible
+        patience = asked + ask.seconds * (1 - ANSWER_MARGIN) - time.monotonic()
+        if patience <= 0:
+            # Nobody waits for the answer any more, and others may have asked since.
+            return
+        ticket = 0
+        try:
+            with interruptible.running() as ticket:
+                self._rank.link.call_later(max(SHORTEST_SECONDS, patience), lambda: self._interrupt_work(ticket))
+                job()
+        except KeyboardInterrupt:
+            # It came in the midst of the answer, or when that was given; else somebody wants the program to end.
+            if not interruptible.was_interrupted(ticket):
+                raise
+            self.answer(ask, Kind.ERROR, f"interrupted after {ask.seconds:g} s")
+        except Exception as error:
+            # A fault of ours must not come out of a line of the program.
+            self.answer(ask, Kind.ERROR, f"can't be answered ({type(error).__name__}: {printable(str(error))})")
+
+    def _interrupt_work(self, ticket: int) -> None:
+        """Interrupt work again and again, since what was typed may catch that and go on; in the link's thread."""
+        self._rank.interruptible.interrupt(ticket)
+        if self._rank.interruptible.runs(ticket):
+            self._rank.link.call_later(INTERRUPT_AGAIN_SECONDS, lambda: self._interrupt_work(ticket))
+
+    # ----------------------------------------------------------------------------------------------------------- moves
+
+    def moved(self, text: str) -> None:
+        """Answer the questions whose moves have ended here; in the thread that moved."""
+        self.forget()
+        with self._lock:
+            ended, self._moving = self._moving, []
+        for ask, printed in ended:
+            self.answer(ask, Kind.VALUE, printed[-MAX_PRINTED:] + text)
+
+    def cant_move(self) -> None:
+        """Answer that no debugger is there to move the thread."""
+        with self._lock:
+            asks, self._moving = self._moving, []
+        for ask, _ in asks:
+            self.answer(ask, Kind.ERROR, "no debugger can be opened in this rank")
+
+    def _still_moving(self, ask: Ask) -> None:
+        with self._lock:
+            waiting = [moving for moving in self._moving if moving[0] is ask]
+            if not waiting:
+                return
+            self._moving.remove(waiting[0])
+        self.answer(ask, Kind.RUNNING, self._running_text())
+
+    # ---------------------------------------------------------------------------------------------------------- inner
+
+    def _interrupt(self, ask: Ask) -> None:
+        rank = self._rank
+        engine = rank.engine
+        if rank.stops.phase is StopPhase.OPEN and engine is not None and engine.is_working and not ask.withdrawn:
+            engine.interrupt()
+            rank.link.call_later(AT_ONCE_SECONDS, lambda: self._interrupted(ask, engine))
+        elif rank.stops.is_halted and not rank.stops.is_passing:
+            word = f"is {rank.stops.state_word}" if ask.withdrawn else rank.stops.state_word
+            self.answer(ask, Kind.VALUE, f"{word} already")
+        elif ask.withdrawn:
+            rank.break_in.withdraw()
+            self.answer(ask, Kind.VALUE, "goes on")
+        else:
+            rank.break_in.stop(ask)
+
+    def _interrupted(self, ask: Ask, engine: Engine) -> None:
+        if engine.is_working:
+            self.answer(ask, Kind.RUNNING, f"{self._running_text()}, interrupted; it stops when that is over")
+        else:
+            self.answer(ask, Kind.VALUE, self._rank.stops.state_word)
+
+    def _halted(self, ask: Ask) -> int | None:
+        """Return the stop's number; None, having answered, while the rank runs."""
+        stop, _ = self._rank.stops.current
+        if stop is None or self._rank.stops.phase is StopPhase.STEPPING or self._rank.stops.is_busy:
+            self.answer(ask, Kind.RUNNING, self._running_text())
+            return None
+        return stop
+
+    def _running_text(self) -> str:
+        where = self._rank.whereabouts()
+        return f"running, {where.file}:{where.line}" if where else "running"
+
+    def _put(self, ask: Ask, stop: int, work: GoOn | Run | Move) -> None:
+        if not self._rank.inbox.put(stop, work):
+            self.answer(ask, Kind.ERROR, "too much waits already for this rank's stopped thread")
+        else:
+            self._rank.link.call_later(BUSY_SECONDS, lambda: self._not_begun(ask, stop, work))
+
+    def _not_begun(self, ask: Ask, stop: int, work: GoOn | Run | Move) -> None:
+        """Answer a question that waits behind what the open debugger does, which may never end."""
+        if self._rank.stops.is_busy and self._rank.inbox.withdraw(stop, work):
+            self.answer(ask, Kind.RUNNING, self._running_text())
+
+
+class _Words:
+    """Send what an evaluation says, as the answer to one question; in the stopped thread."""
+
+    def __init__(self, questions: Questions, ask: Ask, frames: tuple[Place, ...] = ()) -> None:
+        self._questions = questions
+        self._ask = ask
+        self._frames = frames
+
+    def say(self, kind: Kind, text: str, *, digest: str = "", exact: str = "") -> None:
+        """Answer."""
+        self._questions.answer(self._ask, kind, text, digest=digest, exact=exact, frames=self._frames)
+
+    def keep(self, value: object, exact: str) -> None:
+        """Have the value at hand for questions about its parts."""
+        self._questions.keep(value, exact)
+
+
+_METHODS: dict[Action, Callable[[Questions, Ask], None]] = {
+    Action.CONTINUE: Questions._continue,
+    Action.KILL: Questions._kill,
+    Action.SCREEN: Questions._screen,
+    Action.EVAL: Questions._eval,
+    Action.COMMAND: Questions._command,
+    Action.WHERE: Questions._where,
+    Action.INTERRUPT: Questions._interrupt,
+    Action.RELEASE: Questions._release,
+}

@@ -1,0 +1,77 @@
+"""The breakpoints that people have set in this rank's debuggers, as terminals keep them for a later job."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
+from dbg_wire.ranks import Breakpoint
+
+if TYPE_CHECKING:
+    from ..stop.loaded_sources import Loaded
+    from .rank import Rank
+
+
+class UserBreakpoints:
+    """Know what was set when last looked; ``known`` may be read from any thread."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self.known: tuple[Breakpoint, ...] = ()
+
+    def look(self) -> None:
+        """Take in what is set now, and have a report sent if that has changed; in the stopped thread.
+
+        Called before what a debugger shows after each key or command, and when it was left.
+        """
+        known = tuple(_user_breakpoints(self._rank.breaks, self._rank.loaded)) if self._rank.breaks else ()
+        if known != self.known:
+            self.known = known
+            self._rank.publish()
+
+
+def _user_breakpoints(breaks: Mapping[str, Sequence[int]], loaded: Loaded) -> list[Breakpoint]:
+    """Return the breakpoints on these lines that are to be set again, in the order in which they were set."""
+    import bdb
+
+    found: dict[Breakpoint, None] = {}
+    for one in list(bdb.Breakpoint.bpbynumber):
+        # What the program's own debugger has set is there, too.
+        if one is not None and one.enabled and not one.temporary and one.line in breaks.get(one.file, ()):
+            told = _told(one, loaded)
+            if told is not None:
+                found[told] = None
+    return list(found)[:MAX_BREAKPOINTS]
+
+
+def _told(one: Any, loaded: Loaded) -> Breakpoint | None:
+    """Return what is told of one of bdb's breakpoints; None if it can't be set again in another process."""
+    file, line = one.file, one.line
+    condition = str(one.cond).strip() if one.cond is not None else ""
+    if not os.path.isabs(file) or len(file) > MAX_PATH or len(condition) > MAX_CONDITION:  # noqa: PTH117 - no pathlib
+        return None
+    if one.funcname is not None:
+        line = _line_in_function(file, one.funcname, line)
+    try:
+        f"{file}{condition}".encode()
+    except UnicodeEncodeError:
+        # A name that is no text in UTF-8 can't be sent.
+        return None
+    if line is None:
+        return None
+    return Breakpoint(file=file, line=line, condition=condition or None, text=loaded.line(file, line))
+
+
+@lru_cache(maxsize=MAX_BREAKPOINTS)
+def _line_in_function(file: str, function: str, line: int) -> int | None:
+    """Return the line at which bdb stops for a function: it files the breakpoint under the ``def``, which runs once."""
+    from ..stop_at.insertion import first_line_of
+
+    try:
+        return first_line_of("".join(linecache.getlines(file)), function, line)
+    except (SyntaxError, ValueError, RecursionError):
+        return None

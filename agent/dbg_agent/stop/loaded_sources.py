@@ -1,0 +1,230 @@
+"""The sources of the program as they were loaded, which an editor may have changed since.
+
+A debugger shows the lines that the rank runs: they are read when it stops, kept, and laid into ``linecache`` for as
+long as it is stopped. A file that was edited between its import and the stop is told from one that was not by comparing
+its code with what runs.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from types import CodeType, FrameType, FunctionType, ModuleType
+
+from dbg_wire.limits import MAX_LINE_TEXT
+
+MAX_FILES = 1000
+MAX_FILE_BYTES = 4_000_000
+"""What is kept at most: no program of a person's has more files of its own, and none is longer."""
+
+STARTUP_SECONDS = 0.03
+"""Seconds in which a process has loaded nothing of its program yet; kernels count its begin in hundredths."""
+
+_LIBRARIES = ("/site-packages/", "/dist-packages/", os.path.dirname(os.__file__) + "/")  # noqa: PTH120 - no pathlib
+"""Where files are that people don't edit while they debug."""
+
+
+class _Text:
+    """One version of a file."""
+
+    def __init__(self, source: bytes, changed: float) -> None:
+        self.lines = _lines_of(source)
+        self.changed = changed
+        self._source = source
+        self._codes: dict[tuple[str, int], list[CodeType]] | None = None
+
+    def holds(self, code: CodeType) -> bool:
+        """Tell whether compiling this gives that code."""
+        if self._codes is None:
+            self._codes = {}
+            with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+                for one in _all_codes(compile(self._source, code.co_filename, "exec", dont_inherit=True)):
+                    self._codes.setdefault((one.co_name, one.co_firstlineno), []).append(one)
+        return any(_is_same(code, one) for one in self._codes.get((code.co_name, code.co_firstlineno), ()))
+
+
+class Loaded:
+    """Know the sources of this process; methods run in the stopped thread."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, _Text] = {}
+        """What was read at a stop."""
+        self._loaded: dict[str, _Text] = {}
+        """Those of which it is known that they were loaded."""
+        self._unknown: set[str] = set()
+        """Files of which nothing that was loaded was found at this stop."""
+        self._seen: set[str] = set()
+        self._running: dict[str, set[CodeType]] = {}
+        self._pinned: dict[str, tuple[int, None, list[str], str]] = {}
+        self._started = _process_started()
+
+    def read(self) -> None:
+        """Begin to read the program's own files, those that were not read at an earlier stop.
+
+        In a thread of its own, since a file system may hang: nobody waits for it.
+        """
+        known = _stop_points_sources()
+        for path, source in known.items():
+            # The one text of which it is known that it was compiled.
+            self._loaded.setdefault(path, _Text(source, 0.0))
+        self._seen.update(known)
+        new = [path for path in _own_files() if path not in self._seen][: MAX_FILES - len(self._seen)]
+        if new:
+            self._seen.update(new)
+            with suppress(RuntimeError):
+                threading.Thread(target=self._read_all, args=(new,), name="dbg-agent-sources", daemon=True).start()
+
+    def _read_all(self, paths: list[str]) -> None:
+        for path in paths:
+            text = _read(path)
+            if text is not None:
+                self._texts.setdefault(path, text)
+
+    def show(self, frame: FrameType | None) -> list[str]:
+        """Have debuggers see what runs in this frame and its callers; return the files of which that is unknown."""
+        walk = frame
+        while walk is not None:
+            path = walk.f_code.co_filename
+            if walk is frame or not _is_library(path):
+                self._running.setdefault(path, set()).add(walk.f_code)
+            walk = walk.f_back
+        for path in (*self._running, *list(self._texts), *self._loaded):
+            text = self._text(path) if path not in self._pinned else None
+            if text is not None:
+                self._pin(path, text)
+        return [path for path in self._running if path in self._unknown and _is_there(path)]
+
+    def line(self, path: str, number: int) -> str:
+        """Return what stands in a line that runs, without the blanks around it; empty if that is unknown."""
+        text = self._text(path)
+        if text is None or not 0 < number <= len(text.lines):
+            return ""
+        return text.lines[number - 1].strip()[:MAX_LINE_TEXT]
+
+    def forget(self) -> None:
+        """Have everybody see the files as they are now: the stop is over."""
+        for path, entry in self._pinned.items():
+            if linecache.cache.get(path) is entry:
+                del linecache.cache[path]
+        self._pinned.clear()
+        self._running.clear()
+        self._unknown.clear()
+
+    def _pin(self, path: str, text: _Text) -> None:
+        # Without a time, as a loader's own source has none, which `checkcache` leaves alone.
+        entry = (0, None, text.lines, path)
+        linecache.cache[path] = self._pinned[path] = entry
+
+    def _text(self, path: str) -> _Text | None:
+        """Return the source that was loaded from this file; None if it can't be known."""
+        if path in self._loaded or path in self._unknown:
+            return self._loaded.get(path)
+        for find in (self._texts.get, _read, _cached):
+            text = find(path)
+            if text is not None and self._is_loaded(text, path):
+                self._loaded[path] = text
+                return text
+        self._unknown.add(path)
+        return None
+
+    def _is_loaded(self, text: _Text, path: str) -> bool:
+        # Also where an import hook compiles something else than the file.
+        if text.changed < self._started + STARTUP_SECONDS:
+            return True
+        return all(text.holds(code) for code in (*self._running.get(path, ()), *_functions_of(path)))
+
+
+def _lines_of(source: bytes) -> list[str]:
+    import io
+    import tokenize
+
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        text = source.decode(encoding)
+    except (SyntaxError, UnicodeError, LookupError):
+        text = source.decode("utf-8", "replace")
+    return io.StringIO(text.removeprefix("\ufeff"), newline=None).readlines()
+
+
+def _read(path: str) -> _Text | None:
+    try:
+        # Not waiting for the writer of a pipe.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+            status = os.fstat(file.fileno())
+            source = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError):
+        return None
+    return None if len(source) > MAX_FILE_BYTES else _Text(source, max(status.st_mtime, status.st_ctime))
+
+
+def _cached(path: str) -> _Text | None:
+    """Return what ``linecache`` has kept of a file, which may be older than the file."""
+    entry = linecache.cache.get(path)
+    if entry is None or len(entry) == 1:
+        return None
+    return _Text("".join(entry[2]).encode("utf-8", "surrogatepass"), float("inf"))
+
+
+def _own_files() -> Iterator[str]:
+    for module in list(sys.modules.values()):
+        path = _file_of(module)
+        if path is not None and not _is_library(path):
+            yield path
+
+
+def _file_of(module: object) -> str | None:
+    # Not by getattr, which runs what a lazy module has in its place.
+    path = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+    return path if isinstance(path, str) and path.endswith(".py") else None
+
+
+def _is_library(path: str) -> bool:
+    return any(part in path for part in _LIBRARIES)
+
+
+def _is_there(path: str) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113 - pathlib would be loaded into every rank
+
+
+def _functions_of(path: str) -> Iterator[CodeType]:
+    """Yield the code of the functions and methods that modules of this file hold."""
+    for module in list(sys.modules.values()):
+        if _file_of(module) != path:
+            continue
+        for value in list(vars(module).values()):
+            members = list(vars(value).values()) if isinstance(value, type) else [value]
+            for member in members:
+                if isinstance(member, FunctionType) and member.__code__.co_filename == path:
+                    yield member.__code__
+
+
+def _all_codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _all_codes(constant)
+
+
+def _is_same(code: CodeType, other: CodeType) -> bool:
+    # Not all releases compare the lines.
+    return code == other and list(code.co_lines()) == list(other.co_lines())
+
+
+def _stop_points_sources() -> dict[str, bytes]:
+    stop_points = sys.modules.get("dbg_agent.stop_at.points")
+    return stop_points.sources if stop_points is not None else {}
+
+
+def _process_started() -> float:
+    """Return when this process began, in seconds since the epoch; now, if the kernel doesn't tell."""
+    try:
+        with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return time.time()

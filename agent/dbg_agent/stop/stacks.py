@@ -1,0 +1,86 @@
+"""Where threads of the program are: stacks without our own frames."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType, TracebackType
+
+import dbg_agent
+from dbg_wire.limits import MAX_STACK_FRAMES
+from dbg_wire.ranks import Place
+
+OWN_PACKAGES = ("dbg_agent", "dbg_wire")
+"""Packages whose frames are never part of the program's stack."""
+
+RUNNERS = (
+    "dbg_agent.program.script",
+    "dbg_agent.__main__",
+    "dbg_agent.when_imported",
+    "dbg_agent.waiting.group_timeouts",
+)
+"""Modules of ours that call what is the program's and hold nothing: a script, an import, the making of a group."""
+
+OWN_MAIN = os.path.join(os.path.dirname(dbg_agent.__file__), "__main__.py")  # noqa: PTH118, PTH120 - no pathlib in a rank
+"""What `python -m dbg_agent` runs, under the name of ``__main__``."""
+
+OUTERMOST_KEPT = 64
+"""Frames kept at the outer end of a stack that is too deep; the rest is kept at the inner end, where things happen."""
+
+
+def is_own(frame: FrameType) -> bool:
+    """Tell whether a frame is ours."""
+    module = frame.f_globals.get("__name__")
+    return (isinstance(module, str) and module.partition(".")[0] in OWN_PACKAGES) or _is_main(frame)
+
+
+def is_runner(frame: FrameType) -> bool:
+    """Tell whether a frame of ours calls what is the program's, and holds nothing."""
+    return frame.f_globals.get("__name__") in RUNNERS or _is_main(frame)
+
+
+def _is_main(frame: FrameType) -> bool:
+    return frame.f_code.co_filename == OWN_MAIN
+
+
+def place_of(frame: FrameType) -> Place:
+    """Return where a frame is."""
+    return Place(file=frame.f_code.co_filename, line=frame.f_lineno or 0, function=frame.f_code.co_name)
+
+
+def stack_of(frame: FrameType | None) -> tuple[Place, ...]:
+    """Return the places from the outermost frame to this one, with ours left out and the middle of very deep ones."""
+    places = []
+    # What is below our runner, as below any script, is how Python runs a module.
+    while frame is not None and not _is_main(frame):
+        if not is_own(frame):
+            places.append(place_of(frame))
+        frame = frame.f_back
+    return _bounded(tuple(reversed(places)))
+
+
+def traceback_of(traceback: TracebackType | None) -> tuple[Place, ...]:
+    """Return the places of a traceback, outermost first."""
+    places = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not is_own(traceback.tb_frame):
+            places.append(Place(file=code.co_filename, line=traceback.tb_lineno or 0, function=code.co_name))
+        traceback = traceback.tb_next
+    return _bounded(tuple(places))
+
+
+def thread_frame(thread: int | None) -> FrameType | None:
+    """Return the innermost frame of a thread, ours left out; None if it has none any more."""
+    frame = sys._current_frames().get(thread or 0)
+    while frame is not None and is_own(frame):
+        frame = frame.f_back
+    return frame
+
+
+def _bounded(places: tuple[Place, ...]) -> tuple[Place, ...]:
+    left_out = len(places) - MAX_STACK_FRAMES
+    if left_out <= 0:
+        return places
+    note = Place(file="", line=0, function=f"[{left_out + 1} frames left out]")
+    return (*places[:OUTERMOST_KEPT], note, *places[OUTERMOST_KEPT + left_out + 1 :])

@@ -1,0 +1,127 @@
+"""Have modules compiled with the stops of the job in them, when they are imported or run; caches are never touched.
+
+Everything goes the interpreter's own ways: a module is found by those who always find it, and only its loader is
+another one. The script of the command line, which is never imported, is given back to the interpreter like a folder
+or archive with a ``__main__`` inside: by a path hook.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, cast
+
+from ..launch.this_process import started_module
+from ..program.script import ScriptLoader
+from . import points as stop_points
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+
+
+def begin(script: str | None) -> None:
+    """Look at every import from now on; ``script`` is what this process was started with, if it is a file."""
+    sys.meta_path.insert(0, _Finder())
+    sys.path_hooks.insert(0, _Hook(script))
+
+
+class _Loader(SourceFileLoader):
+    """Load a module from its source, past any cache."""
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Return the code with the stops in it; without, if that can't be had."""
+        names = (fullname, *_running_name(fullname))
+        try:
+            return stop_points.compile_file(self.get_data(self.path), self.path, *names)
+        except Exception as error:
+            # What is wrong with the source is for the interpreter to say.
+            stop_points.cant_place(self.path, f"it can't be compiled ({type(error).__name__})", *names)
+            return super().get_code(fullname)
+
+
+def _running_name(name: str) -> tuple[str, ...]:
+    """Return ``__main__`` for the module that ``python -m`` runs."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    is_run = spec is None and sys.argv[:1] == ["-m"] and started_module(sys.argv, sys.orig_argv) == name
+    return ("__main__",) if is_run else ()
+
+
+class _Finder:
+    """Find modules where everybody else does, and give those with stops another loader."""
+
+    def __init__(self) -> None:
+        self._searching = threading.local()
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return what the next finder finds, None if this one has been asked by it."""
+        if getattr(self._searching, "name", None) == name:
+            return None
+        former = getattr(self._searching, "name", None)
+        self._searching.name = name
+        try:
+            spec = self._found(name, path, target)
+        finally:
+            self._searching.name = former
+        if spec is not None:
+            _give_loader(spec)
+        return spec
+
+    def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        finders = list(sys.meta_path)
+        # Those in front have been asked, or ask us.
+        behind = finders[finders.index(self) + 1 :] if self in finders else finders
+        for finder in behind:
+            find = getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = find(name, path, target) if find is not None else None
+            if spec is not None:
+                return spec
+        return None
+
+
+def _give_loader(spec: ModuleSpec) -> None:
+    """Have a module with stops loaded by us, if it is an ordinary source file."""
+    path = spec.origin
+    names = (spec.name, *_running_name(spec.name))
+    if path is None or not spec.has_location or not stop_points.points_for(path, *names):
+        return
+    if type(spec.loader) is SourceFileLoader:
+        spec.loader = _Loader(spec.loader.name, spec.loader.path)
+    else:
+        loader = type(spec.loader)
+        stop_points.cant_place(path, f"it is loaded by {loader.__module__}.{loader.__qualname__}", *names)
+
+
+class _Hook:
+    """Take the place of the importer of a folder, for the script this process runs and the one that spawned it."""
+
+    def __init__(self, script: str | None) -> None:
+        self._script = os.path.abspath(script) if script is not None else None  # noqa: PTH100
+
+    def __call__(self, path: str) -> _Entry:
+        """Return a finder for a script with stops; raise ImportError for all else, as path hooks do."""
+        names = ("__main__", os.path.splitext(os.path.basename(path))[0])  # noqa: PTH119, PTH122
+        if not os.path.isfile(path) or not stop_points.points_for(path, *names):  # noqa: PTH113
+            raise ImportError(path)
+        if os.path.abspath(path) != self._script:  # noqa: PTH100
+            # Read as the `__mp_main__` of a process that multiprocessing has spawned.
+            return _Entry(_Loader("__main__", path), path)
+        self._script = None
+        sys.path_importer_cache.pop(path, None)
+        return _Entry(ScriptLoader(path), path)
+
+
+class _Entry:
+    """Be the importer of one script, which has nothing but a ``__main__`` in it."""
+
+    def __init__(self, loader: SourceFileLoader | ScriptLoader, path: str) -> None:
+        self._spec = ModuleSpec("__main__", cast("Loader", loader), origin=path)
+
+    def find_spec(self, name: str, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Return the script as ``__main__``, and no other module."""
+        return self._spec if name == "__main__" else None

@@ -1,0 +1,364 @@
+"""The stops that a job was started with: in which code they are, whether they come, and what is said of them.
+
+Code that holds one calls :func:`reach`; the rest of the program runs as if there were none.
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+from dbg_wire.errors import printable
+from dbg_wire.stop_points import STOP_AT_VARIABLE, STOP_IN_VARIABLE, StopAt, StopIn, parse_stops
+
+from ..stderr import say
+from . import reached
+from .condition import HELD, PASSED, RAISED, RANK
+from .insertion import CALL, compile_with
+
+
+@dataclass(slots=True)
+class Point:
+    """One stop, and what became of it in this process."""
+
+    stop: StopAt | StopIn
+    number: int = 0
+    wanted: str = ""
+    """The file that was named, with its suffix, and :attr:`name` the last part of it."""
+    name: str = ""
+    exact: str = ""
+    """The one file that is meant, if the name is that of a file here; else every file whose path ends so is."""
+    condition: CodeType | None = None
+    problem: str = ""
+    is_placed: bool = False
+    is_reached: bool = False
+    is_compiled: bool = False
+    """Torch's compiler has come by, which leaves the stop out of what it makes."""
+    has_held: bool = False
+    """Its condition was true here, or there is none."""
+    was_told: bool = False
+    files: set[str] = field(default_factory=set)
+
+
+_points: list[Point] = []
+
+sources: dict[str, bytes] = {}
+"""The sources of the files that have stops in them, as they were compiled: an edit meanwhile changes the files."""
+
+_is_spokesman = False
+_pid = 0
+_process: Any = None
+"""The module that makes this process a rank, once a stop is reached: helpers that reach none don't load it."""
+
+
+def begin(environ: Mapping[str, str], *, is_rank: bool) -> bool:
+    """Take the stops of the environment, and say whether there are any; a rank tells of them, another process doesn't.
+
+    Once in a process.
+    """
+    global _is_spokesman, _pid  # noqa: PLW0603 - one per process
+    stops, problems = parse_stops(environ.get(STOP_AT_VARIABLE, ""), environ.get(STOP_IN_VARIABLE, ""))
+    _is_spokesman = is_rank and _speaks(environ)
+    _pid = os.getpid()
+    for problem in problems if _is_spokesman else ():
+        say(f"{problem}; ignored")
+    _points.extend(_point(stop, number) for number, stop in enumerate(stops))
+    if _points:
+        if _is_spokesman:
+            reached.share(os.environ)
+        for name, function in _CALLS.items():
+            setattr(builtins, name, function)
+        atexit.register(_report)
+    return bool(_points)
+
+
+def _speaks(environ: Mapping[str, str]) -> bool:
+    """Say whether this rank speaks for all: the first that may stop, since a thousand would say the same."""
+    from ..launch.this_process import this_process
+    from ..settings import read_settings
+
+    chosen = read_settings("install", {}, (), environ, lambda _: None).ranks
+    return this_process().rank == (chosen[0] if chosen else 0)
+
+
+def _point(stop: StopAt | StopIn, number: int = 0) -> Point:
+    point = Point(stop, number)
+    if isinstance(stop, StopAt):
+        point.wanted = os.path.normpath(_with_suffix(stop.file))
+        point.name = os.path.basename(point.wanted)  # noqa: PTH119
+        if os.path.isfile(_with_suffix(stop.file)):  # noqa: PTH113 - pathlib would be loaded into every rank
+            point.exact = os.path.realpath(_with_suffix(stop.file))
+        if stop.condition is not None:
+            point.condition = compile(stop.condition, "<condition>", "eval", dont_inherit=True)
+    return point
+
+
+def _with_suffix(file: str) -> str:
+    return file if file.endswith(".py") else f"{file}.py"
+
+
+def points_for(path: str, *modules: str) -> list[tuple[int, StopAt | StopIn]]:
+    """Return the stops, with their numbers, that a source file may hold which is loaded as one of these modules."""
+    return [(number, point.stop) for number, point in enumerate(_points) if _is_meant(point, path, modules)]
+
+
+def _is_meant(point: Point, path: str, modules: tuple[str, ...]) -> bool:
+    if isinstance(point.stop, StopIn):
+        return point.stop.module in modules or ("__main__" in modules and _is_file_of(point.stop.module, path))
+    wanted = point.wanted
+    # Asked at every import, of which there are thousands, and to resolve a path takes long.
+    if path.rpartition("/")[2] != point.name and not os.path.islink(path):  # noqa: PTH114
+        return False
+    if point.exact:
+        return os.path.realpath(path) == point.exact
+    if os.path.isabs(wanted):  # noqa: PTH117
+        return wanted in (path, os.path.realpath(path))
+    return any(f"/{there}".endswith(f"/{wanted}") for there in (path, os.path.realpath(path)))
+
+
+def _is_file_of(module: str, path: str) -> bool:
+    """Say whether a script is the file of this module, under the name that it would be imported by."""
+    return f"/{os.path.realpath(path)}".endswith(f"/{module.replace('.', '/')}.py")
+
+
+def compile_file(source: bytes, path: str, *modules: str) -> CodeType:
+    """Return the code of a source file with its stops in it; raise what ``compile`` raises."""
+    stops = points_for(path, *modules)
+    code, placed = compile_with(source, path, stops)
+    for (number, stop), place in zip(stops, placed, strict=True):
+        point = _points[number]
+        if place.line is None:
+            point.problem = f"{path}: {place.problem}"
+            continue
+        if isinstance(stop, StopAt) and place.line != stop.line and path not in point.files:
+            _tell_moved(stop, place.line)
+        point.files.add(path)
+        point.is_placed = True
+        sources[path] = source
+    return code
+
+
+def _tell_moved(stop: StopAt, line: int) -> None:
+    if _is_spokesman:
+        why = "has no code of its own" if line > stop.line else f"is inside the statement of line {line}"
+        say(f"{_shown(stop)}: line {stop.line} {why}; stopping at line {line}")
+
+
+def cant_place(path: str, reason: str, *modules: str) -> None:
+    """Note why the stops of this file can't be put into it."""
+    for number, _ in points_for(path, *modules):
+        _points[number].problem = f"{path}: {reason}"
+
+
+def reach(number: int) -> None:
+    """Be called by the program where a stop is; stop in the caller's frame unless the condition is false."""
+    frame = sys._getframe(1)
+    try:
+        if not _comes_by(_points[number], frame) or not _holds(_points[number], frame):
+            return
+    except Exception as error:
+        _go_on(error)
+        return
+    _stop(number, frame)
+
+
+def passed(number: int) -> bool:
+    """Say whether the condition of a stop is to be evaluated, which the caller then does by itself."""
+    try:
+        frame = sys._getframe(1)
+        point = _points[number]
+        # Most are passed a million times, and asked no more than this.
+        if point.is_reached and frame.f_code.co_name != COMPILES and _process.no_step_ends():
+            return True
+        return _comes_by(point, frame)
+    except Exception as error:
+        _go_on(error)
+        return False
+
+
+def held(number: int) -> None:
+    """Stop in the caller's frame, whose condition is true or has raised."""
+    _stop(number, sys._getframe(1))
+
+
+def raised(number: int) -> type[Exception] | tuple[()]:
+    """Say which errors the caller is to catch: what its condition raised, and nothing that the stop did."""
+    _, error, traceback = sys.exc_info()
+    below = traceback.tb_next if traceback is not None else None
+    if not isinstance(error, Exception) or (below is not None and below.tb_frame.f_code is held.__code__):
+        return ()
+    try:
+        _tell_raised(_points[number], error)
+    except Exception as failure:
+        _go_on(failure)
+        return ()
+    return Exception
+
+
+def own_rank() -> object:
+    """Return the caller's global ``rank``, or this process's if it has none."""
+    known = sys._getframe(1).f_globals
+    return known["rank"] if "rank" in known else _process.rank_number()
+
+
+_CALLS: dict[str, Callable[..., object]] = {CALL: reach, PASSED: passed, HELD: held, RAISED: raised, RANK: own_rank}
+"""The builtins that code with stops in it calls."""
+
+for _function in (reach, passed):
+    # What `torch._dynamo.assume_constant_result` sets: it calls these while it compiles, breaks no graph, takes their
+    # result for constant, and leaves out what stands behind a False.
+    vars(_function)["_dynamo_marked_constant"] = True
+
+
+def _comes_by(point: Point, frame: FrameType) -> bool:
+    """Note that the program is at a stop, and say whether it may stop there."""
+    global _process  # noqa: PLW0603 - one per process
+    if frame.f_code.co_name == COMPILES:
+        _tell_compiled(point)
+        return False
+    if _process is None:
+        from ..program import entry as _process
+    if not point.is_reached:
+        point.is_reached = True
+        _tell_parent(point, reached.REACHED)
+    if _process.halted_at(frame):
+        # Stepping has shown this line already, or a breakpoint has.
+        _note_held(point)
+        return False
+    return True
+
+
+def _note_held(point: Point) -> None:
+    if not point.has_held:
+        point.has_held = True
+        _tell_parent(point, reached.HELD)
+
+
+def _tell_parent(point: Point, what: int) -> None:
+    """Tell the rank that a child of it was at a stop."""
+    if not (_is_spokesman and os.getpid() == _pid):
+        reached.tell(os.environ.get(reached.VARIABLE, ""), point.number, what)
+
+
+COMPILES = "invoke_and_store_as_constant"
+"""The function of Dynamo's that calls what is marked as constant, in place of the program's line."""
+
+
+def _tell_compiled(point: Point) -> None:
+    point.is_compiled = True
+    if _is_spokesman and not point.was_told:
+        point.was_told = True
+        say(f"{_shown(point.stop)}: {COMPILED}")
+
+
+COMPILED = (
+    "torch.compile has made other code of its function, which doesn't stop there; "
+    "with TORCHDYNAMO_DISABLE=1 nothing is compiled"
+)
+
+
+def _stop(number: int, frame: FrameType) -> None:
+    try:
+        _process.has_room()
+        _note_held(_points[number])
+    except Exception as error:
+        _go_on(error)
+        return
+    _process.stop_at(frame, {}, (), before_line=True)
+
+
+def _go_on(error: Exception) -> None:
+    from .. import _go_on_without
+
+    _go_on_without("--stop-at", error)
+
+
+def _holds(point: Point, frame: FrameType) -> bool:
+    """Return whether the condition is true here; one that raises is, and says so once."""
+    if point.condition is None:
+        return True
+    tracer = sys.gettrace()
+    # As in set_trace: nothing in here is worth a step.
+    sys.settrace(None)
+    try:
+        return bool(_evaluate(point.condition, frame))
+    except Exception as error:
+        _tell_raised(point, error)
+        return True
+    finally:
+        sys.settrace(tracer)
+
+
+def _tell_raised(point: Point, error: Exception) -> None:
+    if not point.was_told:
+        point.was_told = True
+        problem = f"{type(error).__name__}: {printable(str(error))}"
+        say(f"{_shown(point.stop)}: the condition raised {problem}; stopping all the same")
+
+
+def _evaluate(condition: CodeType, frame: FrameType) -> Any:
+    names: dict[str, Any] = dict(frame.f_locals)
+    if "rank" in condition.co_names and "rank" not in names and "rank" not in frame.f_globals:
+        names["rank"] = _rank()
+    if any(isinstance(constant, CodeType) for constant in condition.co_consts):
+        # A comprehension or lambda sees no locals but its own, only globals.
+        return eval(condition, {**frame.f_globals, **names})  # noqa: S307 - it is the user's own
+    return eval(condition, frame.f_globals, names)  # noqa: S307
+
+
+def _shown(stop: StopAt | StopIn) -> str:
+    return printable(str(stop))
+
+
+def _report() -> None:
+    """Say at the end which stops never came."""
+    if not _is_spokesman or os.getpid() != _pid:
+        return
+    for point in _points:
+        reason = _why_not(point)
+        if reason:
+            say(f"{_shown(point.stop)} was never reached: {printable(reason)}")
+
+
+def _why_not(point: Point) -> str:
+    """Return why a stop never came, as far as this rank can tell; nothing if it did."""
+    by_child = reached.told(os.environ.get(reached.VARIABLE, ""), point.number)
+    if point.has_held or by_child == reached.HELD:
+        return ""
+    if point.is_compiled and not point.is_reached:
+        # It was said when that was compiled.
+        return ""
+    if point.is_reached or by_child:
+        return f"in rank {_rank()} its condition was never true"
+    if point.is_placed:
+        return f"rank {_rank()} never came there"
+    if point.problem:
+        return point.problem
+    elsewhere = _loaded_elsewhere(point)
+    if elsewhere:
+        return elsewhere
+    if isinstance(point.stop, StopIn):
+        return f"no module {point.stop.module} was imported"
+    return f"no file {_with_suffix(point.stop.file)} was loaded"
+
+
+def _loaded_elsewhere(point: Point) -> str:
+    """Return how a module with this stop came in past us: before there were stops, or by another finder."""
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if name != "__main__" and isinstance(path, str) and _is_meant(point, path, (name,)):
+            loader = type(getattr(module, "__loader__", None))
+            return f"{path}: it is loaded by {loader.__module__}.{loader.__qualname__}"
+    return ""
+
+
+def _rank() -> int:
+    from ..program.entry import rank_number
+
+    return rank_number()

@@ -1,0 +1,139 @@
+"""What is told of a numpy array or scalar, and the digest of its content.
+
+Numpy is never imported here; an array exists only where the program has imported it. Elements are compared by their
+bytes, as those of tensors are, wherever their bytes are all that they are.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from .budget import NotCompared, OutOfTime, sentence_of
+from .figures import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, sample_step, shape_text
+
+if TYPE_CHECKING:
+    from .budget import Effort
+    from .walk import Walk
+
+BYTES_ARE_ALL = frozenset("biufcmMSUV")
+"""Kinds of elements whose bytes are their value; others point elsewhere."""
+
+PADDED = frozenset("gG")
+"""Extended precision: 16 bytes of which 6 mean nothing."""
+
+ELEMENTS_AT_ONCE = 1024
+"""Elements that become Python objects at once, where they are looked at one by one."""
+
+ORDERED = frozenset("biuf")
+"""Kinds of elements that have a range and a mean."""
+
+
+SELF_CONTAINED = frozenset({"ndarray", "memmap", "matrix", "recarray"})
+"""Numpy's own classes that are their elements and nothing more; a masked array is not."""
+
+
+def is_array(kind: type) -> bool:
+    """Tell whether a class is one of numpy's arrays or scalars."""
+    numpy = sys.modules.get("numpy")
+    bases = tuple(getattr(numpy, name, ()) for name in ("ndarray", "generic"))
+    return all(isinstance(base, type) for base in bases) and issubclass(kind, bases)
+
+
+def tell_array(walk: Walk, array: Any) -> None:
+    """Write and feed what an array is, then its content if that can be had."""
+    numpy: Any = sys.modules["numpy"]
+    kind = type(array)
+    if issubclass(kind, numpy.generic):
+        walk.text.write(repr(array))
+        _feed_outside(walk, array)
+        walk.attempt(lambda: _feed_content(walk, numpy, numpy.asarray(array)))
+        return
+    name = "array" if kind is numpy.ndarray else kind.__name__
+    walk.text.write(f"{name} {shape_text(array.shape)} {array.dtype}")
+    _feed_outside(walk, array)
+    if not (kind.__module__.startswith("numpy") and kind.__name__ in SELF_CONTAINED):
+        walk.effort.give_up(f"{kind.__name__} may hold more than its elements")
+        return
+    base = numpy.asarray(array)
+    if base.size <= SHOWN_ELEMENTS and base.dtype.kind in BYTES_ARE_ALL and base.dtype.names is None:
+        walk.text.write(f": {_literal(base)}")
+    if not walk.effort.reason:
+        walk.attempt(lambda: _feed_content(walk, numpy, base))
+    if walk.stats and base.dtype.kind in "biufc":
+        _tell_figures(walk, numpy, base)
+
+
+def _feed_outside(walk: Walk, array: Any) -> None:
+    kind = type(array)
+    walk.fingerprint.feed_text("array", f"{kind.__qualname__} {array.shape} {array.dtype!r}")
+
+
+def _feed_content(walk: Walk, numpy: Any, array: Any) -> None:
+    dtype = array.dtype
+    if dtype.names is not None:
+        # Field by field, since what lies between fields is not part of the value.
+        for name in dtype.names:
+            walk.fingerprint.feed_text("field", name)
+            _feed_content(walk, numpy, array[name])
+        return
+    if dtype.hasobject or dtype.kind not in BYTES_ARE_ALL or dtype.char in PADDED:
+        _feed_elements(walk, array)
+        return
+    walk.effort.take(array.size * dtype.itemsize)
+    for block in _in_one_piece(walk.effort, numpy, array, step=1):
+        if block.nbytes:
+            walk.fingerprint.feed(block.view(numpy.uint8))
+
+
+def _feed_elements(walk: Walk, array: Any) -> None:
+    for block in blocks(array, ELEMENTS_AT_ONCE):
+        for element in block.reshape(-1).tolist():
+            if array.dtype.char in PADDED:
+                walk.effort.check()
+                walk.fingerprint.feed_text("element", repr(element))
+            else:
+                walk.unseen(element)
+
+
+def _in_one_piece(effort: Effort, numpy: Any, array: Any, *, step: int) -> Iterator[Any]:
+    """Return an array, or every ``step``-th element of it, as flat arrays, block by block."""
+    for block in blocks(array, BLOCK_BYTES // max(1, array.itemsize)):
+        effort.check()
+        yield numpy.ascontiguousarray(block.reshape(-1)[::step])
+
+
+def _literal(array: Any) -> str:
+    if array.ndim:
+        return f"[{', '.join(map(_literal, array))}]"
+    # An array's float32 has fewer digits than the Python float that it becomes.
+    return str(array) if array.dtype.kind in "biufc" else repr(array.item())
+
+
+def _tell_figures(walk: Walk, numpy: Any, array: Any) -> None:
+    """Write figures of the elements; they are no part of the digests."""
+    step = sample_step(array.size)
+    figures = Figures()
+    try:
+        # The program's own settings might have numpy warn or raise here.
+        with numpy.errstate(all="ignore"):
+            for block in _in_one_piece(walk.effort, numpy, array, step=step):
+                _add(figures, numpy, block)
+    except (OutOfTime, NotCompared) as error:
+        walk.text.write(f" [no figures: {error.reason}]")
+    except Exception as error:
+        walk.text.write(f" [no figures: {sentence_of(error)}]")
+    else:
+        walk.text.write(f" {figures.sentence(step)}")
+
+
+def _add(figures: Figures, numpy: Any, block: Any) -> None:
+    ordered = block.dtype.kind in ORDERED
+    numbers = block.astype(numpy.float64) if ordered else block
+    finite = numbers[numpy.isfinite(numbers)]
+    nan = int(numpy.isnan(numbers).sum())
+    figures.nan += nan
+    figures.inf += numbers.size - finite.size - nan
+    if ordered and finite.size:
+        figures.add_finite(float(finite.min()), float(finite.max()), float(finite.sum()), finite.size)

@@ -1,0 +1,275 @@
+"""The parts of a value, each with a digest: two ranks compare theirs, and go on in the first part that differs.
+
+A question names a path and is answered by the parts there: some hundreds at most, whatever the size of the value.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import hashlib
+import sys
+from collections import UserDict, UserList, deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dbg_wire.parts import Part
+
+from .arrays import is_array
+from .budget import Effort
+from .describe import describe
+from .tensors import is_tensor, literal, local_shard, wait_for_stream, why_unreadable
+
+MAX_PARTS = 256
+"""Parts of one answer: a value of ten million elements is four questions deep."""
+
+MAX_PART_TEXT = 200
+"""Characters of one part's text, the end of which is left out."""
+
+CHARACTERS = 48
+"""Characters of a string that are one part: about as many as people compare at a glance."""
+
+SORTED_BYTES = 64 * 1024 * 1024
+"""Bytes of a tensor whose elements don't lie in order that are copied to bring them there."""
+
+
+def parts_of(value: object, path: Sequence[str], *, exact: bool, seconds: float) -> list[Part]:
+    """Return the parts of what is at ``path`` in a value; nothing if it has none, or if it can't be told in time.
+
+    Runs in the stopped thread. May raise what the value's own code raises.
+    """
+    effort = Effort(seconds)
+    node = _node_of(value, effort, exact=exact)
+    for step in path:
+        if node is None:
+            return []
+        node = node.at(step)
+    return list(node.parts()) if node is not None else []
+
+
+def _node_of(value: Any, effort: Effort, *, exact: bool) -> _Node | None:
+    kind = type(value)
+    if is_tensor(kind):
+        return _tensor_node(value, effort, exact=exact)
+    if is_array(kind):
+        return _Elements(value.reshape(-1), value.shape, effort, exact=exact) if value.ndim else None
+    if issubclass(kind, (dict, UserDict)):
+        data = value.data if issubclass(kind, UserDict) else value
+        keys = [(_digest(key, effort, exact=exact), key) for key in dict.keys(data)]
+        return _Keys(data, sorted(keys, key=lambda pair: pair[0]), effort, exact=exact)
+    if dataclasses.is_dataclass(kind):
+        return _Fields(value, [field.name for field in dataclasses.fields(value)], effort, exact=exact)
+    if issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
+        return _Fields(value, list(kind._fields), effort, exact=exact)  # type: ignore[attr-defined]
+    if issubclass(kind, (list, tuple, deque, UserList)):
+        return _Sequence(list(value), effort, exact=exact)
+    if issubclass(kind, (str, bytes, bytearray)):
+        return _Characters(value, effort, exact=exact) if len(value) > CHARACTERS else None
+    return None
+
+
+def _tensor_node(value: Any, effort: Effort, *, exact: bool) -> _Node | None:
+    torch: Any = sys.modules["torch"]
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
+        local = local_shard(value).detach()
+        size = local.numel() * local.element_size()
+        if local.ndim == 0 or why_unreadable(torch, local) or (not local.is_contiguous() and size > SORTED_BYTES):
+            return None
+        return _TensorElements(local.reshape(-1), tuple(local.shape), effort, exact=exact)
+
+
+def _told(value: object, effort: Effort, *, exact: bool) -> tuple[str, str]:
+    """Return the digest of a value, empty if it can't be compared, and the beginning of its text."""
+    effort.check()
+    described = describe(value, stats=False, seconds=effort.seconds)
+    text = described.text
+    shown = text if len(text) <= MAX_PART_TEXT else f"{text[:MAX_PART_TEXT]}…"
+    return described.exact if exact else described.digest, shown
+
+
+def _digest(value: object, effort: Effort, *, exact: bool) -> str:
+    return _told(value, effort, exact=exact)[0]
+
+
+class _Node:
+    """Be something that has parts."""
+
+    def __init__(self, whole: Any, effort: Effort, *, exact: bool) -> None:
+        self.whole = whole
+        self.effort = effort
+        self.exact = exact
+
+    def parts(self) -> Iterator[Part]:
+        """Return the parts, at most MAX_PARTS."""
+        raise NotImplementedError
+
+    def at(self, step: str) -> _Node | None:
+        """Return the part that a step finds, None if it has no parts itself. Raises LookupError if it isn't there."""
+        raise NotImplementedError
+
+    def child(self, value: object) -> _Node | None:
+        return _node_of(value, self.effort, exact=self.exact)
+
+    def part(self, step: str, label: str, value: object) -> Part:
+        return Part(step, label, *_told(value, self.effort, exact=self.exact))
+
+
+class _Fields(_Node):
+    """Be an object of named fields."""
+
+    def __init__(self, whole: Any, names: list[str], effort: Effort, *, exact: bool) -> None:
+        super().__init__(whole, effort, exact=exact)
+        self._names = [name for name in names if hasattr(whole, name)]
+
+    def parts(self) -> Iterator[Part]:
+        for name in self._names[:MAX_PARTS]:
+            yield self.part(name, f".{name}", getattr(self.whole, name))
+
+    def at(self, step: str) -> _Node | None:
+        return self.child(getattr(self.whole, step))
+
+
+class _Keys(_Node):
+    """Be a mapping, or those of its keys whose digests begin alike."""
+
+    def __init__(self, whole: Any, keys: list[tuple[str, Any]], effort: Effort, *, exact: bool, depth: int = 0) -> None:
+        super().__init__(whole, effort, exact=exact)
+        self._keys = keys
+        self._depth = depth
+
+    def parts(self) -> Iterator[Part]:
+        if len(self._keys) <= MAX_PARTS:
+            for digest, key in self._in_order():
+                label = _told(key, self.effort, exact=self.exact)[1]
+                yield self.part(digest, f"[{label}]", dict.__getitem__(self.whole, key))
+            return
+        for begin in sorted({digest[: self._depth + 2] for digest, _ in self._keys}):
+            sums = hashlib.blake2b(digest_size=16)
+            for digest, key in self._beginning(begin):
+                value = _digest(dict.__getitem__(self.whole, key), self.effort, exact=self.exact)
+                sums.update(f"{digest} {value} ".encode())
+            yield Part(begin, "", sums.hexdigest())
+
+    def _in_order(self) -> list[tuple[str, Any]]:
+        """Return the keys as the mapping has them."""
+        places = {id(key): number for number, key in enumerate(dict.keys(self.whole))}
+        return sorted(self._keys, key=lambda pair: places.get(id(pair[1]), 0))
+
+    def _beginning(self, begin: str) -> list[tuple[str, Any]]:
+        return [pair for pair in self._keys if pair[0].startswith(begin)]
+
+    def at(self, step: str) -> _Node | None:
+        found = self._beginning(step)
+        if len(step) == self._depth + 2:
+            return _Keys(self.whole, found, self.effort, exact=self.exact, depth=self._depth + 2)
+        return self.child(dict.__getitem__(self.whole, found[0][1]))
+
+
+class _Range(_Node):
+    """Be things in a row, or a range of them."""
+
+    def __init__(self, whole: Any, effort: Effort, *, exact: bool, begin: int = 0, end: int | None = None) -> None:
+        super().__init__(whole, effort, exact=exact)
+        self.begin, self.end = begin, len(whole) if end is None else end
+
+    def parts(self) -> Iterator[Part]:
+        size = self.end - self.begin
+        if (size <= MAX_PARTS * self.at_once() and self.at_once() > 1) or size <= MAX_PARTS:
+            for begin in range(self.begin, self.end, self.at_once()):
+                yield self.single(begin, min(begin + self.at_once(), self.end))
+            return
+        length = -(-size // MAX_PARTS)
+        for begin in range(self.begin, self.end, length):
+            end = min(begin + length, self.end)
+            yield Part(f"{begin}-{end}", "", self.digest(begin, end))
+
+    def at(self, step: str) -> _Node | None:
+        begin, dash, end = step.partition("-")
+        if dash:
+            return self.within(int(begin), int(end))
+        return self.inside(int(begin))
+
+    def at_once(self) -> int:
+        """Return how many of them are one part."""
+        return 1
+
+    def digest(self, begin: int, end: int) -> str:
+        """Return the digest of a range."""
+        return _digest(self.whole[begin:end], self.effort, exact=self.exact)
+
+    def single(self, begin: int, end: int) -> Part:
+        """Return the part that begins there."""
+        return self.part(str(begin), f"[{begin}]", self.whole[begin])
+
+    def within(self, begin: int, end: int) -> _Node:
+        """Return a range."""
+        return type(self)(self.whole, self.effort, exact=self.exact, begin=begin, end=end)
+
+    def inside(self, begin: int) -> _Node | None:
+        """Return the part that begins there."""
+        return None
+
+
+class _Sequence(_Range):
+    """Be a list, or a range of it."""
+
+    def inside(self, begin: int) -> _Node | None:
+        return self.child(self.whole[begin])
+
+
+class _Characters(_Range):
+    """Be a string, or a range of it."""
+
+    def at_once(self) -> int:
+        return CHARACTERS
+
+    def single(self, begin: int, end: int) -> Part:
+        return Part(str(begin), f"[{begin}:{end}]", self.digest(begin, end), repr(self.whole[begin:end]))
+
+
+class _Elements(_Range):
+    """Be an array's elements in order, or a range of them."""
+
+    def __init__(
+        self, whole: Any, shape: Sequence[int], effort: Effort, *, exact: bool, begin: int = 0, end: int | None = None
+    ) -> None:
+        super().__init__(whole, effort, exact=exact, begin=begin, end=end)
+        self.shape = tuple(shape)
+
+    def within(self, begin: int, end: int) -> _Node:
+        return type(self)(self.whole, self.shape, self.effort, exact=self.exact, begin=begin, end=end)
+
+    def single(self, begin: int, end: int) -> Part:
+        return Part(str(begin), f"[{self._index(begin)}]", self.digest(begin, end), self.literal(begin))
+
+    def literal(self, at: int) -> str:
+        """Return one element as it is written."""
+        element = self.whole[at]
+        return str(element) if element.dtype.kind in "biufc" else repr(element.item())
+
+    def _index(self, at: int) -> str:
+        index: list[int] = []
+        for size in reversed(self.shape):
+            at, rest = divmod(at, size)
+            index.insert(0, rest)
+        return ", ".join(map(str, index))
+
+
+class _TensorElements(_Elements):
+    """Be a tensor's elements, each range of which is copied for itself."""
+
+    def digest(self, begin: int, end: int) -> str:
+        part = self._copy(begin, end)
+        size = part.numel() * part.element_size()
+        self.effort.take(size)
+        return hashlib.blake2b(ctypes.string_at(part.data_ptr(), size), digest_size=16).hexdigest()
+
+    def literal(self, at: int) -> str:
+        part = self._copy(at, at + 1)
+        return literal(part.tolist()[0], part.element_size())
+
+    def _copy(self, begin: int, end: int) -> Any:
+        torch: Any = sys.modules["torch"]
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
+            wait_for_stream(self.effort, torch, self.whole.device)
+            return self.whole[begin:end].to("cpu").contiguous().resolve_conj().resolve_neg()

@@ -1,0 +1,183 @@
+"""What is told of a torch tensor, and the digest of its content: of this rank alone, never by a collective.
+
+Torch is never imported here; a tensor exists only where the program has imported it. Elements are compared by their
+bytes: a NaN equals the same NaN, and -0.0 is not 0.0.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from .budget import NotCompared, OutOfTime, sentence_of
+from .figures import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, sample_step, shape_text
+
+if TYPE_CHECKING:
+    from .budget import Effort
+    from .walk import Walk
+
+COPYING_DEVICES = frozenset({"cpu", "cuda", "mps", "npu", "xpu"})
+"""Devices that copy what is there; others, such as xla, would first run what waits, which may ask other ranks."""
+
+STREAM_PAUSE = 0.001
+"""Seconds between two looks whether a stream is done: no framework offers to wait for that with a time limit."""
+
+SHARDED_MODULES = ("torch.distributed.tensor", "torch.distributed._tensor")
+"""Where DTensor lives: since torch 2.5, and before."""
+
+
+def is_tensor(kind: type) -> bool:
+    """Tell whether a class is one of torch's tensors."""
+    base = getattr(sys.modules.get("torch"), "Tensor", None)
+    return base is not None and issubclass(kind, base)
+
+
+def tell_tensor(walk: Walk, tensor: Any) -> None:
+    """Write and feed what a tensor is, then its content if that can be had."""
+    torch: Any = sys.modules["torch"]
+    # The program may be inside one of torch's modes, or the tensor of a class that overrides operations: what is done
+    # here must neither be seen by those nor recorded for a gradient.
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
+        local = local_shard(tensor)
+        _tell_outside(walk, tensor, local)
+        reason = why_unreadable(torch, local)
+        if reason:
+            walk.effort.give_up(reason)
+            return
+        data = local.detach()
+        walk.attempt(lambda: _tell_content(walk, torch, data))
+        if walk.stats:
+            _tell_figures(walk, torch, data)
+
+
+def local_shard(tensor: Any) -> Any:
+    """Return what of a tensor is in this rank: an attribute of a DTensor, since its methods may communicate."""
+    for name in SHARDED_MODULES:
+        sharded = getattr(sys.modules.get(name), "DTensor", None)
+        if sharded is not None and issubclass(type(tensor), sharded):
+            return tensor._local_tensor
+    return tensor
+
+
+def _tell_outside(walk: Walk, tensor: Any, local: Any) -> None:
+    kind = type(tensor)
+    name = "tensor" if kind.__name__ == "Tensor" else kind.__name__
+    shape = shape_text(tensor.shape)
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if local is not tensor:
+        shape = f"local {shape_text(local.shape)} of {shape} {' '.join(map(repr, tensor.placements))}"
+    tail = " requires_grad" if tensor.requires_grad else ""
+    device = local.device
+    walk.text.write(f"{name} {shape} {dtype} {device}{tail}")
+    # Each rank's tensors are on its own device, so its number is like an address: it tells equal values apart.
+    exact, masked = (f"{name} {shape} {dtype} {where}{tail}".encode() for where in (device, device.type))
+    walk.fingerprint.feed_apart(exact, masked)
+
+
+def why_unreadable(torch: Any, tensor: Any) -> str:
+    """Return why the elements of a tensor can't be read, or nothing."""
+    kind = type(tensor)
+    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        return f"{kind.__name__} keeps its elements in a way of its own"
+    if tensor.device.type == "meta":
+        return "a meta tensor has no elements"
+    if tensor.device.type not in COPYING_DEVICES:
+        return f"copying from {tensor.device.type} may wait for other ranks"
+    if tensor.is_nested or tensor.is_quantized or tensor.layout is not torch.strided:
+        return "the tensor is nested, quantized or sparse"
+    if tensor.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        return "a CUDA graph is being captured, which a copy would spoil"
+    return "" if _is_stored(tensor) else "the storage of the tensor is freed"
+
+
+def _is_stored(tensor: Any) -> bool:
+    """Tell whether a tensor's storage holds all of its elements; sharding frees storages and keeps the tensors."""
+    if tensor.numel() == 0:
+        return True
+    last = tensor.storage_offset() + sum(
+        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+    needed: int = (last + 1) * tensor.element_size()
+    return bool(needed <= tensor.untyped_storage().nbytes() and tensor.data_ptr() != 0)
+
+
+def _tell_content(walk: Walk, torch: Any, tensor: Any) -> None:
+    small = tensor.numel() <= SHOWN_ELEMENTS
+    # Once digests are given up, only what is shown is worth a copy.
+    if walk.effort.reason and not small:
+        return
+    walk.effort.take(tensor.numel() * tensor.element_size())
+    for block in _on_cpu(walk.effort, torch, tensor, step=1):
+        size = block.numel() * block.element_size()
+        if size:
+            walk.fingerprint.feed(ctypes.string_at(block.data_ptr(), size))
+        if small:
+            walk.text.write(f": {literal(block.tolist(), tensor.element_size())}")
+
+
+def _on_cpu(effort: Effort, torch: Any, tensor: Any, *, step: int) -> Iterator[Any]:
+    """Copy a tensor, or every ``step``-th element of it, block by block."""
+    for block in blocks(tensor, BLOCK_BYTES // tensor.element_size()):
+        effort.check()
+        part = block if step == 1 else block.flatten()[::step]
+        wait_for_stream(effort, torch, tensor.device)
+        yield part.to("cpu").contiguous().resolve_conj().resolve_neg()
+
+
+def wait_for_stream(effort: Effort, torch: Any, device: Any) -> None:
+    """Wait until the device has done what a copy would wait for; raises OutOfTime if a collective is stuck there."""
+    current = getattr(getattr(torch, device.type, None), "current_stream", None)
+    if device.type == "cpu" or current is None:
+        return
+    stream = current(device)
+    while not stream.query():
+        effort.check()
+        time.sleep(STREAM_PAUSE)
+
+
+def _tell_figures(walk: Walk, torch: Any, tensor: Any) -> None:
+    """Write figures of the elements; they are no part of the digests."""
+    step = sample_step(tensor.numel())
+    figures = Figures()
+    try:
+        for block in _on_cpu(walk.effort, torch, tensor, step=step):
+            _add(figures, torch, block)
+    except (OutOfTime, NotCompared) as error:
+        walk.text.write(f" [no figures: {error.reason}]")
+    except Exception as error:
+        walk.text.write(f" [no figures: {sentence_of(error)}]")
+    else:
+        walk.text.write(f" {figures.sentence(step)}")
+
+
+def _add(figures: Figures, torch: Any, block: Any) -> None:
+    # Half precision would overflow in sums.
+    numbers = block if block.is_complex() else block.to(torch.float64)
+    finite = numbers[torch.isfinite(numbers)]
+    nan = int(torch.isnan(numbers).sum())
+    figures.nan += nan
+    figures.inf += numbers.numel() - finite.numel() - nan
+    # Complex numbers have no order, hence no range.
+    if finite.numel() and not block.is_complex():
+        low, high = torch.aminmax(finite)
+        figures.add_finite(float(low), float(high), float(finite.sum()), finite.numel())
+
+
+def literal(value: object, size: int) -> str:
+    """Return the literal of nested lists, with no more digits than a float of ``size`` bytes has."""
+    if isinstance(value, list):
+        return f"[{', '.join(literal(element, size) for element in value)}]"
+    return _shortest(value) if isinstance(value, float) and size < 8 else repr(value)
+
+
+def _shortest(value: float) -> str:
+    """Return the shortest text that means the same single-precision float."""
+    for digits in range(6, 9):
+        text = f"{value:.{digits}g}"
+        if struct.pack("f", float(text)) == struct.pack("f", value):
+            return repr(float(text))
+    return repr(float(f"{value:.9g}"))

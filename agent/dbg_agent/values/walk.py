@@ -1,0 +1,321 @@
+"""Look at a value once, part by part, writing its text and feeding its fingerprint.
+
+Builtin containers are compared by their elements: sets and dicts without order, as ``==`` does. Everything else is
+compared by its ``repr``, unless that may leave out what differs. A float is compared by its ``repr``, so ``nan`` equals
+``nan``, and ``-0.0`` isn't ``0.0``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections import UserDict, UserList, deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+from .arrays import is_array, tell_array
+from .budget import MAX_REASON, Effort, NotCompared, OutOfTime, message_of, sentence_of
+from .fingerprint import Fingerprint, Unordered
+from .tensors import is_tensor, tell_tensor
+from .text import Text
+
+MAX_DEPTH = 100
+"""Containers inside one another that are looked at: more than people read, and far below the recursion limit."""
+
+LONG_STRING = 16_384
+"""Characters or bytes above which no literal of the whole is made: several times what is shown."""
+
+LONG_INT_BITS = 10_000
+"""Bits above which an int is written in hexadecimal: Python refuses to write longer ones in decimal, for their cost."""
+
+RUN = 1024
+"""Elements that are written at once if they are numbers: ten million take seconds so, instead of half a minute."""
+
+ATOMS: frozenset[type] = frozenset({int, float, complex, bool, type(None)})
+SIMPLE: frozenset[type] = ATOMS | {str}
+BYTES: frozenset[type] = frozenset({bytes, bytearray, memoryview})
+VIEWS: frozenset[type] = frozenset({type({}.keys()), type({}.values()), type({}.items())})
+
+ROUNDED = re.compile(r"\.\.\.|…|\b(?:tensor|array)\(")
+"""What shows in a repr that it leaves out elements, or rounds those of a tensor or an array."""
+
+
+class Walk:
+    """Write the text and feed the fingerprint of one value, within an effort.
+
+    Raises NotCompared, or whatever a container raises that changes meanwhile; text and fingerprint are then unfinished.
+    """
+
+    def __init__(self, effort: Effort, *, stats: bool) -> None:
+        self.effort = effort
+        self.stats = stats
+        self.text = Text()
+        self.fingerprint = Fingerprint()
+        self._path: dict[int, int] = {}
+
+    def value(self, value: Any) -> None:
+        """Look at a value and all that is in it."""
+        self.effort.check()
+        kind = type(value)
+        # By type, never by isinstance: that would ask the value for its class, and a proxy would answer for another.
+        if kind in ATOMS:
+            self._leaf(kind, _number(value))
+        elif kind is str:
+            self._string(value)
+        elif kind in BYTES or _is_plain_array(kind):
+            self._bytes(value, kind)
+        elif is_tensor(kind):
+            self.attempt(lambda: tell_tensor(self, value))
+        elif is_array(kind):
+            self.attempt(lambda: tell_array(self, value))
+        elif _is_container(kind):
+            self._container(value, kind)
+        else:
+            self._object(value, kind)
+
+    def unseen(self, value: object) -> None:
+        """Look at a value without showing it."""
+        shown, self.text = self.text, Text()
+        try:
+            self.value(value)
+        finally:
+            self.text = shown
+
+    def attempt(self, look: Callable[[], None]) -> None:
+        """Look at one part of a value; if that fails, give up on digests and keep the text."""
+        try:
+            look()
+        except OutOfTime:
+            raise
+        except NotCompared as error:
+            self.effort.give_up(error.reason)
+        except Exception as error:
+            self.effort.give_up(sentence_of(error))
+
+    # ------------------------------------------------------------------------------------------------ single values
+
+    def _leaf(self, kind: type, text: str) -> None:
+        self.text.write(text)
+        self.fingerprint.feed_text(kind.__qualname__, text)
+
+    def _string(self, value: str) -> None:
+        if len(value) > LONG_STRING:
+            self.text.write_ends(value)
+        else:
+            self.text.write(repr(value))
+        self.attempt(lambda: self._compare_string(value))
+
+    def _compare_string(self, value: str) -> None:
+        self.effort.take(len(value))
+        self.fingerprint.feed_text("str", value)
+
+    def _bytes(self, value: Any, kind: type) -> None:
+        with memoryview(value) as view:
+            size, form = view.nbytes, f"{kind.__name__} {view.format} {view.shape}"
+        if kind is memoryview:
+            self.text.write(
+                f"memoryview({value.tobytes()!r})" if size <= LONG_STRING else f"<memoryview of {size:,} bytes>"
+            )
+        elif len(value) > LONG_STRING:
+            self.text.write_ends(value)
+        else:
+            self.text.write(repr(value))
+        self.attempt(lambda: self._compare_bytes(value, form, size))
+
+    def _compare_bytes(self, value: Any, form: str, size: int) -> None:
+        self.effort.take(size)
+        # Copied, since whoever resizes a buffer in another thread while it is hashed would get an error.
+        data = value if isinstance(value, bytes) else bytes(value) if isinstance(value, bytearray) else value.tobytes()
+        self.fingerprint.feed_text("bytes", form)
+        self.fingerprint.feed(data)
+
+    def _object(self, value: object, kind: type) -> None:
+        try:
+            text = str.__str__(repr(value))
+        except Exception as error:
+            failed, message = type(error).__name__, message_of(error)
+            self.text.write(f"<{_name(kind)}: repr raised {failed}: {message[:MAX_REASON]}>")
+            self.fingerprint.feed_text("error", f"{_identity(kind)} {failed} {message}")
+            return
+        self.text.write(text)
+        self.attempt(lambda: self._compare_by_repr(kind, text))
+
+    def _compare_by_repr(self, kind: type, text: str) -> None:
+        self.effort.take(len(text))
+        # Whatever turns into an array, such as a table, shows a part of its elements, with a few digits.
+        if hasattr(kind, "__array__") or ROUNDED.search(text):
+            raise NotCompared(f"the repr of {_name(kind)} may leave out or round what differs")
+        self.fingerprint.feed_text(_identity(kind), text)
+
+    # --------------------------------------------------------------------------------------------------- containers
+
+    def _container(self, value: Any, kind: type) -> None:
+        level = self._path.get(id(value))
+        if level is not None:
+            self._leaf(type(...), "...")
+            self.fingerprint.feed_text("up", str(len(self._path) - level))
+            return
+        if len(self._path) >= MAX_DEPTH:
+            self.text.write("…")
+            self.effort.give_up(f"nested deeper than {MAX_DEPTH} containers")
+            return
+        self._path[id(value)] = len(self._path)
+        try:
+            self._elements(value, kind)
+        finally:
+            del self._path[id(value)]
+
+    def _elements(self, value: Any, kind: type) -> None:
+        if dataclasses.is_dataclass(kind):
+            self._fields(kind, _dataclass_fields(value))
+        elif issubclass(kind, dict):
+            self._mapping(kind, dict.items(value), dict.__len__(value))
+        elif issubclass(kind, UserDict):
+            self._mapping(kind, dict.items(value.data), len(value.data))
+        elif issubclass(kind, (set, frozenset)):
+            self._set(value, kind)
+        elif issubclass(kind, BaseException):
+            self._error(value, kind)
+        elif kind in VIEWS:
+            self._each_apart(kind, value, len(value), self.value, (f"{_name(kind)}([", "])"))
+        elif issubclass(kind, (tuple, list, deque)):
+            self._sequence(value, kind)
+        else:
+            self._sequence(value.data, kind)
+
+    def _fields(self, kind: type, fields: Iterable[tuple[str, object]]) -> None:
+        self.fingerprint.feed_text("fields", _identity(kind))
+        self.text.write(f"{_name(kind)}(")
+        for index, (name, value) in enumerate(fields):
+            self.fingerprint.feed_text("field", name)
+            self.text.write(f", {name}=" if index else f"{name}=")
+            self.value(value)
+        # Fields may be unset, so what follows must not be taken for one more of them.
+        self.fingerprint.feed_text("end", "")
+        self.text.write(")")
+
+    def _error(self, value: BaseException, kind: type) -> None:
+        self.fingerprint.feed_text("raised", f"{_identity(kind)} {len(value.args)}")
+        self.text.write(f"{_name(kind)}(")
+        self._in_order(iter(value.args))
+        self.text.write(")")
+
+    def _mapping(self, kind: type, items: Iterable[tuple[object, object]], size: int) -> None:
+        brackets = ("{", "}") if kind is dict else (f"{_name(kind)}({{", "})")
+        self._each_apart(kind, items, size, self._item, brackets)
+
+    def _item(self, item: tuple[object, object]) -> None:
+        self.value(item[0])
+        self.text.write(": ")
+        self.value(item[1])
+
+    def _set(self, value: Any, kind: type) -> None:
+        base = set if issubclass(kind, set) else frozenset
+        size = base.__len__(value)
+        if kind is set and size:
+            brackets = ("{", "}")
+        else:
+            brackets = (f"{_name(kind)}({{", "})") if size else (f"{_name(kind)}(", ")")
+        self._each_apart(kind, base.__iter__(value), size, self.value, brackets)
+
+    def _each_apart(
+        self, kind: type, items: Iterable[Any], size: int, look: Callable[[Any], None], brackets: tuple[str, str]
+    ) -> None:
+        """Look at things whose order doesn't count, each with a fingerprint of its own."""
+        sum_of_all, own = Unordered(), self.fingerprint
+        self.text.write(brackets[0])
+        try:
+            for index, item in enumerate(items):
+                if index:
+                    self.text.write(", ")
+                self.fingerprint = Fingerprint()
+                look(item)
+                sum_of_all.add(self.fingerprint)
+        finally:
+            self.fingerprint = own
+        self.text.write(brackets[1])
+        own.feed_text("unordered", f"{_identity(kind)} {size}")
+        own.feed_apart(*sum_of_all.sums())
+
+    def _sequence(self, value: Any, kind: type) -> None:
+        base = next((base for base in (tuple, deque) if issubclass(kind, base)), list)
+        size = base.__len__(value)
+        if base is tuple and kind is not tuple and self._known_tuple(value, kind, size):
+            return
+        opening, closing = ("(", ",)" if size == 1 else ")") if base is tuple else ("[", "]")
+        if kind not in (tuple, list):
+            opening, closing = f"{_name(kind)}({opening}", f"{closing})"
+        self.fingerprint.feed_text("sequence", f"{_identity(kind)} {size}")
+        self.text.write(opening)
+        self._in_order(base.__iter__(value))
+        self.text.write(closing)
+
+    def _known_tuple(self, value: Any, kind: type, size: int) -> bool:
+        """Look at a tuple of a class that is shown in a way of its own; return False if it is like any other."""
+        names = getattr(kind, "_fields", None)
+        if isinstance(names, tuple) and len(names) == size:
+            self._fields(kind, zip(map(str, names), tuple.__iter__(value), strict=True))
+            return True
+        if size <= RUN and SIMPLE.issuperset(map(type, tuple.__iter__(value))):
+            # Shapes and the results of system calls have reprs that people know.
+            self._object(value, kind)
+            return True
+        return False
+
+    def _in_order(self, elements: Any) -> None:
+        comma = ""
+        while run := list(islice(elements, RUN)):
+            self.effort.check()
+            literal = _literal_of_numbers(run)
+            if literal:
+                self.text.write(comma)
+                self._leaf(list, literal)
+                comma = ", "
+                continue
+            for element in run:
+                self.text.write(comma)
+                self.value(element)
+                comma = ", "
+
+
+def _number(value: object) -> str:
+    if type(value) is int and value.bit_length() > LONG_INT_BITS:
+        return hex(value)
+    return repr(value)
+
+
+def _literal_of_numbers(run: list[object]) -> str:
+    """Return the literals of elements that all are numbers of ordinary size, else nothing."""
+    if not ATOMS.issuperset(map(type, run)):
+        return ""
+    try:
+        return repr(run)[1:-1]
+    except ValueError:
+        return ""
+
+
+def _is_container(kind: type) -> bool:
+    containers = (dict, list, tuple, set, frozenset, deque, UserDict, UserList)
+    if issubclass(kind, BaseException) and kind.__repr__ is BaseException.__repr__:
+        return True
+    return issubclass(kind, containers) or kind in VIEWS or dataclasses.is_dataclass(kind)
+
+
+def _is_plain_array(kind: type) -> bool:
+    return kind is getattr(sys.modules.get("array"), "array", None)
+
+
+def _dataclass_fields(value: Any) -> Iterable[tuple[str, object]]:
+    for field in dataclasses.fields(value):
+        if field.repr and hasattr(value, field.name):
+            yield field.name, getattr(value, field.name)
+
+
+def _name(kind: type) -> str:
+    return kind.__qualname__.rpartition(".")[2]
+
+
+def _identity(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"

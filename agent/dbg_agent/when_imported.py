@@ -1,0 +1,94 @@
+"""Change modules of others once they are loaded: at once, or right after the program imports them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+from dbg_wire.errors import printable
+
+from .stderr import say
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
+
+Change = Callable[[ModuleType], None]
+
+_changes: dict[str, list[Change]] = {}
+
+
+def when_loaded(name: str, change: Change) -> None:
+    """Have ``change`` called with the module of that name, at once if it is loaded, else whenever it is."""
+    _changes.setdefault(name, []).append(change)
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+    module = sys.modules.get(name)
+    if module is not None:
+        _apply(change, module)
+
+
+def forget(name: str, change: Change) -> None:
+    """Call ``change`` no more; what it has changed stays."""
+    waiting = _changes.get(name, [])
+    if change in waiting:
+        waiting.remove(change)
+    if not waiting:
+        _changes.pop(name, None)
+    if not _changes and _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+
+
+def _apply(change: Change, module: ModuleType) -> None:
+    try:
+        change(module)
+    except Exception as error:
+        # A release of that module which looks otherwise: the program's import must not fail for it.
+        problem = f"{type(error).__name__}: {printable(str(error))}"
+        say(f"{module.__name__} can't be changed ({problem}); leaving it as it is")
+
+
+class _Finder:
+    """Find modules where everybody else does, and have them changed once they are loaded."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a module that is to be changed, None for any other."""
+        if name not in _changes:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = find(name, path, target) if find is not None and finder is not self else None
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = cast("Loader", _ChangingLoader(spec.loader, name))
+                return spec
+        return None
+
+
+class _ChangingLoader:
+    """Load a module as its own loader does, and then change it."""
+
+    def __init__(self, loader: Loader, name: str) -> None:
+        self._loader = loader
+        self._name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Leave this to the module's own loader."""
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module, give it back its own loader, and change it unless that was taken back meanwhile."""
+        spec = module.__spec__
+        module.__loader__ = self._loader
+        if spec is not None:
+            spec.loader = self._loader
+        self._loader.exec_module(module)
+        for change in tuple(_changes.get(self._name, ())):
+            _apply(change, module)
+
+
+_finder: Any = _Finder()

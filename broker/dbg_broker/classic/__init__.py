@@ -1,0 +1,1 @@
+"""Stock debuggers without our agent, presented as ranks."""

@@ -1,0 +1,259 @@
+"""One connection of a stock debugger, held in place of a terminal; to the hub it is a rank's link.
+
+Every error here ends this connection and nothing else. All methods belong to the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+import typing
+from collections import deque
+from collections.abc import Hashable
+
+from dbg_broker.classic.crowd import OURS
+from dbg_broker.classic.session import ClassicSession, Deed, Write
+from dbg_broker.classic.strangers import answer_to_noise, sentence
+from dbg_broker.classic.turns import SLICE_BYTES
+from dbg_broker.classic.users import party_of
+from dbg_broker.hub import from_ranks
+from dbg_broker.hub.links import RankLink
+from dbg_broker.net import tcp
+from dbg_wire import limits
+from dbg_wire.codec import Input, Output, decode_data, encode_data
+from dbg_wire.messages import Goodbye, Message, Sender
+
+if typing.TYPE_CHECKING:
+    from dbg_broker.classic.sessions import Classic
+
+logger = logging.getLogger("dbg_broker")
+
+MAX_HEAD = 4 * limits.KIB
+"""Bytes looked at to tell a debugger from anybody else."""
+
+SILENCE_SECONDS = 20.0
+"""Seconds for a caller to show that it is a debugger: PuDB draws at the next line, once it is imported."""
+
+READ_BYTES = 16 * limits.KIB
+"""Bytes read at once and kept until their turns have come; the kernel, and so the debugger, keeps the rest."""
+
+
+class ClassicConnection(asyncio.Protocol):
+    """Hold one connection from accept, or from dialling it, to its end.
+
+    ``listed`` is done with the session's key once the hub knows it, and with None if the connection ends before.
+    """
+
+    def __init__(self, number: int, owner: Classic, session: ClassicSession) -> None:
+        self.number = number
+        self.peer = "?"
+        self.came = owner.loop.time()
+        self.host: str | None = None
+        self.mark: tuple[str, int] | None = None
+        self.session = session
+        self.link: RankLink | None = None
+        loop = owner.loop
+        self.drawn = 0
+        """Bytes that a debugger may have written."""
+        self.listed: asyncio.Future[str | None] = loop.create_future()
+        self._owner = owner
+        self._hub = owner.hub
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._head = bytearray()
+        self._incoming = bytearray()
+        self._silence: asyncio.TimerHandle | None = None
+        self._waiting: deque[Message | Input] = deque()
+        self._waiting_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closing = False
+
+    # ------------------------------------------------------------------------------------------------- asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = typing.cast(asyncio.Transport, transport)
+        tcp.tune(self._transport, to_terminal=False)
+        if hasattr(self._transport, "max_size"):
+            self._transport.max_size = READ_BYTES
+        address = transport.get_extra_info("peername")
+        self.peer = tcp.peer_name(address)
+        self._silence = self._loop.call_later(SILENCE_SECONDS, self._give_up_silent)
+        self._owner.joined(self, str(address[0]) if address else "?")
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the debugger, and read on when all of them have had their turns."""
+        if self._is_closing or self._transport is None:
+            return
+        if not self._incoming:
+            self._owner.turns.add(self.number)
+        self._incoming += data
+        self._transport.pause_reading()
+
+    @functools.cached_property
+    def party(self) -> str:
+        """Return whose caller it is, looked up when it gets crowded."""
+        if self._transport is None:
+            return "?"
+        peer, own = (self._transport.get_extra_info(name) for name in ("peername", "sockname"))
+        party, is_ours = party_of(peer, own, os.geteuid())
+        return OURS if is_ours else party
+
+    def take_turn(self) -> tuple[int, bool]:
+        """Look at a slice of what came; return its size and whether there is more."""
+        if self._is_closing or self._transport is None:
+            self._incoming.clear()
+            return 0, False
+        data = bytes(self._incoming[:SLICE_BYTES])
+        del self._incoming[:SLICE_BYTES]
+        try:
+            if self.session.is_proven or self._may_be_debugger(data):
+                self.drawn += len(data)
+                self.do(self.session.received(data, self._loop.time()))
+                self.list_if_ready()
+        except Exception:
+            logger.exception("the classic connection from %s is closed after an error of the broker", self.peer)
+            self.abort()
+        if not self._incoming and self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+        return len(data), bool(self._incoming)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End: the entry has exited, with a status that nobody knows."""
+        self._is_closing, self._transport = True, None
+        if self._silence is not None:
+            self._silence.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.listed.done():
+            self.listed.set_result(None)
+        try:
+            if self.link is not None and self.link.rank is not None:
+                from_ranks.take(self._hub, self.link, Goodbye(exit=None))
+            if self.link is not None:
+                self._hub.lost(self)
+        except Exception:
+            logger.exception("an error of the broker after the classic connection from %s ended", self.peer)
+        self._owner.left(self)
+
+    # ------------------------------------------------------------------------------------------------- the hub's side
+
+    def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
+        """Take what an agent would be told; it is answered in a later turn of the event loop, as an agent does."""
+        self._later(message)
+        return True
+
+    def send_data(self, data: bytes, reserve: int) -> bool:
+        """Take keys; False if the debugger does not read what it got before."""
+        keys = decode_data(data, Sender.CLIENT)
+        held = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        if not isinstance(keys, Input) or held + self._waiting_bytes + len(keys.data) > limits.MAX_INPUT_PENDING:
+            return False
+        self._waiting_bytes += len(keys.data)
+        self._later(keys)
+        return True
+
+    def close(self, code: int, reason: str, *, flush: bool = True) -> None:
+        """Close; the debugger understands no code."""
+        self.refuse(b"")
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        self._is_closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def seconds_since_ack(self) -> float:
+        """Return for how long the peer's kernel has said nothing."""
+        return 0.0 if self._transport is None else tcp.seconds_since_ack(self._transport)
+
+    # ------------------------------------------------------------------------------------------------ the owner's side
+
+    def refuse(self, answer: bytes) -> None:
+        """Say something and close."""
+        if self._is_closing or self._transport is None:
+            return
+        self._is_closing = True
+        self._transport.write(answer)
+        self._transport.close()
+        # A peer that reads nothing must not keep it open.
+        self._loop.call_later(limits.CLOSE_SECONDS, self.abort)
+
+    def refuse_in_words(self, text: str) -> None:
+        """Say why in a sentence, and close."""
+        self.refuse(sentence(text))
+
+    def list_if_ready(self, *, anyway: bool = False) -> None:
+        """Have the hub list the session, once it is known to be one and of which host; unproven ones too if asked."""
+        if self.link is None and self.host is not None and not self._is_closing and (self.session.is_proven or anyway):
+            self._head.clear()
+            key = self._owner.list_session(self, self.host)
+            self.listed.set_result(key)
+
+    def do(self, deeds: list[Deed]) -> None:
+        """Carry out what the session wants."""
+        for deed in deeds:
+            if isinstance(deed, Write):
+                if self._transport is not None:
+                    self._transport.write(deed.data)
+            elif self.link is None or self.link.rank is None:
+                continue
+            elif isinstance(deed, Output):
+                from_ranks.take_output(self._hub, self.link, encode_data(deed))
+            else:
+                from_ranks.take(self._hub, self.link, deed)
+        self._schedule()
+
+    # ---------------------------------------------------------------------------------------------------------- inner
+
+    def _give_up_silent(self) -> None:
+        if self.link is None and not self.session.is_proven:
+            logger.info("the classic connection from %s is closed: it has shown no debugger", self.peer)
+            self.refuse_in_words(f"no debugger has shown itself within {SILENCE_SECONDS:g} s")
+
+    def _may_be_debugger(self, data: bytes) -> bool:
+        if len(self._head) < MAX_HEAD:
+            self._head += data[: MAX_HEAD - len(self._head)]
+        answer = answer_to_noise(bytes(self._head))
+        if answer is None:
+            return True
+        logger.info("the classic connection from %s is closed: it is no stock debugger", self.peer)
+        self.refuse(answer)
+        return False
+
+    def _later(self, item: Message | Input) -> None:
+        if not self._waiting:
+            self._loop.call_soon(self._take_waiting)
+        self._waiting.append(item)
+
+    def _take_waiting(self) -> None:
+        try:
+            while self._waiting:
+                item = self._waiting[0]
+                now = self._loop.time()
+                if isinstance(item, Input):
+                    self._waiting_bytes -= len(item.data)
+                    self.do(self.session.keys(item, now))
+                else:
+                    self.do(self.session.message(item, now))
+                self._waiting.popleft()
+        except Exception:
+            self._waiting.clear()
+            logger.exception("the classic connection from %s is closed after an error of the broker", self.peer)
+            self.abort()
+
+    def _schedule(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.session.due is not None and not self._is_closing:
+            self._timer = self._loop.call_at(self.session.due, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        try:
+            self.do(self.session.tick(self._loop.time()))
+        except Exception:
+            logger.exception("an error of the broker about the classic connection from %s", self.peer)

@@ -1,0 +1,137 @@
+"""A stock ``remote_pdb`` as a session that terminals can leave and rejoin: its log, its prompts, the replies. Pure."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from dbg_broker.classic.session import NOWHERE, QUIET_SECONDS, SESSION, ClassicSession, Deed, Write
+from dbg_wire.codec import Output
+from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
+from dbg_wire.messages import Message, PromptInfo, PromptState, Replay, Replied, Reply, Report
+from dbg_wire.ranks import Place
+
+MAX_TAIL = 4096
+"""Characters of the begin of a line that are held back for the prompt which it may be."""
+
+_PROMPT = re.compile(r"\(+Pdb(?:\+\+)?\)+ \Z|\(com\) \Z|^>>> \Z|^\.\.\. \Z", re.MULTILINE)
+_STATES = {"(com) ": PromptState.COMMANDS, ">>> ": PromptState.INTERACT, "... ": PromptState.MORE}
+_BLOCKS = (PromptState.INTERACT, PromptState.MORE)
+_PLACE = re.compile(r"^> (?P<file>.+)\((?P<line>[0-9]{1,9})\)(?P<function>[^\s()]{1,200})\(\)", re.MULTILINE)
+
+
+class Log:
+    """Keep the last MAX_LOG bytes of a session, by offset."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self.end = 0
+
+    def append(self, data: bytes) -> None:
+        """Add bytes at the end, letting go of the oldest."""
+        self._kept += data
+        self.end += len(data)
+        if len(self._kept) > MAX_LOG:
+            del self._kept[: len(self._kept) - MAX_LOG]
+
+    def since(self, offset: int) -> tuple[int, bytes]:
+        """Return what is kept from ``offset`` on, and the offset at which that really begins."""
+        start = self.end - len(self._kept)
+        begin = min(max(offset, start), self.end)
+        return begin, bytes(self._kept[begin - start :])
+
+
+class LineSession(ClassicSession):
+    """Turn what a stock pdb writes into a log and prompts, and replies into lines that it reads."""
+
+    engine = "pdb"
+    no_screen = "a stock pdb has no screen; attach to see its log"
+    no_continue = "a stock pdb goes on only when somebody types c; attach and type it"
+
+    def __init__(self, now: float) -> None:
+        super().__init__(now)
+        self._running = True
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._log = Log()
+        self._tail = ""
+        self._number = 0
+        self._prompt: PromptInfo | None = None
+        self._where = NOWHERE
+
+    def received(self, data: bytes, now: float) -> list[Deed]:
+        """Take what pdb writes; it waits for a reply where that ends in one of its prompts."""
+        text = self._tail + self._decoder.decode(data)
+        had_prompt, self._prompt = self._prompt is not None, None
+        for place in _PLACE.finditer(text):
+            self._where = Place(file=place["file"][:4096], line=int(place["line"]), function=place["function"])
+        lines, newline, self._tail = text.rpartition("\n")
+        deeds = self._append((lines + newline).replace("\r\n", "\n"))
+        if len(self._tail) > MAX_TAIL:
+            deeds += self._append(self._tail)
+            self._tail = ""
+        if (found := _PROMPT.search(self._tail)) is not None:
+            deeds += self._append(self._tail[: found.start()])
+            self._tail = found[0]
+            self.is_proven = True
+            return [*deeds, *self._ask(_STATES.get(found[0], PromptState.COMMAND), now)]
+        self.due = now + QUIET_SECONDS
+        return [*deeds, Report(report=self.report(now))] if had_prompt else deeds
+
+    def message(self, message: Message, now: float) -> list[Deed]:
+        """Take replies and replays, too."""
+        if isinstance(message, Reply):
+            return self._reply(message, now)
+        if isinstance(message, Replay):
+            return self._replay(message)
+        return super().message(message, now)
+
+    # ---------------------------------------------------------------------------------------------------------- inner
+
+    def _place(self) -> Place:
+        return self._where
+
+    def _prompt_info(self) -> PromptInfo | None:
+        return self._prompt
+
+    def _append(self, text: str) -> list[Deed]:
+        data = text.encode("utf-8", "replace")
+        self._log.append(data)
+        return self._show(data)
+
+    def _ask(self, state: PromptState, now: float) -> list[Deed]:
+        self.due = None
+        self._number += 1
+        self._prompt = PromptInfo(number=self._number, offset=self._log.end, text=self._tail, state=state)
+        return self._set_running(False, now) or [Report(report=self.report(now))]
+
+    def _quiet(self, now: float) -> list[Deed]:
+        # The begin of a line that is not ended is what somebody is asked by the program itself.
+        return self._ask(PromptState.INPUT, now) if self._tail else self._set_running(True, now)
+
+    def _reply(self, reply: Reply, now: float) -> list[Deed]:
+        prompt = self._prompt
+        refusal = ""
+        if prompt is None or reply.prompt != prompt.number:
+            refusal = "that prompt is gone"
+        elif reply.generation != self._generation:
+            refusal = "the keyboard was taken"
+        elif "\n" in reply.text.rstrip("\n") and prompt.state not in _BLOCKS:
+            refusal = "a stock pdb takes one line at a time"
+        if prompt is None or refusal:
+            return [Replied(prompt=reply.prompt, taken=False, reason=refusal)]
+        line = reply.text.rstrip("\n") + "\n"
+        self._prompt, self._tail = None, ""
+        self.due = now + QUIET_SECONDS
+        shown = self._append(prompt.text + line)
+        settled = Replied(prompt=reply.prompt, taken=True)
+        return [Write(line.encode("utf-8", "replace")), *shown, settled, Report(report=self.report(now))]
+
+    def _replay(self, replay: Replay) -> list[Deed]:
+        if replay.session != SESSION:
+            return []
+        begin, data = self._log.since(replay.offset)
+        starts = range(0, len(data), MAX_DATA_BYTES)
+        return [Output(SESSION, begin + start, data[start : start + MAX_DATA_BYTES]) for start in starts]
+
+    def _typed(self, data: bytes, now: float) -> list[Deed]:
+        return [self._lost(len(data), "a stock pdb takes whole lines")]

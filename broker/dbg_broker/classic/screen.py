@@ -1,0 +1,229 @@
+"""A stock PuDB, ``pudb.remote.set_trace(reverse=True)``, as a session that terminals can leave and rejoin. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from dbg_broker.classic.session import QUIET_SECONDS, ClassicSession, Deed, Write
+from dbg_broker.classic.stream import (
+    Drawn,
+    Entered,
+    Extent,
+    Left,
+    PlainText,
+    Splitter,
+    without_queries,
+)
+from dbg_wire import limits
+from dbg_wire.errors import printable
+from dbg_wire.messages import Notice, Report
+
+MAX_KEPT = 768 * limits.KIB
+"""Bytes kept of a screen since it began, some 200 redraws; more would not fit into the queue of the terminal that they
+are replayed to."""
+
+MAX_SETUP = 4 * limits.KIB
+"""Bytes before the first drawing, which set the terminal up and are kept whatever is cut."""
+
+MAX_PRINTED = 64 * limits.KIB
+"""Characters kept of what the program prints: several pages."""
+
+REACTION_SECONDS = 3.0
+"""Seconds after a key in which PuDB draws something, as it does at most keys; on a busy host it needs one."""
+
+NO_REACTION = (
+    "this PuDB has reacted to no key so far: stock pudb.remote takes none on Python 3.12 and newer with urwid 4.1.0 "
+    "and newer; install 'urwid<4.1' for the program, or use install(classic=True) there"
+)
+
+MAX_PAGE_LINES = 200
+"""Lines of it that a newcomer is shown while the program runs: the highest windows have half of it."""
+
+MAX_PARTS = 1024
+"""Parts in which those characters are kept, until they are joined."""
+
+MAX_LINE = 4096
+"""Characters looked at to find that line's begin."""
+
+PAGE_SECONDS = 0.1
+"""Least time between two pages, as between two repaints: a program that prints between steps opens one at each."""
+
+MAX_SHOWN = 120
+"""Characters of the last printed line that the status line repeats."""
+
+_HOME = b"\x1b[H"
+"""What each drawing of PuDB begins with."""
+
+_SCREEN = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7l\x1b[2J\x1b[H"
+"""Makes a screen of any size ready: rows that are too long are cut off instead of running over the next ones."""
+
+_PAGE = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7h\x1b[2J\x1b[H\x1b[?25h"
+
+_CTRL_L = b"\x0c"
+
+
+class Prints:
+    """Keep the last MAX_PRINTED characters of what a program prints, at a cost that grows with what is new alone."""
+
+    def __init__(self) -> None:
+        self._parts: deque[str] = deque()
+        self._size = 0
+
+    def append(self, text: str) -> None:
+        """Add text, and let go of the oldest."""
+        self._parts.append(text)
+        self._size += len(text)
+        while self._size - len(self._parts[0]) >= MAX_PRINTED:
+            self._size -= len(self._parts.popleft())
+        if len(self._parts) > MAX_PARTS:
+            self._parts = deque([self.text()])
+            self._size = len(self._parts[0])
+
+    def text(self) -> str:
+        """Return all that is kept."""
+        return "".join(self._parts)[-MAX_PRINTED:]
+
+    def last_line(self) -> str:
+        """Return the last line that is not empty, its end if it is long."""
+        tail = ""
+        for part in reversed(self._parts):
+            tail = part + tail
+            if len(tail) > MAX_LINE or "\n" in tail.rstrip():
+                break
+        return tail.rstrip().rpartition("\n")[2]
+
+
+class ScreenSession(ClassicSession):
+    """Keep what PuDB has drawn since its screen began, and what the program has printed since it left it.
+
+    ``size`` is (rows, columns) where somebody said so; otherwise it is what PuDB has been seen to use.
+    """
+
+    engine = "pudb"
+    no_screen = "a stock PuDB's screen exists only in terminals; attach to see it"
+    no_continue = "a stock PuDB goes on only when somebody types c; attach and type it"
+
+    def __init__(self, now: float, size: tuple[int, int] = (0, 0)) -> None:
+        super().__init__(now)
+        self._splitter = Splitter()
+        self._extent = Extent(*size)
+        self._drawing = False
+        self._kept = bytearray()
+        self._setup = 0
+        self._is_cut = False
+        self._text = PlainText()
+        self._printed = Prints()
+        self._has_printed = False
+        self._page_is_open = False
+        self._has_reacted = False
+        """Whether anything came after a key."""
+        self._awaits_reaction = False
+        self._page_at = now - PAGE_SECONDS
+
+    def received(self, data: bytes, now: float) -> list[Deed]:
+        """Take what PuDB draws and the program prints."""
+        size = self._size()
+        deeds: list[Deed] = []
+        if self._awaits_reaction:
+            self._awaits_reaction, self._has_reacted, self.due = False, True, None
+        for piece in self._splitter.feed(data):
+            if isinstance(piece, Entered):
+                deeds += self._enter(piece.data, now)
+            elif isinstance(piece, Left):
+                self._leave(now)
+            elif isinstance(piece, Drawn):
+                deeds += self._draw(piece.data)
+            else:
+                deeds += self._print(self._text.feed(piece.data), now)
+        if self._size() != size and self.is_proven:
+            deeds.append(Report(report=self.report(now)))
+        return deeds
+
+    # ------------------------------------------------------------------------------------------------- PuDB's screen
+
+    def _size(self) -> tuple[int, int]:
+        return self._extent.rows, self._extent.columns
+
+    def _enter(self, switch: bytes, now: float) -> list[Deed]:
+        self.is_proven = self._drawing = True
+        self.due = None
+        self._kept = bytearray(switch)
+        self._setup, self._is_cut = 0, False
+        told = self._newcomer() if self._has_printed and self._viewers else []
+        self._has_printed = False
+        return [*self._set_running(False, now), *self._show(_SCREEN + switch), *told]
+
+    def _draw(self, data: bytes) -> list[Deed]:
+        self._extent.feed(data)
+        self._kept += data
+        if not self._setup and (found := self._kept.find(_HOME, 0, MAX_SETUP)) >= 0:
+            self._setup = found
+        if len(self._kept) > MAX_KEPT:
+            self._cut()
+        return self._show(data)
+
+    def _cut(self) -> None:
+        """Let go of the older half, up to where a drawing begins."""
+        self._is_cut = True
+        half = len(self._kept) - MAX_KEPT // 2
+        drawing = self._kept.find(_HOME, half)
+        del self._kept[self._setup : drawing if drawing >= 0 else half]
+
+    # ------------------------------------------------------------------------------------------- the program's prints
+
+    def _leave(self, now: float) -> None:
+        self._drawing = self._page_is_open = False
+        self.due = now + QUIET_SECONDS
+
+    def _print(self, text: str, now: float) -> list[Deed]:
+        if not text:
+            return []
+        self._has_printed = True
+        self._printed.append(text)
+        if self._page_is_open:
+            return self._show(_lines(text))
+        # Sooner than that it is opened when the program has run for a while, since a page is long.
+        return self._open_page(now) if now - self._page_at >= PAGE_SECONDS else []
+
+    def _open_page(self, now: float) -> list[Deed]:
+        """Show what the program prints where its debugger's screen was."""
+        self._page_is_open, self._page_at = True, now
+        return self._show(self._page()) if self._viewers else []
+
+    def _page(self) -> bytes:
+        return _PAGE + _lines("".join(self._printed.text().splitlines(keepends=True)[-MAX_PAGE_LINES:]))
+
+    def _newcomer(self) -> list[Deed]:
+        last = self._printed.last_line()
+        return [Notice(text=f"the program printed: {printable(last, MAX_SHOWN)}")] if last and self._drawing else []
+
+    def _quiet(self, now: float) -> list[Deed]:
+        if self._awaits_reaction:
+            self._awaits_reaction = False
+            return [Notice(text=NO_REACTION)]
+        shown = [] if self._page_is_open else self._open_page(now)
+        return [*self._set_running(True, now), *shown]
+
+    # ------------------------------------------------------------------------------------------------------ terminals
+
+    def _repaint(self) -> list[Deed]:
+        if not self._drawing:
+            return self._show(self._page())
+        deeds = self._show(_SCREEN + without_queries(bytes(self._kept)))
+        if self._is_cut:
+            deeds.append(Notice(text="the screen may be incomplete until the next step"))
+            deeds.append(Write(_CTRL_L))
+        return deeds
+
+    def _typed(self, data: bytes, now: float) -> list[Deed]:
+        if self._running:
+            # They would wait in the socket, and act on a stop that nobody had seen when they were typed.
+            return [self._lost(len(data), "the program runs, and stock PuDB takes keys only where it has stopped")]
+        if self._drawing and not self._has_reacted and not self._awaits_reaction:
+            self._awaits_reaction, self.due = True, now + REACTION_SECONDS
+        return [Write(data), self._applied()]
+
+
+def _lines(text: str) -> bytes:
+    """Return text as a raw terminal wants it, which takes a line end for a line down."""
+    return text.replace("\n", "\r\n").encode("utf-8", "replace")

@@ -1,0 +1,227 @@
+"""Stock debuggers without our agent: those that call the classic port, and those that the broker dials.
+
+The second place with a socket, as what comes here is neither HTTP nor ours. All methods belong to the event loop's
+thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import socket
+import threading
+import time
+
+from dbg_broker.classic.connection import ClassicConnection
+from dbg_broker.classic.crowd import FRESH_SECONDS, MAX_CALLERS_OF_ONE, Caller, who_goes
+from dbg_broker.classic.hosts import Marks, host_name, is_loopback, plain_address, short_name
+from dbg_broker.classic.line import LineSession
+from dbg_broker.classic.screen import ScreenSession
+from dbg_broker.classic.session import ClassicSession
+from dbg_broker.classic.turns import Turns
+from dbg_broker.hub import from_ranks
+from dbg_broker.hub.hub import Hub
+from dbg_wire.errors import printable
+from dbg_wire.messages import Dialled, RefusalCode
+
+logger = logging.getLogger("dbg_broker")
+
+BACKLOG = 1024
+"""Connections that the kernel may hold for us: ranks of one job call at the same moment."""
+
+ACCEPTED_AT_ONCE = 8
+"""Connections accepted in one round of the event loop, so that a storm of calls delays no key."""
+
+MAX_LOOKUPS = 8
+"""Names of hosts that are looked up at once, each in a thread; beyond it a session is named by its address."""
+
+DIAL_SECONDS = 5.0
+"""Seconds for a debugger on this host to accept and show its prompt; one that is silent for longer is listed anyway."""
+
+LOCALHOST = "127.0.0.1"
+"""What ``localhost`` means: where ``remote_pdb`` listens."""
+
+MARK = "?"
+"""What stands before the number of a session in its address, where a rank's number would mean something."""
+
+
+class Classic:
+    """Hold the connections of stock debuggers for a hub. ``size`` is the (rows, columns) they are told to have."""
+
+    def __init__(self, hub: Hub, loop: asyncio.AbstractEventLoop, size: tuple[int, int] | None = None) -> None:
+        self.hub = hub
+        self.loop = loop
+        self._size = size or (0, 0)
+        self._own_name = socket.gethostname()
+        self._marks = Marks()
+        self._last_number = 0
+        self._connections: dict[int, ClassicConnection] = {}
+        self.turns = Turns(self._take_turn, spent=time.thread_time, clock=loop.time, schedule=loop.call_later)
+        self._dialled: dict[tuple[str, int], ClassicConnection] = {}
+        self._dialling: dict[int, asyncio.Task[None]] = {}
+        self._lookups = threading.BoundedSemaphore(MAX_LOOKUPS)
+        self._server: asyncio.Server | None = None
+        hub.classic = self
+
+    async def listen(self, listener: socket.socket) -> None:
+        """Begin to accept."""
+        self._server = await self.loop.create_server(self._accepted, sock=listener, backlog=ACCEPTED_AT_ONCE)
+        # asyncio accepts as many at once as it has the kernel hold, which is to be more.
+        listener.listen(BACKLOG)
+
+    async def stop(self) -> None:
+        """Stop accepting and end all connections, which ends most of the programs behind them. Again does nothing."""
+        if self._server is not None:
+            self._server.close()
+        tasks = tuple(self._dialling.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in tuple(self._connections.values()):
+            connection.abort()
+
+    def dial(self, terminal: int, host: str, port: int) -> None:
+        """Connect to a stock ``remote_pdb`` on the loopback; the terminal is told the session's key, or what failed."""
+        if not is_loopback(host):
+            self._refuse(
+                terminal, f"{printable(host, 80)} is no loopback address; the broker dials those of its host only"
+            )
+        elif not 0 < port < 65536:
+            self._refuse(terminal, f"{port} is no port; give one from 1 to 65535")
+        elif terminal in self._dialling:
+            self._refuse(terminal, "this terminal has the broker dial already; wait for the answer")
+        else:
+            task = self.loop.create_task(
+                self._dial(terminal, LOCALHOST if host.lower() == "localhost" else host.strip("[]"), port)
+            )
+            self._dialling[terminal] = task
+            task.add_done_callback(lambda _: self._dialling.pop(terminal, None))
+
+    # ------------------------------------------------------------------------------------------ the connections' side
+
+    def joined(self, connection: ClassicConnection, address: str) -> None:
+        """Take a new connection; where there are too many, one goes that nobody seems to need."""
+        others = tuple(self._connections.values())
+        self._connections[connection.number] = connection
+        if len(others) >= MAX_CALLERS_OF_ONE:
+            goes = who_goes([self._caller(other) for other in others], self._caller(connection))
+            if goes is not None:
+                self._send_away(self._connections[-goes.number])
+        if connection.number not in self._connections:
+            return
+        if is_loopback(address):
+            connection.host = short_name(self._own_name)
+        elif self._lookups.acquire(blocking=False):
+            # A daemon, since a name server that doesn't answer must not hold up the broker's end.
+            threading.Thread(target=self._look_up, args=(connection, address), daemon=True).start()
+        else:
+            connection.host = plain_address(address)
+
+    def left(self, connection: ClassicConnection) -> None:
+        """Forget a connection that has ended."""
+        self._forget(connection)
+
+    def list_session(self, connection: ClassicConnection, host: str) -> str:
+        """Have the hub list a session, and return its key."""
+        number = self._marks.take(host)
+        connection.mark = (host, number)
+        connection.link = self.hub.stand_in(connection, MARK)
+        key = f"classic/{secrets.token_hex(8)}"
+        register = connection.session.registration(key, host, number, self.loop.time())
+        from_ranks.take(self.hub, connection.link, register)
+        return key
+
+    # ---------------------------------------------------------------------------------------------------------- inner
+
+    def _accepted(self) -> ClassicConnection:
+        return self._connection(ScreenSession(self.loop.time(), self._size))
+
+    def _connection(self, session: ClassicSession) -> ClassicConnection:
+        # Below zero, where the server's own connections have no numbers.
+        self._last_number -= 1
+        return ClassicConnection(self._last_number, self, session)
+
+    def _caller(self, connection: ClassicConnection) -> Caller:
+        rank = connection.link.rank if connection.link is not None else None
+        return Caller(
+            number=-connection.number,
+            party=connection.party,
+            drawn=connection.drawn,
+            is_listed=connection.link is not None,
+            is_fresh=self.loop.time() - connection.came < FRESH_SECONDS,
+            is_attended=rank is not None and bool(self.hub.sessions.viewers(rank.key)),
+        )
+
+    def _send_away(self, connection: ClassicConnection) -> None:
+        count = len(self._connections) - 1
+        logger.warning("%d classic connections are open; the one from %s is closed", count, connection.peer)
+        connection.refuse_in_words(f"the broker holds {count} classic connections and can take no more")
+        self._forget(connection)
+
+    def _take_turn(self, number: int) -> tuple[int, bool]:
+        connection = self._connections.get(number)
+        return (0, False) if connection is None else connection.take_turn()
+
+    def _forget(self, connection: ClassicConnection) -> None:
+        self.turns.forget(connection.number)
+        self._connections.pop(connection.number, None)
+        mark, connection.mark = connection.mark, None
+        if mark is not None:
+            self._marks.give_back(*mark)
+        for place in [place for place, dialled in self._dialled.items() if dialled is connection]:
+            del self._dialled[place]
+
+    def _look_up(self, connection: ClassicConnection, address: str) -> None:
+        """Find a host's name, in a thread of its own."""
+        try:
+            name = host_name(address, self._own_name)
+        finally:
+            self._lookups.release()
+        # The loop may be closed by now: nobody waits for a name any more.
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._found, connection, name)
+
+    def _found(self, connection: ClassicConnection, name: str) -> None:
+        connection.host = name
+        connection.list_if_ready()
+
+    async def _dial(self, terminal: int, host: str, port: int) -> None:
+        place = f"{host}:{port}"
+        try:
+            connection = self._dialled.get((host, port)) or await self._connect(host, port)
+            key = await self._wait_until_listed(connection)
+        except asyncio.TimeoutError:
+            self._refuse(terminal, f"nobody accepts at {place} within {DIAL_SECONDS:g} s; is the script waiting there?")
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            self._refuse(
+                terminal, f"nothing answers at {place} ({reason}); start the script that calls remote_pdb first"
+            )
+        else:
+            if key is None:
+                self._refuse(terminal, f"what answers at {place} is no pdb, or has ended")
+            elif (link := self.hub.terminals.get(terminal)) is not None:
+                self.hub.send(link.connection, Dialled(key=key))
+
+    async def _connect(self, host: str, port: int) -> ClassicConnection:
+        def made() -> ClassicConnection:
+            return self._connection(LineSession(self.loop.time()))
+
+        connecting = self.loop.create_connection(made, host, port)
+        _, connection = await asyncio.wait_for(connecting, DIAL_SECONDS)
+        self._dialled[host, port] = connection
+        return connection
+
+    async def _wait_until_listed(self, connection: ClassicConnection) -> str | None:
+        try:
+            return await asyncio.wait_for(asyncio.shield(connection.listed), DIAL_SECONDS)
+        except asyncio.TimeoutError:
+            connection.list_if_ready(anyway=True)
+            return connection.listed.result() if connection.listed.done() else None
+
+    def _refuse(self, terminal: int, text: str) -> None:
+        link = self.hub.terminals.get(terminal)
+        if link is not None:
+            self.hub.refuse(link.connection, RefusalCode.CANT_DIAL, text)

@@ -1,0 +1,57 @@
+"""What terminals say to a line debugger: who may, and how often. What the rank makes of it is the rank's affair."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dbg_broker.hub.links import TerminalLink
+from dbg_broker.ranks.claims import check_complete, check_replay
+from dbg_broker.terminals.seats import Verdict
+from dbg_wire import limits
+from dbg_wire.messages import Complete, Interrupt, RefusalCode, Replay, Reply
+
+if TYPE_CHECKING:
+    from dbg_broker.hub.hub import Hub
+
+LINE_ENGINE = "pdb"
+"""The debugger whose output is a log, which its terminals ask for again themselves."""
+
+REPLAY_COST = limits.MAX_INPUT_PER_SECOND
+"""Bytes that a replay counts: one a second for a terminal, since it may cost the rank and all who look 1 MiB."""
+
+FOR_DRIVERS = (Reply, Complete, Interrupt)
+"""What only the driver may send."""
+
+
+def pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt) -> None:
+    """Give the rank what its driver says, and refuse it of anybody else.
+
+    Lost if the rank is: its terminal has a new seat when the rank is back, and says it again.
+    """
+    if isinstance(message, Complete):
+        check_complete(message)
+    verdict = hub.sessions.judge_input(link.number, message.generation)
+    viewer = hub.sessions.viewer(link.number)
+    if verdict is Verdict.NOT_ATTACHED or viewer is None:
+        hub.refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
+    elif verdict is Verdict.NOT_DRIVING:
+        text = "another terminal types at this rank; take the keyboard first"
+        hub.refuse(link.connection, RefusalCode.NOT_DRIVING, text)
+    elif verdict is Verdict.STALE:
+        text = "it was typed for an earlier turn at the keyboard"
+        hub.refuse(link.connection, RefusalCode.NOT_DRIVING, text)
+    else:
+        hub.tell_rank(viewer.key, message)
+
+
+def replay(hub: Hub, link: TerminalLink, message: Replay) -> None:
+    """Ask the rank for its log on behalf of any terminal that sits there; what comes goes to all of them."""
+    check_replay(message)
+    viewer = hub.sessions.viewer(link.number)
+    if viewer is None:
+        hub.refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
+        return
+    seconds = link.pace.spend(REPLAY_COST, hub.clock())
+    if seconds > 0:
+        link.connection.rest(seconds)
+    hub.tell_rank(viewer.key, message)

@@ -1,0 +1,84 @@
+"""What the broker keeps of each open connection: of a rank's, and of a terminal's."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dbg_broker.home.tokens import Role
+from dbg_broker.net.connection import Connection
+from dbg_broker.net.outbox import RepaintPace
+from dbg_broker.net.rate import Pace
+from dbg_broker.ranks.questions import Finished
+from dbg_broker.ranks.registry import Rank
+from dbg_broker.terminals.changes import Feed
+from dbg_wire.messages import Answers, Ask, Message
+
+
+class RankPeer(Protocol):
+    """Be the other end of a rank's link: its agent's connection, or what stands in for an agent."""
+
+    number: int
+    peer: str
+
+    def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
+        """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
+
+        False if it had no room.
+        """
+
+    def send_data(self, data: bytes, reserve: int) -> bool:
+        """Send a frame of keys unless less than ``reserve`` bytes of room would be left; tell whether it was taken."""
+
+    def close(self, code: int, reason: str, *, flush: bool = True) -> None:
+        """Close with a code and a sentence."""
+
+    def abort(self) -> None:
+        """End the connection at once."""
+
+    def seconds_since_ack(self) -> float:
+        """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
+
+
+@dataclass(slots=True, eq=False)
+class RankLink:
+    """Hold a rank's connection; ``rank`` is None before it registered, and after a newer connection took over.
+
+    ``mark`` stands before its number where that is no rank's. ``witness_of`` is the key of the rank whose guard is at
+    the other end, if one is, and ``asks`` what it has been asked and not answered.
+    """
+
+    connection: RankPeer
+    pace: Pace
+    rank: Rank | None = None
+    mark: str = ""
+    witness_of: str | None = None
+    asks: dict[int, Ask] = field(default_factory=dict)
+    repaints: RepaintPace = field(default_factory=RepaintPace)
+
+
+@dataclass(slots=True, eq=False)
+class Unread:
+    """Hold the answers to a question, and those pages of them that are still to be sent."""
+
+    finished: Finished
+    pages: Iterator[Answers]
+
+
+@dataclass(slots=True, eq=False)
+class TerminalLink:
+    """Hold a terminal's connection; ``name`` is None before it greeted. ``answers`` are still to be sent."""
+
+    connection: Connection
+    role: Role
+    pace: Pace
+    name: str | None = None
+    feed: Feed = field(default_factory=Feed)
+    answers: deque[Unread] = field(default_factory=deque)
+
+    @property
+    def number(self) -> int:
+        """Return the connection's number, by which sessions and questions know this terminal."""
+        return self.connection.number

@@ -1,0 +1,121 @@
+"""Who hears what of the list of ranks: snapshots, changes, and answers to questions, each as fast as it is read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from dbg_broker.hub.links import TerminalLink
+from dbg_broker.net.frames import pack_message
+from dbg_broker.ranks.questions import Gather
+from dbg_broker.ranks.registry import Rank, Registry
+from dbg_broker.terminals.seats import Sessions
+from dbg_wire import limits
+from dbg_wire.messages import Change, Gone, Snapshot
+from dbg_wire.ranks import RankInfo
+
+SNAPSHOT_BYTES = limits.MAX_CONTROL_BYTES // 2
+"""Bytes after which a page of a snapshot ends, estimated from above; half, since one rank more may be large."""
+
+RANK_BYTES = 1024
+"""Bytes of a rank in a snapshot, its paths aside."""
+
+ESCAPED_BYTES = 6
+"""Bytes that JSON may make of one character."""
+
+
+class Listing:
+    """Tell terminals what is true of the ranks.
+
+    What a terminal has still to hear waits as names; it is made into messages when the connection takes them. So
+    a slow one costs little and hears the last state of each rank rather than all.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        sessions: Sessions,
+        terminals: dict[int, TerminalLink],
+        gather: Gather,
+        *,
+        clock: Callable[[], float],
+        schedule: Callable[[float, Callable[[], None]], object],
+    ) -> None:
+        self._registry = registry
+        self._sessions = sessions
+        self._terminals = terminals
+        self._gather = gather
+        self._clock = clock
+        self._schedule = schedule
+        self._dirty: dict[str, None] = {}
+
+    def info(self, rank: Rank) -> RankInfo:
+        """Return a rank as it is listed."""
+        return self._registry.info(
+            rank,
+            # Anew each time: the wall clock is set now and then, and goes on while the host sleeps.
+            epoch=time.time() - self._clock(),
+            driver=self._sessions.driver(rank.key),
+            watchers=self._sessions.watchers(rank.key),
+            driver_silent=self._sessions.is_driver_silent(rank.key),
+        )
+
+    def changed(self, key: str) -> None:
+        """Note that a rank's listing changed; who must know hears it once per round of the event loop."""
+        if not self._dirty:
+            self._schedule(0, self._spread)
+        self._dirty[key] = None
+
+    def supply(self, link: TerminalLink, frames: dict[str, bytes] | None = None) -> None:
+        """Send a terminal what it has still to hear, as long as it takes it; ``frames`` are made already."""
+        connection = link.connection
+        while connection.is_ready:
+            if link.feed.has_snapshot:
+                connection.send_control(pack_message(self._snapshot_page(link)))
+            elif (key := link.feed.change()) is not None:
+                connection.send_control((frames or {}).get(key) or self._change_frame(key))
+            elif not link.answers:
+                return
+            elif (page := next(link.answers[0].pages, None)) is not None:
+                connection.send_control(pack_message(page))
+            else:
+                self._gather.was_read(link.answers.popleft().finished)
+
+    def _spread(self) -> None:
+        dirty, self._dirty = self._dirty, {}
+        concerned: dict[int, TerminalLink] = {}
+        for link in self._terminals.values():
+            if link.feed.subscribed:
+                concerned[link.number] = link
+                for key in dirty:
+                    link.feed.add(key)
+        for key in dirty:
+            for number in self._sessions.viewers(key):
+                concerned[number] = self._terminals[number]
+                concerned[number].feed.add(key)
+        frames = {key: self._change_frame(key) for key in dirty} if concerned else {}
+        for link in concerned.values():
+            self.supply(link, frames)
+
+    def _change_frame(self, key: str) -> bytes:
+        rank = self._registry.find(key)
+        return pack_message(Gone(key=key) if rank is None else Change(rank=self.info(rank)))
+
+    def _snapshot_page(self, link: TerminalLink) -> Snapshot:
+        ranks: list[RankInfo] = []
+        size = 0
+        while len(ranks) < limits.SNAPSHOT_PAGE and size < SNAPSHOT_BYTES:
+            key = link.feed.next_listed()
+            if key is None:
+                break
+            rank = self._registry.find(key)
+            if rank is not None:
+                ranks.append(self.info(rank))
+                size += _size_at_most(ranks[-1])
+        return Snapshot(ranks=tuple(ranks), last=link.feed.end_page())
+
+
+def _size_at_most(info: RankInfo) -> int:
+    place = info.where
+    texts = len(info.script) + len(info.directory) + (len(place.file) + len(place.function) if place else 0)
+    return RANK_BYTES + len(info.key) + ESCAPED_BYTES * texts

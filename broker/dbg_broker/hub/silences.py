@@ -1,0 +1,84 @@
+"""Who is silent: ranks whose hosts no longer answer, and terminals that no longer say anything.
+
+A rank may be busy for long, so it is its host's kernel that is asked, by the kernel here; a terminal never is, so a
+tunnel that answers for a terminal behind it doesn't count. No process wakes up for a rank that is there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dbg_wire import limits
+from dbg_wire.messages import Probe
+from dbg_wire.ranks import RankState
+
+if TYPE_CHECKING:
+    from dbg_broker.hub.hub import Hub
+
+LOOK_SECONDS = 1.0
+"""Seconds between two looks at a connection, so that a silence is told within six."""
+
+LOOKS_AT_ONCE = 4000
+"""Ranks that are looked at in one sweep: 10 ms."""
+
+PING_SECONDS = 2.5
+"""Seconds of a terminal's silence after which it is pinged; by itself it pings every two."""
+
+SEAT_SECONDS = 25.0
+"""Seconds of a terminal's silence after which its seat is free: it may come back, but others wait for the keyboard."""
+
+ABSENCE_SECONDS = 3.0
+"""Seconds between two looks that were the broker's own silence: it was suspended, or its host was."""
+
+
+class Silences:
+    """Look at every connection of a hub, again and again."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._looked_at = hub.clock()
+        self._looked_for = self._looked_at
+        self._round: list[str] = []
+        self._away: set[str] = set()
+
+    def look(self, now: float) -> None:
+        """Look at those whose turn it is."""
+        absent = now - self._looked_for >= ABSENCE_SECONDS
+        self._looked_for = now
+        if not self._round and now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            self._round = list(self._hub.ranks)
+            self._look_at_terminals(now, absent)
+        turn, self._round = self._round[:LOOKS_AT_ONCE], self._round[LOOKS_AT_ONCE:]
+        for key in turn:
+            self._look_at_rank(key)
+
+    def _look_at_rank(self, key: str) -> None:
+        hub = self._hub
+        link, rank = hub.ranks.get(key), hub.registry.find(key)
+        if link is None or rank is None:
+            self._away.discard(key)
+        elif link.connection.seconds_since_ack() >= limits.SILENT_SECONDS:
+            if key not in self._away:
+                self._away.add(key)
+                hub.sweeper.silence(rank)
+        elif key in self._away:
+            self._away.discard(key)
+            if rank.state is RankState.UNRESPONSIVE:
+                # Its host is back; what it answers ends its silence.
+                hub.send(link.connection, Probe(), "probe")
+
+    def _look_at_terminals(self, now: float, absent: bool) -> None:
+        for link in tuple(self._hub.terminals.values()):
+            connection = link.connection
+            if absent:
+                connection.heard_at = max(now, connection.heard_at)
+            unheard = now - connection.heard_at
+            if unheard >= SEAT_SECONDS:
+                self._hub.drop_silent(connection)
+                continue
+            if unheard >= PING_SECONDS:
+                connection.ping()
+            key = self._hub.sessions.note_silence(link.number, unheard >= limits.SILENT_SECONDS)
+            if key is not None:
+                self._hub.listing.changed(key)

@@ -1,0 +1,68 @@
+"""Who has connected and not said anything yet, and who of them goes where they are too many. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Generic, TypeVar
+
+from dbg_broker.net import capacity as bounds
+from dbg_broker.net.capacity import Capacity
+
+C = TypeVar("C")
+
+
+class Arrivals(Generic[C]):
+    """Hold connections by number, in the order in which they came."""
+
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
+        self._waiting: dict[int, tuple[C, float, str]] = {}
+        self._at: defaultdict[str, dict[int, None]] = defaultdict(dict)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def numbers(self) -> set[int]:
+        """Return the numbers of all that wait."""
+        return set(self._waiting)
+
+    def connections(self) -> list[C]:
+        """Return all that wait."""
+        return [connection for connection, _, _ in self._waiting.values()]
+
+    def has_room(self, now: float) -> bool:
+        """Tell whether one more may wait; where too many do, the oldest one must have had its time."""
+        return len(self) < self._capacity.pending or self._has_had_its_time(next(iter(self._waiting)), now)
+
+    def come(self, number: int, connection: C, address: str, now: float) -> C | None:
+        """Note who came, and return who is to go for it if too many wait: the oldest one there, or of all."""
+        self._waiting[number] = connection, now, address
+        neighbours = self._at[address]
+        neighbours[number] = None
+        oldest = next(iter(neighbours))
+        if len(neighbours) > self._capacity.pending_of_address and self._has_had_its_time(oldest, now):
+            return self._waiting[oldest][0]
+        if len(self) > self._capacity.pending:
+            return self._waiting[next(iter(self._waiting))][0]
+        return None
+
+    def leave(self, number: int) -> None:
+        """Note that a connection waits no more; one that doesn't is no mistake."""
+        _, _, address = self._waiting.pop(number, (None, 0.0, None))
+        if address is not None:
+            del self._at[address][number]
+            if not self._at[address]:
+                del self._at[address]
+
+    def overdue(self, now: float, seconds: float) -> list[C]:
+        """Return those that have waited for so many seconds."""
+        overdue = []
+        for connection, came, _ in self._waiting.values():
+            if came + seconds > now:
+                break
+            overdue.append(connection)
+        return overdue
+
+    def _has_had_its_time(self, number: int, now: float) -> bool:
+        _, came, _ = self._waiting[number]
+        return now >= came + bounds.PATIENCE_SECONDS

@@ -1,0 +1,488 @@
+"""One connection: bytes of a socket to requests and messages, and back.
+
+websockets' Sans-I/O core on an ``asyncio.Protocol``: no task and no queue of its own per connection. Every error here
+ends this connection and nothing else. All methods belong to the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import typing
+from collections.abc import Callable, Hashable
+from http import HTTPStatus
+
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+
+from dbg_broker.home.tokens import Role
+from dbg_broker.net import tcp
+from dbg_broker.net.frames import pack_data, pack_message
+from dbg_broker.net.http import Answer, Upgrade, method_not_allowed
+from dbg_broker.net.http_parts import answer_bytes, target_of, upgrade_of
+from dbg_broker.net.outbox import Fate, Outbox
+from dbg_broker.net.owner import Owner
+from dbg_wire import limits
+from dbg_wire.errors import printable
+from dbg_wire.messages import Message
+from dbg_wire.version import subprotocol
+
+logger = logging.getLogger("dbg_broker")
+
+# What the library has to say of a stranger's bytes is no news; what matters is logged here, in one line.
+_library_logger = logging.getLogger("dbg_broker.websockets")
+_library_logger.setLevel(logging.CRITICAL + 1)
+
+MAX_HEAD_BYTES = 16 * limits.KIB
+"""Bytes of a request's line and headers: ours have 400; a browser's with its cookies fits."""
+
+WRITE_HIGH_WATER = 16 * limits.KIB
+"""Bytes in the transport from which frames wait in the outbox instead, where they can still be dropped."""
+
+TRANSPORT_SLACK = 128 * limits.KIB
+"""Bytes that TLS and its transport may hold beside what they own up to: one frame each, and 64 KiB of asyncio's."""
+
+PIECE_BYTES = 4 * limits.KIB
+"""Bytes that are read at once, between two looks at the clock: 200 short messages, which cost 8 ms."""
+
+UNREAD_BYTES = 64 * limits.KIB
+"""Bytes from which the socket is not read on while these wait for their turn."""
+
+OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSPORT_SLACK
+"""Bytes that may wait for one peer, whichever it is."""
+
+
+class Connection(asyncio.Protocol):
+    """Hold one connection from accept to its end."""
+
+    # There may be tens of thousands.
+    __slots__ = (
+        "_abort_handle",
+        "_fragments",
+        "_fragments_opcode",
+        "_has_finished",
+        "_has_unfinished",
+        "_head",
+        "_is_closing",
+        "_is_paused",
+        "_is_resting",
+        "_loop",
+        "_outbox",
+        "_owner",
+        "_transport",
+        "_unread",
+        "_waits_its_turn",
+        "_was_lost",
+        "_websocket",
+        "cancel_handshake",
+        "has_failed",
+        "heard_at",
+        "is_open",
+        "number",
+        "peer",
+        "was_made",
+    )
+
+    def __init__(self, number: int, peer: str, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
+        self.number = number
+        self.peer = peer
+        self.was_made = False
+        self.has_failed = False
+        """Whether the hub was told that somebody is here who is none of us."""
+        self.is_open = False
+        self.heard_at = loop.time()
+        """When the peer was heard last, or will be read again, on the loop's clock."""
+        self.cancel_handshake: Callable[[], object] | None = None
+        self._owner = owner
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._websocket: ServerProtocol | None = None
+        self._head = bytearray()
+        self._fragments = bytearray()
+        self._fragments_opcode = Opcode.BINARY
+        self._has_finished = False
+        self._has_unfinished = False
+        self._outbox = Outbox(OUTBOX_BYTES, loop.time())
+        self._is_paused = False
+        self._is_closing = False
+        self._is_resting = False
+        self._abort_handle: asyncio.TimerHandle | None = None
+        self._unread = bytearray()
+        self._waits_its_turn = False
+        self._was_lost = False
+
+    # ------------------------------------------------------------------------------------------------- asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = typing.cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        self.was_made = True
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes from the socket, to be read when it is this connection's turn."""
+        self.heard_at = self._loop.time()
+        self._unread += data
+        self._ask_for_turn()
+
+    def eof_received(self) -> None:
+        """Take the end of the peer's bytes, which ends the connection."""
+        if self._websocket is not None and not self._unread:
+            self._websocket.receive_eof()
+
+    def work(self, is_over: Callable[[], bool]) -> bool:
+        """Read what came until the slice is over, or one piece of it; return whether there is more to read now.
+
+        No error of ours or theirs gets past this.
+        """
+        self._waits_its_turn = False
+        try:
+            while self._unread and (self._was_lost or not self._is_resting):
+                piece = bytes(self._unread[:PIECE_BYTES])
+                del self._unread[:PIECE_BYTES]
+                self._receive(piece)
+                if is_over():
+                    break
+        except Exception:
+            logger.exception("the connection from %s is closed after an error of the broker", self.peer)
+            self._unread.clear()
+            self.abort()
+        if self._was_lost and not self._unread:
+            self._end()
+        self._mind_reading()
+        self._waits_its_turn = bool(self._unread) and (self._was_lost or not self._is_resting)
+        return self._waits_its_turn
+
+    def pause_writing(self) -> None:
+        """Hold frames back."""
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        """Go on with the frames that wait."""
+        self._is_paused = False
+        try:
+            self._pump()
+        except Exception:
+            logger.exception("the connection from %s is closed after an error of the broker", self.peer)
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End, when all that came before has been read."""
+        if self._abort_handle is not None:
+            self._abort_handle.cancel()
+        if self._transport is not None:
+            # Python 3.10 takes a TLS transport for open until this is called.
+            self._transport.close()
+        self._transport = None
+        self._was_lost = True
+        if self._is_closing:
+            self._unread.clear()
+        if not self._unread:
+            self._end()
+        else:
+            self._ask_for_turn()
+
+    def _end(self) -> None:
+        if not self._is_closing and not self.is_open:
+            self._note_failure("it ended before a request")
+        self._is_closing = True
+        self.is_open = False
+        self._outbox.clear()
+        self._fragments.clear()
+        if self._websocket is not None:
+            # The library's objects refer to one another, so what they hold would stay until they are found.
+            self._websocket.reader.buffer.clear()
+        try:
+            self._owner.lost(self)
+        except Exception:
+            logger.exception("an error of the broker after the connection from %s ended", self.peer)
+
+    def _ask_for_turn(self) -> None:
+        if not self._waits_its_turn and (self._was_lost or not self._is_resting):
+            self._waits_its_turn = self._owner.has_bytes(self)
+        self._mind_reading()
+
+    def _mind_reading(self) -> None:
+        """Read from the socket unless this connection rests, or enough waits to be read."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._is_resting or len(self._unread) >= UNREAD_BYTES:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    # --------------------------------------------------------------------------------------------------- what comes in
+
+    def _receive(self, data: bytes) -> None:
+        if self._is_closing and not self.is_open:
+            return
+        if self._websocket is None:
+            self._head += data
+            self._receive_head()
+        else:
+            self._websocket.receive_data(data)
+            self._handle_events(self._websocket)
+            self._note_unfinished(self._websocket)
+
+    def _receive_head(self) -> None:
+        method, space, rest = bytes(self._head).partition(b" ")
+        if not (method.isalpha() and method.isupper() and len(method) < 16) and (space or len(method) >= 8):
+            self._fail("it is no HTTP request")
+        elif b"\r\n\r\n" not in rest:
+            if len(self._head) > MAX_HEAD_BYTES:
+                self._fail("its request has no end")
+        elif method == b"GET":
+            head, end, frames = bytes(self._head).partition(b"\r\n\r\n")
+            self._head.clear()
+            self._shake_hands(head + end)
+            if frames:
+                self._receive(frames)
+        elif method == b"HEAD":
+            answer = self._owner.admit(self, Upgrade(target_of(rest), None, None, ()))
+            if isinstance(answer, Answer):
+                self._respond(answer, with_body=False)
+        else:
+            self._respond(method_not_allowed(method.decode("ascii")))
+
+    def _shake_hands(self, head: bytes) -> None:
+        # One of its own, as its parser keeps the request, and the token in it, for as long as it lives.
+        handshake = ServerProtocol(subprotocols=[Subprotocol(subprotocol())], logger=_library_logger)
+        handshake.receive_data(head)
+        request = next((event for event in handshake.events_received() if isinstance(event, Request)), None)
+        if request is None:
+            self._note_failure("its request is no WebSocket handshake")
+            self._write_library_frames(handshake)
+            return
+        answer = self._owner.admit(self, upgrade_of(request))
+        if isinstance(answer, Answer):
+            self._respond(answer)
+            return
+        response = handshake.accept(request)
+        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+            self._respond(Answer(response.status_code, (response.body or b"").decode("utf-8", "replace")))
+            return
+        handshake.send_response(response)
+        self._write_library_frames(handshake)
+        self._websocket = ServerProtocol(state=State.OPEN, max_size=limits.MAX_FRAME_BYTES, logger=_library_logger)
+        self.is_open = True
+        if self._transport is not None:
+            tcp.tune(self._transport, to_terminal=answer is not Role.RANK)
+        self._owner.opened(self, answer)
+
+    def _handle_events(self, websocket: ServerProtocol) -> None:
+        for event in websocket.events_received():
+            if self._is_closing:
+                break
+            if isinstance(event, Frame):
+                self._handle_frame(event)
+        if websocket.parser_exc is not None and not self._is_closing:
+            logger.info("the connection from %s is closed: %s", self.peer, type(websocket.parser_exc).__name__)
+        self._write_library_frames(websocket)
+
+    def _note_unfinished(self, websocket: ServerProtocol) -> None:
+        size = len(websocket.reader.buffer) + len(self._fragments)
+        if size or self._has_unfinished:
+            self._has_unfinished = size > 0
+            self._owner.unfinished(self, size, is_new=self._has_finished)
+        self._has_finished = False
+
+    def _handle_frame(self, frame: Frame) -> None:
+        if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
+            if frame.fin:
+                self._handle_message(frame.opcode, bytes(frame.data))
+            else:
+                self._fragments_opcode, self._fragments = frame.opcode, bytearray(frame.data)
+        elif frame.opcode is Opcode.CONT:
+            self._fragments += frame.data
+            if frame.fin:
+                whole, self._fragments = bytes(self._fragments), bytearray()
+                self._handle_message(self._fragments_opcode, whole)
+        if not frame.fin or frame.opcode in (Opcode.PING, Opcode.PONG):
+            self._owner.frame_received(self)
+
+    def _handle_message(self, opcode: Opcode, payload: bytes) -> None:
+        self._has_finished = True
+        if opcode is Opcode.BINARY:
+            self._owner.data_received(self, payload)
+        else:
+            # A wrong byte becomes a character that no name of ours has, so it is refused where all else is.
+            self._owner.text_received(self, payload.decode("utf-8", "replace"))
+
+    # ---------------------------------------------------------------------------------------------------- what goes out
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether a frame sent now would not wait."""
+        return self.is_open and not self._is_closing and not self._is_paused and not self._outbox
+
+    def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
+        """Send a control message as :meth:`send_control` does."""
+        return self.send_control(pack_message(message), instead_of)
+
+    def send_data(self, data: bytes, reserve: int) -> bool:
+        """Send a frame of terminal bytes as :meth:`send_if_room` does."""
+        return self.send_if_room(pack_data(data), reserve)
+
+    def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
+
+        False if it found no room, which the owner is told.
+        """
+        if not self.is_open or self._is_closing:
+            return False
+        if not self._is_paused and not self._outbox:
+            self._write_frame(frame)
+            return True
+        if self._outbox.offer_control(frame, self._held(), instead_of) is Fate.OVERFLOW:
+            self._owner.overflowed(self)
+            return False
+        return True
+
+    def send_output(self, frame: bytes) -> bool:
+        """Send terminal output, or let it wait; False if it was dropped."""
+        if not self.is_open or self._is_closing:
+            return False
+        if not self._is_paused and not self._outbox and not self._outbox.is_skipping:
+            self._write_frame(frame)
+            return True
+        return self._outbox.offer_output(frame, self._held()) is Fate.QUEUED
+
+    def send_if_room(self, frame: bytes, reserve: int) -> bool:
+        """Send a frame unless less than ``reserve`` bytes of room would be left; tell whether it was taken."""
+        if not self.is_open or not self._outbox.has_room(len(frame) + reserve, self._held()):
+            return False
+        return self.send_control(frame)
+
+    def close(self, code: int, reason: str, *, flush: bool = True) -> None:
+        """Close with a code and a sentence; what waits goes out before, unless ``flush`` is False."""
+        if self._transport is None or self._is_closing:
+            return
+        websocket = self._websocket
+        if websocket is None or websocket.state is not State.OPEN:
+            self.abort()
+            return
+        while flush and (frame := self._outbox.take()) is not None:
+            self._write(frame)
+        self._outbox.clear()
+        self._is_closing = True
+        websocket.send_close(code, printable(reason, 60).encode()[:120].decode("utf-8", "ignore"))
+        self._write_library_frames(websocket)
+        self._abort_soon()
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        self._is_closing = True
+        if self._transport is not None:
+            self._transport.abort()
+        elif self.cancel_handshake is not None:
+            self.cancel_handshake()
+
+    def ping(self) -> None:
+        """Ask the peer for a sign of life, if it would have it at once."""
+        if self.is_ready and self._websocket is not None:
+            self._websocket.send_ping(b"")
+            self._write_library_frames(self._websocket)
+
+    def rest(self, seconds: float) -> None:
+        """Read nothing for a while."""
+        if self._transport is not None and not self._transport.is_closing() and not self._is_resting:
+            self._is_resting = True
+            self.heard_at = self._loop.time() + seconds
+            self._loop.call_later(seconds, self._resume_reading)
+            self._mind_reading()
+
+    def missed_output(self) -> bool:
+        """Tell, once, that output was dropped and the peer can take a repaint."""
+        return self.is_ready and self._outbox.missed()
+
+    def is_stalled(self, now: float, seconds: float) -> bool:
+        """Tell whether the peer has taken nothing for ``seconds`` although things wait."""
+        return not self._is_closing and self._outbox.is_stalled(self._held(), now, seconds)
+
+    @property
+    def dropped(self) -> int:
+        """Return how many frames of output were dropped."""
+        return self._outbox.dropped
+
+    def seconds_since_ack(self) -> float:
+        """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
+        return 0.0 if self._transport is None else tcp.seconds_since_ack(self._transport)
+
+    # ---------------------------------------------------------------------------------------------------------- inner
+
+    def _held(self) -> int:
+        return self._transport.get_write_buffer_size() if self._transport else 0
+
+    def _write_frame(self, frame: bytes) -> None:
+        self._outbox.passed(len(frame))
+        self._write(frame)
+
+    def _write(self, data: bytes) -> None:
+        # asyncio complains of bytes for a connection that has failed.
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def _pump(self) -> None:
+        if self._is_closing or self._transport is None:
+            return
+        while not self._is_paused and (frame := self._outbox.take()) is not None:
+            self._write(frame)
+        if self.is_ready:
+            self._owner.drained(self)
+
+    def _write_library_frames(self, websocket: ServerProtocol) -> None:
+        """Write what the library answers by itself: pongs and closes."""
+        transport = self._transport
+        if transport is None:
+            return
+        for data in websocket.data_to_send():
+            # The library ends its output again whenever more comes; closed a second time, asyncio's TLS transport is
+            # no more than a shell, all of whose methods fail.
+            if transport.is_closing():
+                continue
+            if data:
+                self._write(data)
+            else:
+                self._end_output(transport)
+        if not transport.is_closing() and self._held() > limits.MAX_VIEWER_BACKLOG:
+            # Pings without end from somebody who doesn't read the answers.
+            self.abort()
+
+    def _respond(self, answer: Answer, *, with_body: bool = True) -> None:
+        if self._transport is None:
+            return
+        self._write(answer_bytes(answer, with_body=with_body))
+        self._end_output(self._transport)
+
+    def _end_output(self, transport: asyncio.Transport) -> None:
+        self._is_closing = True
+        # A half-close lets the peer read all of it; closing with its bytes unread would reset the connection instead.
+        if transport.can_write_eof():
+            with contextlib.suppress(OSError):
+                transport.write_eof()
+        else:
+            transport.close()
+        self._abort_soon()
+
+    def _abort_soon(self) -> None:
+        if self._abort_handle is None:
+            self._abort_handle = self._loop.call_later(limits.CLOSE_SECONDS, self.abort)
+
+    def _fail(self, reason: str) -> None:
+        self._note_failure(reason)
+        self.abort()
+
+    def _note_failure(self, reason: str) -> None:
+        self._is_closing = True
+        self._owner.failed(self, reason)
+
+    def _resume_reading(self) -> None:
+        self._is_resting = False
+        if self._unread:
+            self._ask_for_turn()
+        else:
+            self._mind_reading()

@@ -1,0 +1,192 @@
+"""What the broker answers to HTTP requests: who may become a WebSocket, and two pages for those who watch the broker.
+
+Pure: a request comes as its parts, an answer goes as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dbg_broker.home.tokens import MAX_CHALLENGE, PATHS, Role, Tokens, may_open
+from dbg_broker.net.capacity import Capacity
+from dbg_wire.endpoint import MIN_TOKEN
+from dbg_wire.errors import printable
+from dbg_wire.ranks import RankState
+from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
+
+TEXT = "text/plain; charset=utf-8"
+PAGES = frozenset({"/healthz", "/metrics"})
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Hold an HTTP answer; ``body`` is one sentence, or a page."""
+
+    status: int
+    body: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """Hold what is looked at of a request to become a WebSocket."""
+
+    path: str
+    authorization: str | None
+    origin: str | None
+    subprotocols: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connected:
+    """Hold how many ranks, terminals that may type and watchers are connected."""
+
+    ranks: int
+    drivers: int
+    watchers: int
+
+
+def admit(upgrade: Upgrade, tokens: Tokens, connected: Connected, capacity: Capacity) -> Role | Answer:
+    """Return the role in which a request may become a WebSocket, or the answer that refuses it.
+
+    A terminal that may type is admitted where watchers are too many: one of these goes then.
+    """
+    path = path_of(upgrade.path)
+    if path not in PATHS:
+        return not_found(path)
+    if upgrade.origin is not None:
+        # Only browsers send it: a page that somebody visits must not reach the broker on their behalf.
+        return Answer(403, "the broker does not talk to web pages (the request has an Origin)\n")
+    role = tokens.role_of(upgrade.authorization)
+    if role is None:
+        return Answer(
+            401,
+            "this broker does not know the token; `dbg-broker token` on its host prints the right one\n",
+            {"WWW-Authenticate": "Bearer"},
+        )
+    if not may_open(role, path):
+        return Answer(403, f"the token is a {role.value}'s, and {path} is not for {role.value}s\n")
+    if subprotocol() not in upgrade.subprotocols:
+        return _wrong_version(upgrade.subprotocols)
+    full = _full(role, connected, capacity)
+    return Answer(503, f"the broker is full: {full}\n") if full else role
+
+
+def _full(role: Role, connected: Connected, capacity: Capacity) -> str:
+    """Return why there is no place for one more in this role, empty if there is one."""
+    if role is Role.RANK and connected.ranks >= capacity.ranks:
+        return f"{connected.ranks} ranks are connected, and it takes {capacity.ranks}{capacity.why}"
+    if role is Role.WATCHER and connected.watchers >= capacity.watchers:
+        return f"{connected.watchers} watchers are connected, and it takes {capacity.watchers}{capacity.why}"
+    if role is Role.DRIVER and connected.drivers >= capacity.clients:
+        return f"{connected.drivers} terminals are connected, and it takes {capacity.clients}{capacity.why}"
+    return ""
+
+
+def _wrong_version(offered: Sequence[str]) -> Answer:
+    majors = [found[1] for name in offered if (found := re.fullmatch(r"dbg\.v([0-9]{1,6})", name))]
+    theirs = f"protocol version {' and '.join(majors)}" if majors else "no version of the protocol"
+    return Answer(
+        426,
+        f"this broker speaks protocol version {PROTOCOL_MAJOR}, and you offer {theirs}; "
+        "install the same dbg-broker release on both ends\n",
+        {"Upgrade": "websocket", "Sec-WebSocket-Protocol": subprotocol()},
+    )
+
+
+def path_of(target: str) -> str:
+    """Return a request's path without its query."""
+    return target.partition("?")[0]
+
+
+def path_shown(target: str) -> str:
+    """Return a request's path for the log: without query and fragment, where people put tokens; shorter than one."""
+    return printable(re.split("[?#]", target, maxsplit=1)[0], MIN_TOKEN - 1)
+
+
+def not_found(path: str) -> Answer:
+    """Return the answer to a path that isn't there."""
+    return Answer(404, f"{printable(path)} is not here; a dbg-broker has /agent, /client, /healthz and /metrics\n")
+
+
+def method_not_allowed(method: str) -> Answer:
+    """Return the answer to a request that is neither GET nor HEAD."""
+    return Answer(405, f"{printable(method, 20)} is not for this broker\n", {"Allow": "GET, HEAD"})
+
+
+@dataclass(slots=True)
+class Meters:
+    """Count what happens; all counters only grow."""
+
+    handshakes: int = 0
+    refusals: Counter[int] = field(default_factory=Counter)
+    failures: int = 0
+    bytes_from_ranks: int = 0
+    bytes_to_ranks: int = 0
+    bytes_to_terminals: int = 0
+    dropped_frames: int = 0
+    repaints: int = 0
+    disconnected: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """Hold how many there are of everything now."""
+
+    ranks: Mapping[RankState, int]
+    terminals: int
+    sessions: int
+    drivers: int
+    watchers: int
+    pending: int
+    uptime: float
+
+
+def page(target: str, meters: Meters, gauges: Gauges, tokens: Tokens) -> Answer | None:
+    """Return the page at a path, or None if it is none of ours.
+
+    ``/healthz?prove=TEXT`` has a line for each token, by which those who know one too can tell us from others.
+    """
+    path, _, query = target.partition("?")
+    if path == "/healthz":
+        challenge = query.removeprefix("prove=") if query.startswith("prove=") else ""
+        proofs = tokens.proofs(challenge) if 0 < len(challenge) <= MAX_CHALLENGE else ()
+        return Answer(200, "".join(f"{line}\n" for line in ("ok", *proofs)))
+    if path == "/metrics":
+        return Answer(200, metrics(meters, gauges), content_type=PROMETHEUS)
+    return None
+
+
+def metrics(meters: Meters, gauges: Gauges) -> str:
+    """Return counters and gauges as Prometheus reads them; nothing here is secret, so nobody is asked for a token."""
+    lines: list[str] = []
+
+    def put(name: str, kind: str, help_text: str, values: Mapping[str, float]) -> None:
+        lines.append(f"# HELP dbg_broker_{name} {help_text}")
+        lines.append(f"# TYPE dbg_broker_{name} {kind}")
+        lines.extend(f"dbg_broker_{name}{labels} {value:.15g}" for labels, value in values.items())
+
+    states = {f'{{state="{state.value}"}}': float(gauges.ranks.get(state, 0)) for state in RankState}
+    refusals = {f'{{status="{status}"}}': float(count) for status, count in sorted(meters.refusals.items())}
+    put("uptime_seconds", "gauge", "Seconds since the broker started.", {"": round(gauges.uptime, 3)})
+    put("ranks", "gauge", "Ranks by state.", states)
+    put("terminals", "gauge", "Terminals connected.", {"": gauges.terminals})
+    put("sessions", "gauge", "Ranks with a terminal on them.", {"": gauges.sessions})
+    put("drivers", "gauge", "Terminals that may type.", {"": gauges.drivers})
+    put("watchers", "gauge", "Terminals that only look.", {"": gauges.watchers})
+    put("pending", "gauge", "Connections without their first message.", {"": gauges.pending})
+    put("handshakes_total", "counter", "WebSocket handshakes completed.", {"": meters.handshakes})
+    put("handshake_failures_total", "counter", "Connections that were no HTTP or TLS.", {"": meters.failures})
+    put("refusals_total", "counter", "Requests refused, by HTTP status.", refusals)
+    put("rank_bytes_total", "counter", "Terminal bytes from ranks.", {"": meters.bytes_from_ranks})
+    put("input_bytes_total", "counter", "Input bytes to ranks.", {"": meters.bytes_to_ranks})
+    put("terminal_bytes_total", "counter", "Terminal bytes queued for terminals.", {"": meters.bytes_to_terminals})
+    put("dropped_frames_total", "counter", "Frames of output dropped for slow terminals.", {"": meters.dropped_frames})
+    put("repaints_total", "counter", "Repaints asked of ranks.", {"": meters.repaints})
+    put("slow_disconnects_total", "counter", "Terminals that did not keep up.", {"": meters.disconnected})
+    return "\n".join(lines) + "\n"

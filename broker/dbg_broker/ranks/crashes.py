@@ -1,0 +1,110 @@
+"""Which ranks of a run are kept after a crash, and who is to hear it: the others hold their exits meanwhile. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dbg_broker.ranks.registry import Rank
+from dbg_broker.ranks.spread import Telling
+from dbg_wire.messages import Kept
+from dbg_wire.ranks import LIVE_STATES, RankState
+
+CRASH = "crash"
+"""Reason of a stop that keeps a crashed rank."""
+
+KEPT = "kept"
+"""Name of the message, in place of an earlier one of which it waits to be sent."""
+
+_Run = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Launch:
+    """Hold who belongs to a run, which of them are kept, who has not been told yet, and what the others were told."""
+
+    members: dict[str, None] = field(default_factory=dict)
+    newcomers: dict[str, None] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)
+    told: tuple[int, ...] = ()
+
+
+class Crashes:
+    """Know who belongs to which run and which of them are kept."""
+
+    def __init__(self) -> None:
+        self._launches: dict[_Run, _Launch] = {}
+        self._run_of: dict[str, _Run] = {}
+        self._due: dict[_Run, None] = {}
+
+    def changed(self, rank: Rank) -> bool:
+        """Take in a change of a rank; tell whether anybody has something to hear of :meth:`tell`."""
+        run = (rank.said.job, rank.said.run)
+        if self._run_of.get(rank.key, run) != run:
+            self.forget(rank.key)
+        launch = self._launches.setdefault(run, _Launch())
+        self._run_of[rank.key] = run
+        if rank.state not in LIVE_STATES:
+            launch.members.pop(rank.key, None)
+            launch.newcomers.pop(rank.key, None)
+        elif rank.key not in launch.members:
+            launch.members[rank.key] = launch.newcomers[rank.key] = None
+            if launch.kept:
+                self._due[run] = None
+        number = rank.said.rank if _is_kept(rank) else None
+        if number != launch.kept.get(rank.key):
+            self._due[run] = None
+            if number is not None:
+                launch.kept[rank.key] = number
+            else:
+                del launch.kept[rank.key]
+        self._drop_empty(rank.key, run)
+        return bool(self._due)
+
+    def tell(self) -> Iterator[Telling]:
+        """Return what is to be told to whom by now; it counts as told then."""
+        due, self._due = self._due, {}
+        for run in due:
+            launch = self._launches.get(run)
+            if launch is None:
+                continue
+            numbers = tuple(sorted(set(launch.kept.values())))
+            listeners = launch.members if numbers != launch.told else launch.newcomers
+            if listeners and (numbers or numbers != launch.told):
+                yield Telling(Kept(ranks=numbers), tuple(listeners), KEPT)
+            launch.told, launch.newcomers = numbers, {}
+
+    def forget(self, key: str) -> bool:
+        """Forget a rank that is no longer listed, lost with its crash for instance; tell whether others must hear."""
+        run = self._run_of.get(key)
+        if run is None:
+            return False
+        launch = self._launches[run]
+        launch.members.pop(key, None)
+        launch.newcomers.pop(key, None)
+        if launch.kept.pop(key, None) is not None:
+            self._due[run] = None
+        self._drop_empty(key, run)
+        return bool(self._due)
+
+    def came_back(self, key: str) -> None:
+        """Forget that a rank was told anything: it has a new connection."""
+        run = self._run_of.get(key)
+        if run is not None:
+            self._launches[run].members.pop(key, None)
+            self._drop_empty(key, run)
+
+    def _drop_empty(self, key: str, run: _Run) -> None:
+        launch = self._launches[run]
+        if key not in launch.members and key not in launch.kept:
+            self._run_of.pop(key, None)
+        if not launch.members and not launch.kept:
+            del self._launches[run]
+
+
+def _is_kept(rank: Rank) -> bool:
+    stop = rank.report.stop
+    if stop is None or stop.reason != CRASH or rank.state is RankState.EXITED:
+        return False
+    # One that is lost may still be there, and its stop with it.
+    return rank.state in (RankState.STOPPED, RankState.UNRESPONSIVE, RankState.LOST)

@@ -1,0 +1,188 @@
+"""Who is to hear how far the ranks are that it waits for. Pure.
+
+Nothing of a hold is kept here that the ranks don't restate when they register: a new broker knows it all again. A held
+rank hears of all ranks that it waits for once, and after that of those that changed. Those who wait for the same ranks
+at the same place hear the same, so that a change costs one message for each of them, made once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dbg_broker.ranks.registry import Rank, Registry
+from dbg_broker.ranks.spread import Telling
+from dbg_wire.messages import Chosen, ChosenRank, Waiting
+from dbg_wire.ranks import RankState
+
+_Run = tuple[str, str]
+_Said = tuple[ChosenRank, float]
+"""How far a rank is, and when it ended if it did."""
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Hold those who wait for the same ranks at the same place.
+
+    ``informed`` are keys of those that have heard of all, ``newcomers`` of the others; ``changed`` are numbers of ranks
+    of which all have to hear, and ``said`` is what was told last of each.
+    """
+
+    run: _Run
+    site: str
+    ranks: tuple[int, ...]
+    informed: dict[str, None] = field(default_factory=dict)
+    newcomers: dict[str, None] = field(default_factory=dict)
+    changed: dict[int, None] = field(default_factory=dict)
+    said: dict[int, _Said] = field(default_factory=dict)
+
+    @property
+    def name(self) -> tuple[_Run, str, tuple[int, ...]]:
+        return self.run, self.site, self.ranks
+
+
+class Holds:
+    """Know, by run, which rank has which key, who waits, and what those have still to be told."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._keys: dict[tuple[_Run, int], str] = {}
+        self._places: dict[str, tuple[_Run, int]] = {}
+        self._groups: dict[tuple[_Run, str, tuple[int, ...]], _Group] = {}
+        self._concerned: defaultdict[tuple[_Run, int], dict[_Group, None]] = defaultdict(dict)
+        self._waiting: dict[str, tuple[_Group, Waiting]] = {}
+        self._due: dict[_Group, None] = {}
+
+    def changed(self, rank: Rank) -> bool:
+        """Take in a change of a rank; tell whether anybody has something to hear of :meth:`tell`."""
+        run = (rank.said.job, rank.said.run)
+        if rank.child is None and (rank.is_live or (run, rank.said.rank) not in self._keys):
+            # A rank that ended may still change, and a relaunched one has its number by then.
+            self._settle(rank.key, (run, rank.said.rank))
+        is_held = rank.is_live and rank.report.state is RankState.HELD
+        self._wait(rank, run, rank.report.waits if is_held else None)
+        if rank.child is None:
+            for group in self._concerned.get((run, rank.said.rank), ()):
+                group.changed[rank.said.rank] = None
+                self._due[group] = None
+        return bool(self._due)
+
+    def tell(self) -> Iterator[Telling]:
+        """Return what is to be told to whom by now, each of them in order; it counts as told then."""
+        due, self._due = self._due, {}
+        for group in due:
+            news = [number for number in group.changed if self._is_news(group, number)]
+            group.changed.clear()
+            if news and group.informed:
+                yield from self._tellings(group, news, tuple(group.informed), is_whole=False)
+            if group.newcomers:
+                newcomers, group.newcomers = group.newcomers, {}
+                for number in group.ranks:
+                    self._is_news(group, number)
+                yield from self._tellings(group, group.ranks, tuple(newcomers), is_whole=True)
+                group.informed.update(newcomers)
+
+    def missed(self, key: str) -> None:
+        """Note that a rank was behind and has not been sent what changed: it is told all at the next occasion."""
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            group, _ = waiting
+            group.informed.pop(key, None)
+            group.newcomers[key] = None
+            self._due[group] = None
+
+    def came_back(self, key: str) -> None:
+        """Forget what a rank was told: it has a new connection."""
+        waiting = self._waiting.pop(key, None)
+        if waiting is not None:
+            self._leave(key, waiting[0])
+
+    def forget(self, key: str) -> None:
+        """Forget a rank that is no longer listed."""
+        self.came_back(key)
+        place = self._places.pop(key, None)
+        if place is not None and self._keys.get(place) == key:
+            del self._keys[place]
+
+    # ----------------------------------------------------------------------------------------------------------- inner
+
+    def _settle(self, key: str, place: tuple[_Run, int]) -> None:
+        """Note that the rank of this number is this one."""
+        before = self._places.get(key)
+        if before is not None and before != place and self._keys.get(before) == key:
+            del self._keys[before]
+        self._places[key] = place
+        self._keys[place] = key
+
+    def _wait(self, rank: Rank, run: _Run, waits: Waiting | None) -> None:
+        before = self._waiting.get(rank.key)
+        if before is not None and before[1] == waits and before[0].run == run:
+            return
+        self.came_back(rank.key)
+        if waits is None:
+            return
+        name = (run, waits.site, waits.ranks)
+        group = self._groups.get(name)
+        if group is None:
+            self._groups[name] = group = _Group(*name)
+            for number in waits.ranks:
+                self._concerned[run, number][group] = None
+        self._waiting[rank.key] = group, waits
+        group.newcomers[rank.key] = None
+        self._due[group] = None
+
+    def _leave(self, key: str, group: _Group) -> None:
+        group.informed.pop(key, None)
+        group.newcomers.pop(key, None)
+        if group.informed or group.newcomers or self._groups.get(group.name) is not group:
+            return
+        del self._groups[group.name]
+        self._due.pop(group, None)
+        for number in dict.fromkeys(group.ranks):
+            concerned = self._concerned[group.run, number]
+            concerned.pop(group, None)
+            if not concerned:
+                del self._concerned[group.run, number]
+
+    def _is_news(self, group: _Group, number: int) -> bool:
+        """Tell whether a rank differs from what was told of it last, which it does no more then."""
+        said = self._said(group, number)
+        if group.said.get(number) == said:
+            return False
+        group.said[number] = said
+        return True
+
+    def _said(self, group: _Group, number: int) -> _Said:
+        rank = self._registry.find(self._keys.get((group.run, number), ""))
+        if rank is None:
+            return ChosenRank(rank=number, arrived=0, completed=0, state=None), 0.0
+        at = next((arrival for arrival in rank.report.arrivals if arrival.site == group.site), None)
+        arrived, completed = (at.arrived, at.completed) if at is not None else (0, 0)
+        status = ChosenRank(rank=number, arrived=arrived, completed=completed, state=rank.state)
+        return status, 0.0 if rank.is_live else rank.ended
+
+    def _tellings(
+        self, group: _Group, numbers: Iterable[int], keys: tuple[str, ...], *, is_whole: bool
+    ) -> Iterator[Telling]:
+        """Return how far these ranks are, for each of these keys; who hears the same is together."""
+        said = [self._said(group, number) for number in numbers]
+        ends = sorted({ended for status, ended in said if status.state in (RankState.LOST, RankState.EXITED)})
+        together: defaultdict[int, list[str]] = defaultdict(list)
+        for key in keys:
+            waiter = self._registry.find(key)
+            # Who ended before the waiting rank came was of an earlier launch that bears the same names.
+            together[bisect_left(ends, waiter.entered) if waiter is not None else 0].append(key)
+        for earlier, listeners in together.items():
+            former = ends[earlier - 1] if earlier else None
+            ranks = tuple(_as_of_now(status, ended, former) for status, ended in said)
+            name = ("chosen", group.site) if is_whole else None
+            yield Telling(Chosen(site=group.site, ranks=ranks), tuple(listeners), name)
+
+
+def _as_of_now(status: ChosenRank, ended: float, former: float | None) -> ChosenRank:
+    """Return how far a rank is, or that there is none yet if it ended with a former launch."""
+    if former is not None and status.state in (RankState.LOST, RankState.EXITED) and ended <= former:
+        return ChosenRank(rank=status.rank, arrived=0, completed=0, state=None)
+    return status

@@ -1,0 +1,200 @@
+"""One question to many ranks: one deadline, an answer for each of them, always an end.
+
+Pure: time is an argument. Who does not answer is named in the answers as ``silent``, ``lost`` or ``running``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from sys import getsizeof
+
+from dbg_broker.ranks.answer_budget import MAX_TERMINAL_BYTES, AnswerBudget
+from dbg_broker.ranks.weight import weight
+from dbg_wire import limits
+from dbg_wire.codec import encode
+from dbg_wire.messages import Answer, Answers, Kind, Question, RankAnswer
+
+PAGE_BYTES = limits.MAX_CONTROL_BYTES * 3 // 4
+"""Bytes of one page of answers at most: below MAX_CONTROL_BYTES, and with room beside it in the terminal's queue."""
+
+MAX_ANSWER_BYTES = PAGE_BYTES - 4096
+"""Bytes of one answer: the largest screen that is believed fits, and the rest of its page is the envelope."""
+
+RANK_COST = 300
+"""Bytes that a rank costs a question beside its key and what it says: an entry, an answer and its empty parts."""
+
+MIN_SECONDS = 0.05
+"""Shortest deadline of a question: less than a round trip asks nobody."""
+
+
+class TooMuchWaits(Exception):
+    """Say that a terminal has too many answers to read to ask for more."""
+
+    def __str__(self) -> str:
+        return f"answers of more than {MAX_TERMINAL_BYTES} bytes would wait for this terminal; read those there are"
+
+
+@dataclass(slots=True)
+class _Open:
+    """Hold one open question; ``answers`` is in the order in which the ranks were named."""
+
+    question: Question
+    client: int
+    seconds: float
+    deadline: float
+    answers: dict[str, RankAnswer | None]
+    missing: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Hold a question with all its answers; ``client`` asked it."""
+
+    client: int
+    question: Question
+    answers: tuple[RankAnswer, ...] = field(repr=False)
+    size: int = 0
+    """Bytes that count until its last page is read."""
+
+    def pages(self) -> Iterator[Answers]:
+        """Return the answers as messages, each of them below PAGE_BYTES; the last one says so."""
+        page: list[RankAnswer] = []
+        size = 0
+        for answer in self.answers:
+            cost = _size(answer)
+            if page and (size + cost > PAGE_BYTES - 1024 or len(page) == limits.SNAPSHOT_PAGE):
+                yield Answers(request=self.question.request, answers=tuple(page), last=False)
+                page, size = [], 0
+            page.append(answer)
+            size += cost
+        yield Answers(request=self.question.request, answers=tuple(page), last=True)
+
+
+class Gather:
+    """Hold all open questions, each under a number that the broker gives it."""
+
+    def __init__(self) -> None:
+        self.budget = AnswerBudget()
+        self._open: dict[int, _Open] = {}
+        self._asked: dict[str, set[int]] = {}
+        self._last = 0
+
+    def is_asked(self, key: str) -> bool:
+        """Tell whether a question to this rank is open."""
+        return key in self._asked
+
+    def open_of(self, client: int) -> int:
+        """Return how many questions of a terminal are open."""
+        return sum(1 for question in self._open.values() if question.client == client)
+
+    def ask(
+        self, client: int, question: Question, known: Mapping[str, RankAnswer], now: float
+    ) -> tuple[int, list[str]]:
+        """Open a question, and return its number and the ranks that are to be asked.
+
+        ``known`` holds what the broker can say itself. Close the question with :meth:`finish` if no rank is to be
+        asked. Raise TooMuchWaits if the terminal has to read other answers first.
+        """
+        size = sum(map(getsizeof, question.keys)) + RANK_COST * len(question.keys)
+        if not self.budget.take(client, size):
+            raise TooMuchWaits
+        self._last += 1
+        seconds = max(MIN_SECONDS, min(question.seconds, limits.MAX_ASK_SECONDS))
+        answers: dict[str, RankAnswer | None] = {}
+        for key in question.keys:
+            answers[key] = known.get(key)
+        to_ask = [key for key, answer in answers.items() if answer is None]
+        self._open[self._last] = _Open(question, client, seconds, now + seconds, answers, len(to_ask), size)
+        for key in to_ask:
+            self._asked.setdefault(key, set()).add(self._last)
+        return self._last, to_ask
+
+    def is_open(self, number: int) -> bool:
+        """Tell whether a question has not ended."""
+        return number in self._open
+
+    def deadline(self, number: int) -> float:
+        """Return when a question ends at the latest."""
+        return self._open[number].deadline
+
+    def answer(self, key: str, answer: Answer) -> Finished | None:
+        """Take a rank's answer, and return the question if that was the last one; late and foreign ones are ignored."""
+        question = self._open.get(answer.request)
+        if question is None or question.answers.get(key, answer) is not None:
+            return None
+        said = RankAnswer(
+            key=key,
+            kind=answer.kind,
+            text=answer.text,
+            rows=answer.rows,
+            digest=answer.digest,
+            exact=answer.exact,
+            frames=answer.frames,
+        )
+        size, cost = _size(said), weight(said)
+        if size > MAX_ANSWER_BYTES:
+            said = _without_content(said, f"an answer of {size} bytes, above {MAX_ANSWER_BYTES}")
+        elif self.budget.take(question.client, cost):
+            question.size += cost
+        else:
+            said = _without_content(
+                said, f"left out, as answers above {MAX_TERMINAL_BYTES} bytes wait for this terminal; ask fewer ranks"
+            )
+        return self._settle(answer.request, key, said)
+
+    def rank_ended(self, key: str, text: str) -> list[Finished]:
+        """Note that a rank's connection ended, and return the questions that this completes."""
+        return self._settle_all(key, RankAnswer(key=key, kind=Kind.LOST, text=text))
+
+    def finish(self, number: int) -> Finished | None:
+        """End a question now, naming who did not answer; None if it has ended before."""
+        question = self._open.pop(number, None)
+        if question is None:
+            return None
+        answers = []
+        for key, answer in question.answers.items():
+            if answer is None:
+                self._forget(number, key)
+                answer = RankAnswer(key=key, kind=Kind.SILENT, text=f"no answer in {question.seconds:g} s")  # noqa: PLW2901
+            answers.append(answer)
+        return Finished(question.client, question.question, tuple(answers), question.size)
+
+    def was_read(self, finished: Finished) -> None:
+        """Note that a terminal has taken all answers to a question."""
+        self.budget.give_back(finished.client, finished.size)
+
+    def drop_client(self, client: int) -> list[Finished]:
+        """End the questions of a terminal that left, and return them."""
+        numbers = [number for number, question in self._open.items() if question.client == client]
+        ended = [self.finish(number) for number in numbers]
+        self.budget.drop(client)
+        return [question for question in ended if question is not None]
+
+    def _settle_all(self, key: str, answer: RankAnswer) -> list[Finished]:
+        numbers = sorted(self._asked.get(key, ()))
+        finished = (self._settle(number, key, answer) for number in numbers)
+        return [question for question in finished if question is not None]
+
+    def _settle(self, number: int, key: str, answer: RankAnswer) -> Finished | None:
+        question = self._open[number]
+        question.answers[key] = answer
+        question.missing -= 1
+        self._forget(number, key)
+        return self.finish(number) if question.missing == 0 else None
+
+    def _forget(self, number: int, key: str) -> None:
+        numbers = self._asked[key]
+        numbers.discard(number)
+        if not numbers:
+            del self._asked[key]
+
+
+def _without_content(answer: RankAnswer, text: str) -> RankAnswer:
+    return replace(answer, kind=Kind.ERROR, text=text, rows=(), frames=(), digest="", exact="")
+
+
+def _size(answer: RankAnswer) -> int:
+    """Return the bytes of one answer inside a message."""
+    return len(encode(Answers(request=0, answers=(answer,))).encode())

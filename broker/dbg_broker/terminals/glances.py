@@ -1,0 +1,122 @@
+"""What watchers ask of a rank, as seldom as it can't be felt. Pure: time is an argument.
+
+A running rank pays for each stack that it tells. However many watchers ask, and however often, a rank is asked for them
+a few times a second at most; in between they hear what it said last.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+from dbg_broker.ranks.weight import weight
+from dbg_wire import limits
+from dbg_wire.messages import Action, Answer, Ask
+
+GLANCE_SECONDS = 0.5
+"""Seconds between two questions to a rank for watchers: a stack costs it a millisecond or less."""
+
+FRESH_SECONDS = 1.0
+"""Age up to which watchers are told what a rank said before: no eye tells it from the present."""
+
+MAX_BYTES = 16 * limits.MIB
+"""Bytes of what all ranks said last: a thousand deep stacks; of more the oldest are forgotten."""
+
+FOR_WATCHERS = frozenset({Action.SCREEN, Action.WHERE})
+"""Questions that only look."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """Hold the numbers of questions that the next answer is for, if it comes until then."""
+
+    numbers: list[int]
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Hold an answer, when it came, and the bytes that it occupies."""
+
+    answer: Answer
+    at: float
+    size: int
+
+
+class Glances:
+    """Hold, for each rank, what it said last, who waits for what it says next, and when it may be asked again."""
+
+    def __init__(self) -> None:
+        self._said: OrderedDict[tuple[str, Hashable], _Said] = OrderedDict()
+        self._names: dict[str, set[Hashable]] = {}
+        self._size = 0
+        self._open: dict[str, dict[Hashable, _Open]] = {}
+        self._free_at: dict[str, float] = {}
+
+    def known(self, key: str, ask: Ask, now: float) -> Answer | None:
+        """Return what a rank said lately to the same question, or None."""
+        said = self._said.get((key, _name(ask)))
+        return replace(said.answer, request=ask.request) if said is not None and _is_fresh(said, now) else None
+
+    def wait(self, key: str, ask: Ask, now: float) -> float | None:
+        """Return the seconds until a rank is to be asked; None if it is already, and the answer is for this one too.
+
+        None also if that would be too late for the question.
+        """
+        asked = self._open.setdefault(key, {})
+        same = asked.get(_name(ask))
+        if same is not None and now < same.until:
+            same.numbers.append(ask.request)
+            return None
+        at = max(now, self._free_at.get(key, now))
+        if at - now > ask.seconds:
+            return None
+        self._free_at[key] = at + GLANCE_SECONDS
+        asked[_name(ask)] = _Open([ask.request], at + ask.seconds)
+        return at - now
+
+    def answered(self, key: str, answer: Answer, now: float) -> list[int]:
+        """Keep an answer; return the numbers of all questions that it is for, even if who asked has left."""
+        asked = self._open.get(key, {})
+        name = next((name for name, same in asked.items() if same.numbers[0] == answer.request), None)
+        if name is None:
+            return [answer.request]
+        self._drop((key, name))
+        self._said[key, name] = said = _Said(answer, now, weight(answer))
+        self._names.setdefault(key, set()).add(name)
+        self._size += said.size
+        while self._said and (self._size > MAX_BYTES or not _is_fresh(next(iter(self._said.values())), now)):
+            self._drop(next(iter(self._said)))
+        return asked.pop(name).numbers
+
+    def changed(self, key: str) -> None:
+        """Forget what a rank said, since something else is true of it now."""
+        for name in tuple(self._names.get(key, ())):
+            self._drop((key, name))
+
+    def forget(self, key: str) -> None:
+        """Forget a rank that is not connected any more; whoever waits for it is told elsewhere."""
+        self.changed(key)
+        self._open.pop(key, None)
+        self._free_at.pop(key, None)
+
+    def _drop(self, name: tuple[str, Hashable]) -> None:
+        said = self._said.pop(name, None)
+        if said is None:
+            return
+        self._size -= said.size
+        names = self._names.get(name[0], set())
+        names.discard(name[1])
+        if not names:
+            self._names.pop(name[0], None)
+
+
+def _is_fresh(said: _Said, now: float) -> bool:
+    return now - said.at <= FRESH_SECONDS
+
+
+def _name(question: Ask) -> Hashable:
+    """Return what two questions have in common that get the same answer."""
+    size = (question.rows, question.columns) if question.action is Action.SCREEN else None
+    return question.action, size, question.text, question.live, question.stats

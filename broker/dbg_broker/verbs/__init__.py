@@ -1,0 +1,1 @@
+"""What each verb of `dbg-broker` does, but for `run`."""

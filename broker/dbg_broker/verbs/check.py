@@ -1,0 +1,63 @@
+"""``dbg-broker check``: reach a broker step by step, one line each, and explain the one that fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from dbg_broker.verbs.probe import Probe
+from dbg_broker.verbs.which_broker import Say, find_broker, own_name
+from dbg_wire.endpoint import Endpoint, Reach
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.version import PROTOCOL_MAJOR
+
+Step = tuple[str, Callable[[], str]]
+
+
+def check(url: str | None, home: str, environ: Mapping[str, str], say: Say) -> int:
+    """Print one line for each step and return 0; raise the DbgError of the step that fails, after its line."""
+    reach = find_broker(url, home, environ, "driver")
+    say(f"{reach.endpoint.url} (address from {reach.sources['address']}, token from {reach.sources['token']})")
+    with Probe(reach.endpoint) as probe:
+        for name, step in _steps(probe, reach, own_name(environ)):
+            began = time.monotonic()
+            try:
+                found = step()
+            except DbgError:
+                say(f"{name:<12} FAILED")
+                raise
+            say(f"{name:<12} ok  {(time.monotonic() - began) * 1000:7.1f} ms  {printable(found)}".rstrip())
+    return 0
+
+
+def _steps(probe: Probe, reach: Reach, name: str) -> Iterator[Step]:
+    def port() -> str:
+        probe.connect()
+        return str(reach.endpoint.port)
+
+    def token() -> str:
+        probe.present(reach.token)
+        return f"from {reach.sources['token']}"
+
+    def version() -> str:
+        probe.agree()
+        return f"protocol {PROTOCOL_MAJOR}"
+
+    def round_trip() -> str:
+        welcome = probe.greet(name)
+        return f"{probe.round_trip() * 1000:.1f} ms to pid {welcome.pid} on {welcome.host}, release {welcome.release}"
+
+    yield "name", probe.look_up
+    yield "port", port
+    yield from _tls_steps(probe, reach.endpoint)
+    yield "token", token
+    yield "version", version
+    yield "round trip", round_trip
+
+
+def _tls_steps(probe: Probe, endpoint: Endpoint) -> Iterator[Step]:
+    if not endpoint.secure:
+        yield "TLS", lambda: "none: ws:// is plain, and proves nobody's identity"
+        return
+    yield "TLS", probe.secure
+    yield "fingerprint", probe.compare

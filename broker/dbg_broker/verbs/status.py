@@ -1,0 +1,95 @@
+"""``dbg-broker status``: is it up, and what has it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from dbg_broker.verbs.probe import Probe
+from dbg_broker.verbs.which_broker import Say, find_broker, own_name
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.messages import Welcome
+from dbg_wire.ranks import RankInfo, RankState
+
+SCHEMA = 1
+
+
+def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) -> int:
+    """Print what the broker has and return 0; raise DbgError, of exit status 4, if it is down."""
+    try:
+        reach = find_broker(None, home, environ, "watcher")
+        with Probe(reach.endpoint) as probe:
+            probe.look_up()
+            probe.connect()
+            if reach.endpoint.secure:
+                probe.secure()
+                probe.compare()
+            probe.present(reach.token)
+            probe.agree()
+            welcome = probe.greet(own_name(environ))
+            ranks = probe.ranks()
+    except DbgError as error:
+        if as_json:
+            say(json.dumps({"schema": SCHEMA, "up": False, "error": str(error)}))
+        raise
+    if as_json:
+        say(json.dumps(_document(reach.endpoint.url, welcome, ranks)))
+    else:
+        for line in _lines(reach.endpoint.url, welcome, ranks):
+            say(line)
+    return 0
+
+
+def _document(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> dict[str, object]:
+    return {
+        "schema": SCHEMA,
+        "up": True,
+        "url": url,
+        "host": welcome.host,
+        "pid": welcome.pid,
+        "release": welcome.release,
+        "uptime": welcome.uptime,
+        "states": _by_state(ranks),
+        "ranks": [dataclasses.asdict(rank) | {"state": rank.state.value} for rank in ranks],
+    }
+
+
+def _lines(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> list[str]:
+    who = f"pid {welcome.pid} on {printable(welcome.host)}, release {printable(welcome.release)}"
+    lines = [f"up at {url} ({who}) for {_duration(welcome.uptime)}"]
+    states = ", ".join(f"{count} {state}" for state, count in _by_state(ranks).items() if count)
+    lines.append(f"ranks: {len(ranks)}{f' ({states})' if states else ''}")
+    lines.extend(_rank_line(rank) for rank in ranks)
+    return lines
+
+
+def _rank_line(rank: RankInfo) -> str:
+    parts = [f"{rank.full_address}  {rank.state.value}"]
+    if rank.where is not None:
+        parts.append(f"{rank.reason or 'at'} {rank.where.file}:{rank.where.line}")
+    if rank.exit is not None:
+        parts.append(f"status {rank.exit}")
+    if rank.engine is not None:
+        parts.append(f"session {rank.engine}")
+    if rank.driver is not None:
+        parts.append(f"driver {rank.driver}")
+    if rank.watchers:
+        parts.append(f"{rank.watchers} watching")
+    return "  " + "  ".join(printable(part) for part in parts)
+
+
+def _by_state(ranks: Sequence[RankInfo]) -> dict[str, int]:
+    counts = Counter(rank.state for rank in ranks)
+    return {state.value: counts[state] for state in RankState}
+
+
+def _duration(seconds: float) -> str:
+    """Return a duration in its two largest units."""
+    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
+    if days:
+        return f"{days} d {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes % 60} min"
+    return f"{minutes} min {int(seconds) % 60} s" if minutes else f"{int(seconds)} s"

@@ -1,0 +1,83 @@
+"""Which broker ``status`` and ``check`` talk to, and with which token."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from dbg_broker.home.rendezvous import RENDEZVOUS_FILE, read_private, read_rendezvous
+from dbg_broker.home.tokens import Role, load_tokens
+from dbg_broker.verbs.probe import answers
+from dbg_wire.endpoint import Reach, TokenRole, resolve, wrong_host_reason
+from dbg_wire.errors import BadSecretFile, DbgError, WrongHost, printable
+
+ANSWER_SECONDS = 2.0
+"""Seconds given to a broker without TLS to show who it is: on loopback it takes milliseconds."""
+
+
+class NotServing(DbgError):
+    """Say that no broker has left its address in the home."""
+
+    exit_status = 4
+
+    def __init__(self, home: str) -> None:
+        super().__init__(home)
+        self.home = home
+
+    def __str__(self) -> str:
+        where = printable(str(Path(self.home) / RENDEZVOUS_FILE))
+        return f"no broker serves this home ({where} is not there); start `dbg-broker serve`, or set DBG_BROKER"
+
+
+def find_broker(argument: str | None, home: str, environ: Mapping[str, str], role: TokenRole) -> Reach:
+    """Return how to reach the broker: the argument, DBG_BROKER, or broker.json in the home.
+
+    Raise NotServing, WrongHost if it is on another host's loopback, or BadInput.
+    """
+    rendezvous = read_rendezvous(Path(home))
+    if argument is None and not environ.get("DBG_BROKER"):
+        if rendezvous is None:
+            raise NotServing(home)
+        reason = wrong_host_reason(rendezvous.endpoint, rendezvous.host, socket.gethostname(), who="terminal")
+        if reason is not None:
+            raise WrongHost(reason)
+    return resolve(
+        argument=argument,
+        argument_name="the URL",
+        environ=environ,
+        rendezvous=rendezvous,
+        role=role,
+        token_file_text=_token_file_text,
+    )
+
+
+def token_of(role: Role, home: Path) -> str:
+    """Return the token that the home's broker takes: a lasting one, or that of one which serves without TLS now.
+
+    Blocks for ANSWER_SECONDS at most. Raise BadSecretFile as load_tokens does.
+    """
+    with contextlib.suppress(BadSecretFile):
+        found = read_rendezvous(home)
+        token = found.tokens.get(role.value) if found is not None and found.fingerprint is None else None
+        if found is not None and token is not None and answers(found.endpoint, token, ANSWER_SECONDS):
+            return token
+    return load_tokens(home).of(role)
+
+
+def own_name(environ: Mapping[str, str]) -> str:
+    """Return who asks, as others see it beside a rank."""
+    return f"{environ.get('USER') or os.geteuid()}@{socket.gethostname()}"
+
+
+def _token_file_text(path: str) -> str:
+    text = read_private(Path(path))
+    if text is None:
+        raise BadSecretFile(f"the token file {printable(path)} is not there", "set DBG_TOKEN_FILE to the right one")
+    return text
+
+
+Say = Callable[[str], None]
+"""Print one line."""

@@ -1,0 +1,1 @@
+"""What `dbg-attach` does to any set of ranks without attaching."""

@@ -1,0 +1,296 @@
+"""The actions that don't attach: list ranks, print a screen, ask many, let ranks go on, end them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dbg_wire.codec import Output
+from dbg_wire.errors import NeedsAnswer, NoSuchRank, printable
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets import Selection, Target, parse_target, select, unique_target
+
+from ..core.asking import Asker
+from ..core.choose import choose, is_ready
+from ..core.directory import Directory
+from ..core.giving_up import unless_given_up
+from ..core.reach import find_reach
+from ..core.redial import Down, Line, Up
+from ..core.remembered_groups import read_target
+from ..core.waiting import list_ranks, wait_for_stop
+from ..errors import LostRank, NeedsTarget, NotHeld, NotStopped, RankEnded, RankVanished, why_not_stopped
+from ..say import data, talk
+from ..terminal.attach import attach, user_name
+from ..views.answers import show_answers, show_answers_json, show_screen, show_screen_json
+from ..views.compare import Saved
+from ..views.list import show_json, show_plain, show_table
+from ..words.settings import Format, Settings, Verb
+from .many import PARTIAL, Shown, ask_many, break_in, read_saved
+from .repeat import repeat
+
+WITHDRAWAL_SECONDS = 2.0
+"""Seconds that the answer to a withdrawal may take: who gave up does not wait long, and it is sent already."""
+
+_WITHOUT_TARGET = (Verb.LIST, Verb.WHERE)
+"""Actions on all ranks where none are named."""
+
+
+async def run_action(settings: Settings) -> int:
+    """Do what the settings ask for and return the exit status. Raises DbgError."""
+    if settings.target is None and settings.verb not in _WITHOUT_TARGET:
+        raise NeedsTarget(settings.verb.value)
+    target = await asyncio.to_thread(read_target, settings.target, os.environ) if settings.target is not None else None
+    saved = await asyncio.to_thread(read_saved, settings.against)
+    line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
+    await line.open()
+    acting = _Acting(settings, line, saved)
+    try:
+        status = await acting.run(target)
+    finally:
+        await line.close()
+    if acting.attach_to is None:
+        return status
+    return await attach(replace(settings, verb=Verb.ATTACH, target=acting.attach_to))
+
+
+class _Acting:
+    """Do one action over one line; ``attach_to`` is the target to attach to afterwards, if any."""
+
+    def __init__(self, settings: Settings, line: Line, saved: Saved | None) -> None:
+        self.attach_to: str | None = None
+        self._settings = settings
+        self._line = line
+        self._saved = saved
+        self._directory = Directory()
+        self._asker = Asker(line, self._directory, settings.timeout)
+        self._told: str | None = None
+
+    async def run(self, target: Target | None) -> int:
+        await list_ranks(self._line, self._directory, self._settings.timeout)
+        if self._settings.wait is not None:
+            await wait_for_stop(self._line, self._directory, target or parse_target("stopped"), self._settings.wait)
+        if self._settings.every is not None:
+            await repeat(self._settings, self._settings.every, self._line, self._directory, lambda: self._again(target))
+        if target is None or self._settings.verb in (Verb.LIST, Verb.WHERE, Verb.EVAL, Verb.COMMAND):
+            return _print(await self._show(target))
+        if self._settings.verb is Verb.INTERRUPT:
+            return await self._interrupt(target)
+        if self._settings.verb is Verb.SCREEN:
+            return await self._screen(target)
+        if self._settings.verb is Verb.CONTINUE:
+            return await self._continue(target)
+        return await (self._release(target) if self._settings.verb is Verb.RELEASE else self._kill(target))
+
+    # ------------------------------------------------------------------------------------------------- what is shown
+
+    async def _again(self, target: Target | None) -> str:
+        await list_ranks(self._line, self._directory, self._settings.timeout)
+        return (await self._show(target)).text
+
+    async def _show(self, target: Target | None) -> Shown:
+        if self._settings.verb is Verb.LIST:
+            return self._list(target)
+        if target is None:
+            ranks = self._everybody()
+        else:
+            found = self._select(target).ranks
+            ranks = self._with_exited(target, found) if self._settings.all else list(found)
+        return await ask_many(self._settings, self._asker, ranks, self._saved)
+
+    def _everybody(self) -> list[RankInfo]:
+        there = self._there()
+        if self._settings.all and there:
+            return there + self._exited()
+        # The stacks of a job that has ended stay readable, and with no other the last one is meant.
+        return there or list(select(parse_target("all"), self._directory.ranks).ranks)
+
+    def _list(self, target: Target | None) -> Shown:
+        known = self._directory.ranks
+        shown = self._listed(target)
+        if self._settings.format is Format.JSON:
+            return Shown(show_json(shown))
+        if self._settings.format is Format.PLAIN:
+            return Shown(show_plain(shown, known))
+        table = show_table(shown, time.time(), color=self._settings.color)
+        return Shown(table, hint="" if shown else _empty(known, self._line.url))
+
+    def _listed(self, target: Target | None) -> list[RankInfo]:
+        if target is None:
+            return self._there() + (self._exited() if self._settings.all else [])
+        found = self._select(target).ranks
+        if self._settings.all:
+            return self._with_exited(target, found)
+        return [rank for rank in found if rank.state is not RankState.EXITED]
+
+    def _there(self) -> list[RankInfo]:
+        there = [rank for rank in self._directory.ranks if rank.state is not RankState.EXITED]
+        return list(select(parse_target("all"), there, any_job=True).ranks) if there else []
+
+    def _exited(self) -> list[RankInfo]:
+        return [rank for rank in self._directory.ranks if rank.state is RankState.EXITED]
+
+    def _with_exited(self, target: Target, found: Sequence[RankInfo]) -> list[RankInfo]:
+        """Return what was found and, behind it, the exited ranks that hide where anything else fits."""
+        shown, exited = list(found), self._exited()
+        if exited:
+            with contextlib.suppress(NoSuchRank):
+                more = select(target, exited, any_job=True).ranks
+                shown += [rank for rank in more if rank not in shown]
+        return shown
+
+    def _select(self, target: Target) -> Selection:
+        found = select(target, self._directory.ranks, any_job=self._settings.verb is Verb.LIST)
+        if found.note and found.note != self._told:
+            talk(printable(found.note))
+        self._told = found.note
+        return found
+
+    # --------------------------------------------------------------------------------------------------- what is done
+
+    async def _interrupt(self, target: Target) -> int:
+        found = self._select(target).ranks
+        rank = found[0]
+        if len(found) > 1 or self._settings.format is not Format.TABLE or not _on_terminal():
+            return _print(await break_in(self._settings, self._asker, found))
+        if is_ready(rank):
+            return self._attach_to(rank)
+        if rank.state in (RankState.HELD, RankState.LOST, RankState.EXITED):
+            raise why_not_stopped(rank, target.text)
+        (answer,) = await self._asker.ask(Action.INTERRUPT, [rank])
+        if answer.kind not in (Kind.VALUE, Kind.RUNNING):
+            return self._report([answer])
+        if answer.kind is Kind.RUNNING:
+            talk(f"{printable(rank.address)} is {printable(answer.text)}; Ctrl-C gives up.")
+        stopped = await unless_given_up(self._until_stopped(rank))
+        if stopped is None:
+            await self._withdraw(rank)
+            raise KeyboardInterrupt
+        return self._attach_to(stopped)
+
+    async def _withdraw(self, rank: RankInfo) -> None:
+        """Have a rank not stop any more that was asked to; say so, or that it has stopped meanwhile."""
+        self._asker.seconds = min(self._asker.seconds, WITHDRAWAL_SECONDS)
+        (answer,) = await self._asker.ask(Action.INTERRUPT, [rank], withdrawn=True)
+        talk(f"Given up: {printable(rank.address)} {printable(answer.text)}.")
+
+    def _attach_to(self, rank: RankInfo) -> int:
+        self.attach_to = unique_target(rank, self._directory.ranks)
+        return 0
+
+    async def _until_stopped(self, rank: RankInfo) -> RankInfo:
+        """Return the rank as it is listed once it has stopped, however long its C code takes."""
+        while True:
+            now = self._directory.by_key.get(rank.key)
+            if self._directory.complete:
+                if now is None:
+                    raise RankVanished(rank.address)
+                if is_ready(now):
+                    return now
+                if now.state is RankState.EXITED:
+                    raise RankEnded(now)
+                if now.state is RankState.LOST:
+                    raise LostRank(now.address)
+            event = await self._line.next()
+            if isinstance(event, (Up, Down)):
+                self._directory.begin()
+            elif not isinstance(event, Output):
+                self._directory.take(event)
+
+    async def _release(self, target: Target) -> int:
+        found = self._select(target).ranks
+        held = [rank for rank in found if rank.state is RankState.HELD]
+        if not held:
+            raise NotHeld([rank.address for rank in found])
+        return self._report(await self._asker.ask(Action.RELEASE, held))
+
+    async def _screen(self, target: Target) -> int:
+        chosen = choose(target, self._directory.ranks)
+        if chosen.note:
+            talk(printable(chosen.note))
+        rank = chosen.rank
+        (answer,) = await self._asker.ask(Action.SCREEN, [rank])
+        if answer.kind is Kind.VALUE:
+            json = self._settings.format is Format.JSON
+            rows = answer.rows or tuple(answer.text.split("\n"))  # a screen has rows, a line debugger's output is text
+            data(show_screen_json(rank, rows) if json else show_screen(rows))
+            return 0
+        talk(f"dbg-attach: {show_answers([answer], self._directory.by_key).strip()}")
+        return 1 if answer.kind in (Kind.ERROR, Kind.RUNNING) else PARTIAL
+
+    async def _continue(self, target: Target) -> int:
+        found = self._select(target).ranks
+        stopped = [rank for rank in found if is_ready(rank)]
+        if not stopped:
+            if len(found) == 1:
+                raise why_not_stopped(found[0], target.text)
+            raise NotStopped(f"none of the {len(found)} ranks that fit {target.text} is stopped", target.text)
+        return self._report(await self._asker.ask(Action.CONTINUE, stopped))
+
+    async def _kill(self, target: Target) -> int:
+        found = self._select(target).ranks
+        living = [rank for rank in found if rank.state in LIVE_STATES]
+        if not living:
+            raise why_not_stopped(found[0], target.text)
+        if not self._settings.yes and not await _agrees(living):
+            talk("Nothing was done.")
+            return 1
+        return self._report(await self._asker.ask(Action.KILL, living))
+
+    def _report(self, answers: Sequence[RankAnswer]) -> int:
+        ranks = self._directory.by_key
+        if self._settings.format is Format.JSON:
+            data(show_answers_json(self._settings.verb.value.lstrip("-"), answers, ranks))
+        else:
+            data(show_answers(answers, ranks))
+        kinds = {answer.kind for answer in answers}
+        return 0 if kinds == {Kind.VALUE} else PARTIAL if kinds - {Kind.VALUE, Kind.ERROR} else 1
+
+
+def _print(shown: Shown) -> int:
+    data(shown.text)
+    if shown.hint:
+        talk(shown.hint)
+    return shown.status
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+async def _agrees(ranks: Sequence[RankInfo]) -> bool:
+    named = ", ".join(printable(rank.address) for rank in ranks[:4]) + (", …" if len(ranks) > 4 else "")
+    what = f"{len(ranks)} ranks ({named})" if len(ranks) > 1 else named
+    if not sys.stdin.isatty():
+        raise NeedsAnswer(f"--kill would end {what}, and there is no terminal to ask", "add -y to do it unasked")
+    sys.stderr.write(f"End {what}? [y/N] ")
+    sys.stderr.flush()
+    return (await _read_line()).strip().lower() in ("y", "yes")
+
+
+async def _read_line() -> str:
+    # Not in a thread: Ctrl-C could not get it out of there.
+    loop = asyncio.get_running_loop()
+    read: asyncio.Future[bytes] = loop.create_future()
+    stdin = sys.stdin.fileno()
+
+    def take() -> None:
+        if not read.done():
+            read.set_result(os.read(stdin, 4096))
+
+    loop.add_reader(stdin, take)
+    try:
+        return (await read).decode("utf-8", "replace")
+    finally:
+        loop.remove_reader(stdin)
+
+
+def _empty(known: Sequence[RankInfo], url: str) -> str:
+    if known:
+        return "No rank is left; --all lists the exited ones."
+    return f"No rank has connected to {printable(url)} yet; a script does so at its first set_trace()."

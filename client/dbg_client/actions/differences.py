@@ -1,0 +1,116 @@
+"""Where values differ that read the same: one rank of each group is asked for parts of its value, step by step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from dbg_wire.errors import DbgError, PeerError, printable
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.parts import NOTHING, Part, PartsQuestion, decode_parts, encode_question
+from dbg_wire.ranks import RankInfo
+
+from ..core.asking import Asker
+from ..views.groups import Group, Said
+
+MAX_TWINS = 4
+"""Groups that are compared with the first one that reads like them; their differences are as many lines."""
+
+MAX_STEPS = 64
+"""Questions for one difference: each goes into one container, or into a 256th of one."""
+
+MAX_NAMED = 4
+"""Keys of a mapping that are named where several differ."""
+
+
+async def with_differences(
+    asker: Asker, groups: Sequence[Group], said: Sequence[Said], *, exact: bool
+) -> Sequence[Group]:
+    """Return the groups, those that read like one before them with where they differ from it.
+
+    Nothing is evaluated for that again. It takes as long as one question may take at most; groups whose difference
+    can't be found in that time are returned as they were.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + asker.seconds
+    answers = {rank.key: answer for rank, answer in said}
+    first: dict[str, Group] = {}
+    found: dict[str, str] = {}
+    for group in groups:
+        if group.kind != Kind.VALUE.value or not answers[group.ranks[0].key].exact:
+            continue
+        other = first.setdefault(group.text, group)
+        if other is not group and len(found) < MAX_TWINS:
+            pair = _Pair(asker, [(each.ranks[0], answers[each.ranks[0].key]) for each in (other, group)], exact=exact)
+            try:
+                where = await asyncio.wait_for(pair.difference(), max(0.0, end - loop.time()))
+            except (DbgError, asyncio.TimeoutError):
+                break
+            found[group.id] = f"{where}, {other.id} first" if where else ""
+    return [replace(group, difference=found.get(group.id, "")) for group in groups]
+
+
+class _Pair:
+    """Be two ranks whose values differ."""
+
+    def __init__(self, asker: Asker, pair: Sequence[tuple[RankInfo, RankAnswer]], *, exact: bool) -> None:
+        self._asker = asker
+        self._ranks = [rank for rank, _ in pair]
+        self._of = tuple(answer.exact for _, answer in pair)
+        self._exact = exact
+
+    async def difference(self) -> str:
+        """Return where the first difference is and what it is, empty if that can't be found. Raises DbgError."""
+        path: tuple[str, ...] = ()
+        label = named = ""
+        texts = ("", "")
+        for _ in range(MAX_STEPS):
+            one, two = await self._parts(path)
+            if not one or not two:
+                break
+            lonely = _lonely(one, two)
+            if lonely:
+                return f"{named}{_place(label)}{lonely}"
+            differing = [part for part in one.values() if part.digest != two[part.step].digest]
+            if not differing:
+                return ""
+            part = differing[0]
+            named = named or _several(label, differing)
+            path, label = (*path, part.step), label + part.label
+            texts = part.text, two[part.step].text
+        if not path or texts[0] == texts[1]:
+            return ""
+        return f"{named}first difference: {printable(label)}: {printable(texts[0])} | {printable(texts[1])}"
+
+    async def _parts(self, path: tuple[str, ...]) -> list[Mapping[str, Part]]:
+        question = encode_question(PartsQuestion(of=self._of, path=path, exact=self._exact))
+        answers = await self._asker.ask(Action.EVAL, self._ranks, NOTHING, parts=question)
+        if any(answer.kind is not Kind.VALUE for answer in answers):
+            raise PeerError("no parts of a value")
+        return [{part.step: part for part in decode_parts(answer.rows)} for answer in answers]
+
+
+def _lonely(one: Mapping[str, Part], two: Mapping[str, Part]) -> str:
+    """Say which named parts only one of both has."""
+    only = [
+        [part.label for part in ours.values() if part.step not in other] for ours, other in ((one, two), (two, one))
+    ]
+    if not any(only):
+        return ""
+    shown = [_names(labels) if labels else "nothing more" for labels in only]
+    return f"first difference: {shown[0]} | {shown[1]}"
+
+
+def _several(label: str, differing: Sequence[Part]) -> str:
+    labels = [part.label for part in differing if part.label.startswith(("['", '["', "."))]
+    return f"differ at {printable(label)}{_names(labels)}; " if len(labels) > 1 else ""
+
+
+def _names(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
+    return ", ".join(printable(label) for label in labels[:MAX_NAMED] if label) + more or "other parts"
+
+
+def _place(label: str) -> str:
+    return f"at {printable(label)}, " if label else ""

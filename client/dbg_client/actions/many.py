@@ -1,0 +1,219 @@
+"""The actions that ask many ranks at once: evaluate, command, where, break in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.messages import Action, Kind
+from dbg_wire.ranks import RankInfo, RankState
+
+from ..core.asking import Asker
+from ..core.remembered_groups import find_marks
+from ..errors import why_not_stopped
+from ..say import talk
+from ..views.compare import (
+    Comparison,
+    Saved,
+    compare_answers,
+    comparison_document,
+    load_answers,
+    save_answers,
+    show_comparison,
+)
+from ..views.groups import Group, Said, differ, group_answers, groups_document, remembered, show_groups
+from ..views.naming import Naming
+from ..views.stacks import group_stacks, stacks_document
+from ..views.tree import show_tree
+from ..words.settings import Format, Settings, Verb
+from .differences import with_differences
+
+PARTIAL = 6
+"""Exit status when some ranks did not answer."""
+
+DIFFER = 1
+"""Exit status of ``--fail-if-differ``; to `git bisect run` it is a bad commit."""
+
+MAX_SAVED = 256 * 1024 * 1024
+"""Bytes of a file of ``--against`` that are read: the answers of 100,000 ranks are fewer."""
+
+_ACTIONS = {Verb.EVAL: Action.EVAL, Verb.COMMAND: Action.COMMAND, Verb.WHERE: Action.WHERE}
+_ALONE = {
+    **dict.fromkeys(("q", "quit", "exit", "EOF"), "--kill ends ranks and --continue lets them go on"),
+    **dict.fromkeys(("interact", "debug", "commands"), "it needs a terminal: attach to one rank for it"),
+    **dict.fromkeys(("run", "restart"), "a rank can't be started again by itself: end the job and launch it anew"),
+}
+"""What a set of ranks is not told, and what to do instead."""
+
+_WORD = re.compile(r"\s*([A-Za-z_]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Hold an answer as it is printed, the exit status that it leads to, and a sentence on why there is no more."""
+
+    text: str
+    status: int = 0
+    hint: str = ""
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class CantWrite(DbgError):
+    """Say which file could not be written, and why."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{printable(self.path)} can't be written ({printable(self.reason)}); name another file with --save"
+
+
+def refuse_for_sets(command: str, count: int) -> None:
+    """Raise BadInput for a command that makes no sense for, or would end, all ``count`` ranks of a set."""
+    if count < 2:
+        return
+    for part in command.split(";;"):
+        word = _WORD.match(part)
+        if word is not None and word[1] in _ALONE:
+            raise BadInput(f"`{word[1]}` is not for {count} ranks at once", _ALONE[word[1]])
+
+
+def read_saved(path: str | None) -> Saved | None:
+    """Return the answers in a file of ``--save``, None without a file. Blocks. Raises BadInput."""
+    if path is None:
+        return None
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            return load_answers(file.read(MAX_SAVED), path)
+    except UnicodeDecodeError:
+        raise BadInput(f"{printable(path)} has no answers that --save has written", "name another file") from None
+    except OSError as error:
+        raise BadInput(
+            f"{printable(path)} can't be read ({error.strerror or type(error).__name__})",
+            "name a file that --save has written",
+        ) from None
+
+
+async def ask_many(settings: Settings, asker: Asker, ranks: Sequence[RankInfo], saved: Saved | None) -> Shown:
+    """Ask ranks for a value, a command or their stacks, and return the answer; its groups are remembered.
+
+    Raises BadInput for a command that is not for sets, DbgError if all ranks have exited or the broker fails.
+    """
+    if settings.verb is not Verb.WHERE:
+        _require_living(ranks, settings.target or "")
+    if settings.verb is Verb.COMMAND:
+        refuse_for_sets(settings.question, len(ranks))
+    answers = await asker.ask(
+        _ACTIONS[settings.verb], ranks, settings.question, live=settings.live, stats=settings.stats
+    )
+    said = list(zip(ranks, answers, strict=True))
+    shown = (
+        _show_stacks(settings, said)
+        if settings.verb is Verb.WHERE
+        else await _show_values(settings, asker, said, saved)
+    )
+    await asyncio.to_thread(_remember, shown.groups)
+    return shown
+
+
+async def break_in(settings: Settings, asker: Asker, ranks: Sequence[RankInfo]) -> Shown:
+    """Break into ranks and return the answer, whose groups are remembered; ranks that are stopped say so.
+
+    Raises DbgError if all have exited or the broker fails.
+    """
+    _require_living(ranks, settings.target or "")
+    said = list(zip(ranks, await asker.ask(Action.INTERRUPT, ranks), strict=True))
+    groups = group_answers(said, compare=False)
+    await asyncio.to_thread(_remember, remembered(groups))
+    failed = any(answer.kind is Kind.ERROR for _, answer in said)
+    text = _render(settings, "interrupt", groups, Naming(ranks))
+    return Shown(text, PARTIAL if _left_unanswered(said) else 1 if failed else 0, groups=remembered(groups))
+
+
+async def _show_values(settings: Settings, asker: Asker, said: Sequence[Said], saved: Saved | None) -> Shown:
+    naming = Naming([rank for rank, _ in said])
+    groups = group_answers(said, exact=settings.exact, tolerance=settings.tolerance, compare=settings.verb is Verb.EVAL)
+    if settings.verb is Verb.EVAL:
+        groups = list(await with_differences(asker, groups, said, exact=settings.exact))
+    comparison = (
+        compare_answers(saved, said, naming, exact=settings.exact, tolerance=settings.tolerance) if saved else None
+    )
+    if settings.save is not None:
+        await asyncio.to_thread(_write, settings.save, save_answers(settings.question, said, naming))
+    differs = differ(groups) or (comparison is not None and comparison.differs)
+    text = _render(settings, settings.question, groups, naming, comparison)
+    hint = _why_nobody(settings, said)
+    # Ranks that run have not been compared, and whoever asks for differences must not take them for equal.
+    uncompared = settings.fail_if_differ and any(answer.kind is Kind.RUNNING for _, answer in said)
+    status = PARTIAL if uncompared or _left_unanswered(said) else 1 if hint else 0
+    return Shown(text, DIFFER if settings.fail_if_differ and differs else status, hint, remembered(groups))
+
+
+def _render(
+    settings: Settings, command: str, groups: Sequence[Group], naming: Naming, comparison: Comparison | None = None
+) -> str:
+    path = settings.against or ""
+    if settings.format is Format.JSON:
+        document = groups_document(command, groups, naming)
+        if comparison is not None:
+            document["against"] = comparison_document(comparison, path, naming)
+        return json.dumps(document) + "\n"
+    table = show_groups(command, groups, naming, color=settings.color)
+    return table + (show_comparison(comparison, path, naming) if comparison is not None else "")
+
+
+def _show_stacks(settings: Settings, said: Sequence[Said]) -> Shown:
+    naming = Naming([rank for rank, _ in said])
+    stacks, others = group_stacks(said)
+    if settings.format is Format.JSON:
+        text = json.dumps(stacks_document(stacks, others, naming)) + "\n"
+    else:
+        text = show_tree(stacks, others, naming, command="where", color=settings.color)
+    return Shown(text, PARTIAL if _left_unanswered(said) else 0, groups=remembered([*stacks, *others]))
+
+
+def _why_nobody(settings: Settings, said: Sequence[Said]) -> str:
+    """Return what to do where nobody answered since all ranks run."""
+    if not all(answer.kind is Kind.RUNNING for _, answer in said):
+        return ""
+    live = "; --live asks them all the same" if settings.verb is Verb.EVAL and not settings.live else ""
+    who = "no rank of them is" if len(said) > 1 else f"{printable(said[0][0].address)} is not"
+    return f"dbg-attach: {who} stopped; --wait waits until one is, and -i breaks in{live}"
+
+
+def _left_unanswered(said: Sequence[Said]) -> bool:
+    """Return whether a rank that could have answered did not; nobody expects one of an exited rank."""
+    return any(
+        answer.kind is Kind.SILENT or (answer.kind is Kind.LOST and rank.state is not RankState.EXITED)
+        for rank, answer in said
+    )
+
+
+def _require_living(ranks: Sequence[RankInfo], target: str) -> None:
+    if all(rank.state is RankState.EXITED for rank in ranks):
+        raise why_not_stopped(ranks[0], target)
+
+
+def _remember(groups: Mapping[str, Sequence[str]]) -> None:
+    marks = find_marks(os.environ)
+    if marks is None:
+        return
+    try:
+        marks.save(groups)
+    except OSError as error:
+        talk(f"dbg-attach: the groups' names are not remembered ({error.strerror or type(error).__name__})")
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CantWrite(path, error.strerror or type(error).__name__) from None

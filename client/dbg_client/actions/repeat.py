@@ -1,0 +1,89 @@
+"""Do something again and again, showing it in place on a terminal and one after another elsewhere (``--every``)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NoReturn
+
+from dbg_wire.codec import Output
+from dbg_wire.errors import DbgError
+
+from ..core.directory import Directory
+from ..core.redial import Down, Line, Up
+from ..say import data, talk
+from ..words.settings import Format, Settings
+
+CLEAR, HOME, CLEAR_REST = "\x1b[2J", "\x1b[H", "\x1b[J"
+CLEAR_LINE = "\x1b[K\r\n"
+NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
+
+
+async def repeat(
+    settings: Settings, seconds: float, line: Line, directory: Directory, show: Callable[[], Awaitable[str]]
+) -> NoReturn:
+    """Show what ``show`` returns every ``seconds`` until Ctrl-C.
+
+    In between the directory keeps up with the ranks. Raises DbgError if the first time fails; what goes wrong later is
+    shown.
+    """
+    painter = _Painter(settings, seconds)
+    painter.paint(await show())
+    while True:
+        await _keep_up(line, directory, seconds)
+        try:
+            painter.paint(await show())
+        except DbgError as error:
+            painter.complain(f"dbg-attach: {error}")
+
+
+def in_place(lines: Sequence[str], rows: int) -> str:
+    """Return what replaces the screen of a terminal by these lines, or by as many of them as it has room for."""
+    room = max(1, rows - 1)
+    if len(lines) > room:
+        lines = [*lines[: room - 1], f"… {len(lines) - room + 1} more lines"]
+    # Every line is written over the one before: a screen that is cleared first would flicker.
+    return HOME + NO_WRAP + "".join(line + CLEAR_LINE for line in lines) + CLEAR_REST + WRAP
+
+
+class _Painter:
+    def __init__(self, settings: Settings, seconds: float) -> None:
+        self._seconds = seconds
+        self._repaints = (
+            settings.format is Format.TABLE and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        )
+        self._separator = "" if settings.format is Format.JSON else "\n"
+        self._painted = False
+
+    def paint(self, text: str) -> None:
+        if self._repaints:
+            head = f"every {self._seconds:g} s, {time.strftime('%H:%M:%S')}; Ctrl-C ends"
+            painted = in_place([head, "", *text.splitlines()], shutil.get_terminal_size().lines)
+            data(painted if self._painted else CLEAR + painted)
+        else:
+            data(self._separator + text if self._painted else text)
+        self._painted = True
+
+    def complain(self, sentence: str) -> None:
+        if self._repaints:
+            self.paint(sentence)
+        else:
+            talk(sentence)
+
+
+async def _keep_up(line: Line, directory: Directory, seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while (left := until - loop.time()) > 0:
+        try:
+            event = await asyncio.wait_for(line.next(), left)
+        except asyncio.TimeoutError:
+            return
+        if isinstance(event, (Up, Down)):
+            directory.begin()
+        elif not isinstance(event, Output):
+            directory.take(event)

@@ -1,0 +1,437 @@
+"""One terminal at one rank: what it knows, and what follows from each thing that happens. Pure.
+
+Every method takes the time (monotonic seconds) and returns the effects that its caller carries out, in order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from dbg_wire.codec import Input, Output
+from dbg_wire.errors import printable
+from dbg_wire.limits import MAX_INPUT_PENDING
+from dbg_wire.messages import (
+    Applied,
+    Attach,
+    Detach,
+    Discarded,
+    Interrupt,
+    Message,
+    Mode,
+    Notice,
+    Pulse,
+    RankReport,
+    Refusal,
+    RefusalCode,
+    Report,
+    Resize,
+    Seat,
+    Take,
+)
+from dbg_wire.ranks import LIVE_STATES, Breakpoint, Place, RankInfo, RankState
+
+from ..errors import RankEnded, RankStayedAway, why_refused
+from ..words.engine import LINE_ENGINE, NO_WISH, Wish
+from .conversation import Conversation
+from .drawing import Drawing
+from .effects import Bell, Blank, Effects, Finish, Open, Send, Wake
+from .notices import Notices
+from .sentences import Turn, who_types, why_blank
+from .unsettled_keys import Ledger, Typed
+
+CTRL_C = b"\x03"
+
+LOST_SECONDS = 10.0
+"""Seconds for a rank to come back after its connection ended. A link redials within a few seconds, so a rank that is
+still away is dead or behind a broken network, and which of them can't be told from here."""
+
+NEXT_STOP_SECONDS = 0.5
+"""Seconds for which a rank that went on, with nothing left to stop it, may stop again before the session ends: in a
+loop the next ``set_trace()`` comes at once."""
+
+_ANSWERS_TO_ATTACH = frozenset({RefusalCode.NO_SUCH_RANK, RefusalCode.ROLE, RefusalCode.FULL, RefusalCode.GONE})
+
+
+class Attachment:
+    """Decide for one terminal at one rank.
+
+    ``line_up``, ``line_down``, ``rank_listed`` and ``message`` tell what comes from the broker, ``keys``, ``take`` and
+    ``resize`` what the user does; ``tick`` is called every second. ``prefix`` is the escape key's name, for notices.
+    """
+
+    def __init__(
+        self,
+        rank: RankInfo,
+        mode: Mode,
+        size: tuple[int, int],
+        *,
+        colors: int,
+        prefix: str = "",
+        wish: Wish = NO_WISH,
+        startup: deque[str] | None = None,
+    ) -> None:
+        self.rank = rank
+        self.mode = mode
+        self.conversation = Conversation(startup)
+        self._wish = wish
+        self.report: RankReport | None = None
+        self.driver: str | None = None
+        self.line_down_since: float | None = None
+        self.line_down_reason = ""
+        self.absent_since: float | None = None
+        self.lost_since: float | None = None
+        self.moving_since: float | None = None
+        self._went_on_at: float | None = None
+        self.pulse: Place | None = None
+        self.heard = 0.0
+        (self._rows, self._columns), self._colors = size, colors
+        self._how_to_take = f"; {prefix} w takes the keyboard" if prefix else ""
+        self._ledger = Ledger()
+        self._early = b""
+        self.opened = self._seated = self._asked = False
+        self._drawing = Drawing()
+        self._cropped = False
+        self._notices = Notices()
+
+    @property
+    def cropped(self) -> bool:
+        """Return whether the debugger's screen is larger than what this terminal has for it."""
+        session = self.report.session if self.report else None
+        if session is None or session.engine == LINE_ENGINE:
+            return False
+        return session.rows > self._rows or session.columns > self._columns
+
+    @property
+    def asks(self) -> bool:
+        """Return whether a seat was asked for, so that a refusal is the answer to that."""
+        return self._asked
+
+    @property
+    def driving(self) -> bool:
+        """Return whether this terminal has the keyboard."""
+        return self._ledger.generation is not None
+
+    @property
+    def engine(self) -> str | None:
+        """Return the debugger that is open; None while there is none."""
+        return self.report.session.engine if self.report and self.report.session else None
+
+    @property
+    def breakpoints(self) -> tuple[Breakpoint, ...]:
+        """Return what people have set in the rank, as it told last, also if it is dead or out of reach by now."""
+        return self.report.user_breakpoints if self.report else ()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Return the (rows, columns) last offered to the rank."""
+        return self._rows, self._columns
+
+    @property
+    def blank_text(self) -> str:
+        """Return what stands on the screen while no debugger does; empty while one does."""
+        return why_blank(self.rank.address, self.report)
+
+    def notice(self, now: float) -> str | None:
+        """Return the notice that is still to be shown."""
+        return self._notices.shown(now)
+
+    def unread_loss(self, now: float) -> str | None:
+        """Return what is still to be shown of keys that were discarded, for a session that ends before one reads it."""
+        return self._notices.unread_loss(now)
+
+    def say(self, text: str, now: float) -> None:
+        """Show a notice for a while."""
+        self._notices.say(text, now)
+
+    # ------------------------------------------------------------------------------------------------ the broker's side
+
+    def attach(self) -> Effects:
+        """Ask for a seat at the rank."""
+        self._asked = True
+        # Whoever comes back after a broken line wants the seat it had, not the one it asked for at first.
+        back_to = Mode.DRIVE if self.driving else Mode.WATCH
+        attach = Attach(
+            key=self.rank.key,
+            mode=back_to if self.opened else self.mode,
+            rows=self._rows,
+            columns=self._columns,
+            colors=self._colors,
+            engine=self._wish.asked,
+            fallback_engine=self._wish.default,
+            resume=self._ledger.generation,
+        )
+        return [Send(attach)]
+
+    def line_up(self, now: float) -> None:
+        """Take note that the broker is back; its list of ranks follows."""
+        self.line_down_since = None
+        self.absent_since = now
+
+    def line_down(self, reason: str, now: float) -> None:
+        """Take note that the broker is gone, or that another attempt to reach it failed."""
+        if self.line_down_since is None:
+            self.line_down_since = now
+            self._notices.forget()
+        self.line_down_reason = reason
+        self._seated = self._asked = False
+        self.lost_since = self.absent_since = None
+
+    def rank_listed(self, listed: RankInfo | None, now: float) -> Effects:
+        """Take what the broker's complete list says of the rank now; None: it doesn't know it."""
+        if listed is None:
+            return []
+        self.rank = listed
+        if listed.state is RankState.EXITED:
+            return [self._finish_with(listed)]
+        if listed.state is RankState.LOST:
+            self.lost_since = now if self.lost_since is None else self.lost_since
+            return []
+        self.lost_since = self.absent_since = None
+        if listed.state in LIVE_STATES and not self._seated and not self._asked:
+            return self.attach()
+        return []
+
+    def message(self, message: Message, now: float) -> Effects:
+        """Take a message about the rank."""
+        if isinstance(message, Seat):
+            return self._take_seat(message, now)
+        if isinstance(message, Refusal):
+            return self._take_refusal(message, now)
+        if not self._seated:
+            return []  # about the rank before
+        if isinstance(message, (Report, Applied, Discarded, Pulse)):
+            self.heard = now  # these come from the rank itself
+        if isinstance(message, Report):
+            return self._take_report(message.report, now)
+        if isinstance(message, Applied):
+            self._ledger.settle(message.generation, message.offset)
+        elif isinstance(message, Discarded):
+            lost = self._ledger.discard(message.generation, message.offset, message.count)
+            return self._notices.discarded(lost, message.reason, now)
+        elif isinstance(message, Pulse):
+            self.pulse = message.where
+        elif isinstance(message, Notice) and self.engine != LINE_ENGINE:
+            self.say(message.text, now)
+        return self.conversation.message(message)
+
+    def output(self, frame: Output, now: float) -> Effects:
+        """Take bytes of the debugger: of a log, or of a screen, where a hole is answered by asking for a repaint."""
+        if not self._seated or self._drawing.is_over(frame.session):
+            return []
+        self.heard = now
+        # A line debugger may have something to say when its stop is over: that a temporary breakpoint is gone.
+        if self.engine == LINE_ENGINE or (self.engine is None and self.conversation.follows(frame.session)):
+            return self.conversation.output(frame, now)
+        return self._drawing.output(frame, now, covered=bool(self.blank_text))
+
+    def ask_repaint(self, now: float) -> Effects:
+        """Ask for the whole screen, at once or, if that was done just now, a little later; a log has none."""
+        return [] if self.engine == LINE_ENGINE else self._drawing.ask_repaint(now)
+
+    def tick(self, now: float) -> Effects:
+        """Do what is due by time alone."""
+        if self._went_on_at is not None and now - self._went_on_at >= NEXT_STOP_SECONDS:
+            return [Finish(None)]
+        if self.lost_since is not None and now - self.lost_since > LOST_SECONDS:
+            return [Finish(RankStayedAway(self.rank.address))]
+        if self._may_ask_again():
+            return self.attach()
+        if not self._seated:
+            return []
+        return self.ask_repaint(now) if self._drawing.owed else self.conversation.tick(now)
+
+    # -------------------------------------------------------------------------------------------------- the user's side
+
+    def keys(self, data: bytes, now: float) -> Effects:
+        """Take typed keys: send them at once, or keep them while there is no seat or no line."""
+        if not self.opened:
+            if len(self._early) + len(data) > MAX_INPUT_PENDING:
+                return self._notices.discarded(data, "too much is waiting already", now)
+            self._early += data
+            return []
+        if not self.driving:
+            return self.refuse(now)
+        stop = self.report.stop if self.report else None
+        if self.report is None or stop is None:
+            if self.report is not None and CTRL_C in data and self._ledger.generation is not None:
+                return [Send(Interrupt(generation=self._ledger.generation))]
+            self.say(f"{self.rank.address} is not stopped; keys are not kept, but Ctrl-C breaks in", now)
+            return [Bell()]
+        session = self.report.session
+        typed = self._ledger.add(data, stop.number, session.number if session else None)
+        if typed is None:
+            return self._notices.discarded(data, "too much is waiting already", now)
+        return self._send_keys((typed,))
+
+    def refuse(self, now: float) -> Effects:
+        """Answer somebody who types without the keyboard."""
+        self.say(f"you only watch{self._how_to_take}", now)
+        return [Bell()]
+
+    def take_unsent(self) -> bytes:
+        """Return the keys that no debugger got yet; they are the caller's now."""
+        return self._ledger.abandon_unsent()
+
+    def take(self, now: float) -> Effects:
+        """Take the keyboard."""
+        if self.driving:
+            self.say("you have the keyboard", now)
+            return []
+        if not self._seated:
+            self.say("the keyboard can be taken when the rank is back", now)
+            return [Bell()]
+        return [Send(Take())]
+
+    def resize(self, rows: int, columns: int, now: float) -> Effects:
+        """Offer another size to the rank."""
+        self._rows, self._columns = rows, columns
+        if not self._seated and not self._asked:
+            return []
+        offer = Send(Resize(rows=rows, columns=columns))
+        # A driver's new size makes the rank draw everything; a watcher's doesn't count there.
+        if self.driving:
+            return [offer]
+        return [offer, *([Blank()] if self._begin_cropping() else []), *self.ask_repaint(now)]
+
+    def leave(self) -> Effects:
+        """Leave the rank as it is."""
+        return [Send(Detach())] if self._seated or self._asked else []
+
+    # ----------------------------------------------------------------------------------------------------- what follows
+
+    def _may_ask_again(self) -> bool:
+        away = (self.line_down_since, self.absent_since, self.lost_since)
+        return self.opened and not self._seated and not self._asked and away == (None, None, None)
+
+    def _take_seat(self, seat: Seat, now: float) -> Effects:
+        if seat.rank.key != self.rank.key:
+            return []
+        first = not self.opened
+        had, before = self.driving, self.driver
+        self.opened, self._asked = True, False
+        self.heard, self.rank, self.driver = now, seat.rank, seat.driver
+        self.lost_since = self.absent_since = None
+        if not self._seated:
+            self._drawing.forget()
+        effects: Effects = [Open()] if first else []
+        left = self._begin_generation(seat)
+        turn = Turn(first, had, self.driving, before, self.driver, self.mode is not Mode.WATCH)
+        if told := who_types(turn, self._how_to_take):
+            self.say(told, now)
+        # After the notice about the driver, which it would else be hidden by.
+        effects += self._notices.discarded(left, "perhaps: the keyboard changed hands", now)
+        # Seated only from here on, so that keys which waited go out in order with those that are sent again.
+        self._seated = False
+        effects += self._take_report(seat.report, now, anew=True)
+        self._seated = True
+        if first:
+            self._tell_engine(now)
+        if seat.rank.state is RankState.EXITED:
+            effects.append(self._finish_with(seat.rank))
+        effects += self._send_again(now)
+        early, self._early = self._early, b""
+        return effects + (self.keys(early, now) if early else [])
+
+    def _begin_generation(self, seat: Seat) -> bytes:
+        """Use the seat's number from here on; return the keys of the one before whose fate nobody knows."""
+        report, mine = seat.report, self._ledger.generation
+        self._ledger.settle(report.generation, report.applied)
+        if seat.generation == mine:
+            return b""
+        settled = report.applied if report.generation == seat.generation else 0
+        # Another driver sat down in between, so the rank no longer says what it took of ours.
+        return self._ledger.begin(seat.generation, settled)
+
+    def _send_again(self, now: float) -> Effects:
+        stop = self.report.stop if self.report else None
+        stale = self._ledger.abandon_but(stop.number if stop else None)
+        return self._notices.discarded(stale, "the stop ended", now) + self._send_keys(self._ledger.unsettled)
+
+    def _send_keys(self, keys: tuple[Typed, ...]) -> Effects:
+        generation = self._ledger.generation
+        if generation is None or not self._seated:
+            return []
+        return [
+            Send(Input(typed.session, typed.stop, generation, typed.offset, typed.data))
+            for typed in keys
+            if typed.session is not None
+        ]
+
+    def _take_report(self, report: RankReport, now: float, *, anew: bool = False) -> Effects:
+        before, self.report = self.report, report
+        self._ledger.settle(report.generation, report.applied)
+        self._keep_time(report, now)
+        talk = self.conversation.report(report, self._ledger.generation, now, anew=anew)
+        if report.stop is None:
+            effects = talk + self._notices.discarded(self._ledger.abandon_unsent(), "the stop ended", now)
+            if report.state is RankState.RUNNING and not report.breakpoints and not report.queued:
+                return effects + self._go_on(before, now)
+            self._went_on_at = None
+            was_blank = before is not None and before.stop is None and before.state is report.state
+            return effects if was_blank else [*effects, Blank(self.blank_text)]
+        effects, self._went_on_at = talk, None
+        if before is not None and before.stop is None:
+            effects.append(Blank())
+            if report.session is not None:
+                effects += self.ask_repaint(now)
+        if before is not None and before.stop is not None and before.stop.number != report.stop.number:
+            effects += self._notices.discarded(self._ledger.abandon_unsent(), "the stop ended", now)
+        if report.session is not None and report.session.engine != LINE_ENGINE:
+            opened = self._ledger.open_session(report.stop.number, report.session.number)
+            effects += self._send_keys(opened)
+        return effects + self._fit(before, report, now)
+
+    def _go_on(self, before: RankReport | None, now: float) -> Effects:
+        """End the session; one whose stop has just ended, unless the next stop comes at once."""
+        if before is None:
+            return [Finish(None)]
+        if self._went_on_at is not None:
+            return []
+        self._went_on_at = now
+        return [Wake(NEXT_STOP_SECONDS)]
+
+    def _finish_with(self, ended: RankInfo) -> Finish:
+        """End the session with its rank; that the stop had ended before is what the user did, and goes first."""
+        return Finish(RankEnded(ended) if self._went_on_at is None else None)
+
+    def _fit(self, before: RankReport | None, report: RankReport, now: float) -> Effects:
+        """Begin anew on an empty screen where another size would leave some of the old one beside it."""
+        crops = self._begin_cropping()
+        old, new = before.session if before else None, report.session
+        if old is None or new is None or (old.rows, old.columns) == (new.rows, new.columns):
+            return []
+        return [] if self.driving and not crops else [Blank(), *self.ask_repaint(now)]
+
+    def _begin_cropping(self) -> bool:
+        """Take note of whether the screen is cropped; return whether it is, or was until now."""
+        was, self._cropped = self._cropped, self.cropped
+        return was or self._cropped
+
+    def _keep_time(self, report: RankReport, now: float) -> None:
+        if report.state is not RankState.RUNNING:
+            self.moving_since = self.pulse = None
+        elif self.moving_since is None:
+            self.moving_since = now
+
+    def _take_refusal(self, refusal: Refusal, now: float) -> Effects:
+        if refusal.code == RefusalCode.NOT_ATTACHED:
+            return []  # a farewell to a rank that had ended by then
+        if refusal.code == RefusalCode.ROLE:
+            self._how_to_take = ""
+        if not self._asked or refusal.code not in _ANSWERS_TO_ATTACH:
+            self.say(refusal.text, now)
+            return [Bell()]
+        self._asked = False
+        if refusal.code == RefusalCode.ROLE and self.mode is Mode.DRIVE:
+            self.mode = Mode.WATCH
+            return self.attach()
+        if not self.opened:
+            return [Finish(why_refused(self.rank.address, refusal))]
+        # The rank isn't back yet, or its seats are taken: the next change of it is the next chance.
+        self.say(refusal.text, now)
+        return []
+
+    def _tell_engine(self, now: float) -> None:
+        asked = self._wish.asked
+        if asked is not None and self.engine not in (None, asked) and not self.driving and self.driver is not None:
+            self.say(f"{printable(self.driver)} types in {self.engine}; attach with --take to change to {asked}", now)

@@ -1,0 +1,255 @@
+"""One terminal at one line debugger: its prompt, what was replied to it, and what waits for the next one. Pure.
+
+A prompt has a number and takes one reply, so a reply may be sent again after a broken line without being applied
+twice. Lines that are entered while no prompt is open wait for the next one of the same stop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from dbg_wire.codec import Output
+from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
+from dbg_wire.messages import (
+    Complete,
+    Completions,
+    Interrupt,
+    Message,
+    Notice,
+    PromptInfo,
+    PromptState,
+    RankReport,
+    Replied,
+    Reply,
+    Source,
+)
+
+from ..words.engine import LINE_ENGINE
+from .effects import Bell, Completed, Effects, Look, Note, Send
+from .log import Log
+from .sentences import discarded
+
+END_OF_INPUT = "EOF"
+"""What Ctrl-D replies: pdb's name for it as a command."""
+
+_FOR_STARTUP = frozenset({PromptState.COMMAND, PromptState.COMMANDS, PromptState.MORE})
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Hold the reply given last."""
+
+    prompt: PromptInfo
+    generation: int
+    text: str
+
+
+class Conversation:
+    """Decide for one terminal at one line debugger.
+
+    ``startup`` are lines replied to the first prompts that this terminal may answer; each one given is taken out.
+    """
+
+    def __init__(self, startup: deque[str] | None = None) -> None:
+        self.generation: int | None = None
+        self._startup = deque() if startup is None else startup
+        self._log: Log | None = None
+        self._log_before: Log | None = None
+        self._stop: int | None = None
+        self._prompt: PromptInfo | None = None
+        self._given: _Given | None = None
+        self._settled = True
+        self._held: deque[str] = deque()
+        self._request = 0
+        self._source: Source | None = None
+
+    @property
+    def prompt(self) -> PromptInfo | None:
+        """Return the prompt that still waits for a reply; none before all is shown that led to it."""
+        given = self._given
+        if self._log is not None and self._log.is_behind:
+            return None
+        if self._prompt is None or (given is not None and given.prompt.number == self._prompt.number):
+            return None
+        return self._prompt
+
+    @property
+    def held(self) -> int:
+        """Return how many lines wait for the next prompt."""
+        return len(self._held)
+
+    # ---------------------------------------------------------------------------------------------------- the rank
+
+    def report(self, report: RankReport, generation: int | None, now: float, *, anew: bool) -> Effects:
+        """Take what is true now; ``anew`` after a seat, when anything may have been missed before."""
+        effects: Effects = []
+        stop = report.stop.number if report.stop else None
+        if stop != self._stop:
+            effects += self._drop_held("the stop ended")
+            self._stop = stop
+        self.generation = generation
+        effects += self._settle(report.prompt, anew=anew)
+        self._prompt = report.prompt
+        if report.session is not None and report.session.engine == LINE_ENGINE:
+            effects += self._follow_log(report.session.number, anew=anew, now=now)
+        return effects + self._answer_prompt()
+
+    def message(self, message: Message) -> Effects:
+        """Take a message of the rank that is about its prompt."""
+        if isinstance(message, Replied):
+            return self._replied(message)
+        if isinstance(message, Completions):
+            return [Completed(message.request, message.matches)]
+        if isinstance(message, Notice):
+            return [Note(message.text)]
+        if isinstance(message, Source):
+            self._source = message
+            return self._look()
+        return []
+
+    def follows(self, session: int) -> bool:
+        """Tell whether this session's log is shown, or was last."""
+        return self._log_of(session) is not None
+
+    def output(self, frame: Output, now: float) -> Effects:
+        """Take bytes of the log."""
+        log = self._log_of(frame.session)
+        return log.output(frame, now) + self._look() + self._answer_prompt() if log is not None else []
+
+    def tick(self, now: float) -> Effects:
+        """Do what is due by time alone."""
+        return self._log.tick(now) + self._look() + self._answer_prompt() if self._log is not None else []
+
+    # ---------------------------------------------------------------------------------------------------- the user
+
+    def enter(self, text: str, at: PromptInfo | None) -> Effects:
+        """Take a line or block; ``at`` is the prompt that stood before it, None if there was none."""
+        if len(text) > MAX_TEXT:
+            return [Bell(), Note(f"a line of {len(text):,} characters is too long; {MAX_TEXT:,} are the most")]
+        if self.generation is None:
+            return [Bell()]
+        text = text.encode("utf-8", "replace").decode()
+        prompt = self.prompt
+        if prompt is None or at is None or at.number != prompt.number:
+            return self._hold(text) + self._answer_prompt()
+        if self._log is not None:
+            self._log.expect_echo(prompt.offset, f"{prompt.text}{text}\n".encode())
+        return self._reply(prompt, text)
+
+    def end_of_input(self) -> Effects:
+        """Answer Ctrl-D on an empty line."""
+        prompt = self.prompt
+        if prompt is None or self.generation is None:
+            return [Bell()]
+        return self._reply(prompt, END_OF_INPUT)
+
+    def interrupt(self) -> Effects:
+        """Interrupt what runs, or what the prompt is part of, and let nothing follow it that was typed ahead."""
+        if self.generation is None:
+            return [Bell()]
+        if self.prompt is not None and self.prompt.state is PromptState.COMMAND:
+            return []
+        return [*self._drop_held("interrupted"), Send(Interrupt(generation=self.generation))]
+
+    def complete(self, line: str, begin: int, end: int) -> tuple[int, Effects]:
+        """Ask what ``line[begin:end]`` may become; return the number that the answer bears, and what to do."""
+        self._request += 1
+        prompt = self.prompt
+        if prompt is None or self.generation is None or len(line) > MAX_TEXT:
+            return self._request, []
+        asked = Complete(
+            request=self._request,
+            prompt=prompt.number,
+            generation=self.generation,
+            line=line,
+            begin=begin,
+            end=end,
+        )
+        return self._request, [Send(asked)]
+
+    # ------------------------------------------------------------------------------------------------ what follows
+
+    def _follow_log(self, session: int, *, anew: bool, now: float) -> Effects:
+        length = self._prompt.offset if self._prompt else None
+        if self._log is None or self._log.session != session:
+            was_there = self._log is not None and not anew
+            # A report may overtake output, and then the end of the session before is still to come.
+            self._log_before, self._log = self._log, Log(session, from_its_start=was_there)
+            anew = False
+        if length is not None:
+            return self._log.reach(length, now)
+        return self._log.resume(now) if anew else []
+
+    def _log_of(self, session: int) -> Log | None:
+        return next((log for log in (self._log, self._log_before) if log is not None and log.session == session), None)
+
+    def _look(self) -> Effects:
+        """Show the source once what led there is shown."""
+        if self._source is None or (self._log is not None and self._log.is_behind):
+            return []
+        source, self._source = self._source, None
+        return [Look(source)]
+
+    def _settle(self, prompt: PromptInfo | None, *, anew: bool) -> Effects:
+        given = self._given
+        if given is None or self._settled:
+            return []
+        still_open = prompt is not None and prompt.number == given.prompt.number
+        if given.generation != self.generation:
+            self._settled = True
+            if still_open:
+                self._given = None
+            # Whoever types now may have answered it instead.
+            return _discarded(given.text, "the keyboard changed hands", perhaps=not still_open)
+        if not still_open:
+            self._settled = True  # it was ours to answer, so it is our answer that it took
+            return []
+        return self._send(given) if anew else []
+
+    def _replied(self, message: Replied) -> Effects:
+        given = self._given
+        if given is None or message.prompt != given.prompt.number:
+            return []
+        self._settled = True
+        if message.taken:
+            return []
+        self._given = None
+        return _discarded(given.text, message.reason) + self._drop_held("what was typed before it was discarded")
+
+    def _answer_prompt(self) -> Effects:
+        """Reply what waits, if a prompt is open and this terminal may."""
+        prompt = self.prompt
+        if prompt is None or self.generation is None:
+            return []
+        if self._startup and prompt.state in _FOR_STARTUP:
+            return self._reply(prompt, self._startup.popleft())
+        # What was typed before a question was asked is no answer to it.
+        if self._held and prompt.state is not PromptState.CONFIRM:
+            return self._reply(prompt, self._held.popleft())
+        return []
+
+    def _hold(self, text: str) -> Effects:
+        if self._stop is None:
+            return _discarded(text, "the rank is not stopped")
+        if sum(map(len, self._held)) + len(text) > MAX_INPUT_PENDING:
+            return _discarded(text, "too much is waiting already")
+        self._held.append(text)
+        return []
+
+    def _drop_held(self, reason: str) -> Effects:
+        left = "; ".join(self._held)
+        self._held.clear()
+        return _discarded(left, reason) if left else []
+
+    def _reply(self, prompt: PromptInfo, text: str) -> Effects:
+        self._given = _Given(prompt, self.generation or 0, text)
+        self._settled = False
+        return self._send(self._given)
+
+    def _send(self, given: _Given) -> Effects:
+        return [Send(Reply(prompt=given.prompt.number, generation=given.generation, text=given.text))]
+
+
+def _discarded(text: str, reason: str, *, perhaps: bool = False) -> Effects:
+    return [Bell(), Note(discarded(text, f"perhaps: {reason}" if perhaps else reason))]

@@ -1,0 +1,113 @@
+"""Put one question to any number of ranks, and collect an answer for each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from typing import Protocol
+
+from dbg_wire.codec import Input, Output
+from dbg_wire.errors import printable
+from dbg_wire.messages import Action, Answers, Kind, Message, Question, RankAnswer, Refusal
+from dbg_wire.ranks import RankInfo
+
+from ..errors import Declined, TimedOut
+from .deadline import within
+from .directory import Directory
+from .redial import Down, Event, Up
+
+GRACE_SECONDS = 5.0
+"""Seconds beyond the deadline of a question after which the broker itself counts as silent."""
+
+PAGE = 2000
+"""Ranks in one question: their keys stay below MAX_ITEMS and, at 500 bytes each, MAX_CONTROL_BYTES."""
+
+
+class AskingLine(Protocol):
+    """Be a line to the broker, as far as questions need one."""
+
+    def send(self, item: Message | Input) -> bool:
+        """Queue for the broker; return False, with nothing done, while the line is down."""
+        ...
+
+    async def next(self) -> Event:
+        """Return what comes next."""
+        ...
+
+
+class Asker:
+    """Ask over one line; what comes meanwhile of the ranks themselves goes into the directory.
+
+    ``seconds`` is the deadline of the questions that follow.
+    """
+
+    def __init__(self, line: AskingLine, directory: Directory, seconds: float) -> None:
+        self.seconds = seconds
+        self._line = line
+        self._directory = directory
+        self._next = 0
+
+    async def ask(
+        self,
+        action: Action,
+        ranks: Sequence[RankInfo],
+        text: str = "",
+        *,
+        live: bool = False,
+        stats: bool = False,
+        parts: str = "",
+        withdrawn: bool = False,
+    ) -> list[RankAnswer]:
+        """Return the answers in the order of ``ranks``, one for each.
+
+        Raises TimedOut if the broker itself goes away or is silent, and Declined if it refuses.
+        """
+        columns, rows = shutil.get_terminal_size()
+        open_requests = set()
+        for start in range(0, len(ranks), PAGE):
+            question = Question(
+                request=self._next,
+                keys=tuple(rank.key for rank in ranks[start : start + PAGE]),
+                action=action,
+                seconds=self.seconds,
+                rows=rows,
+                columns=columns,
+                text=text,
+                live=live,
+                stats=stats,
+                parts=parts,
+                withdrawn=withdrawn,
+            )
+            open_requests.add(self._next)
+            self._next += 1
+            if not self._line.send(question):
+                raise TimedOut("the broker is gone")
+        seconds = self.seconds + GRACE_SECONDS
+        try:
+            answers = await within(seconds, self._answers(open_requests))
+        except asyncio.TimeoutError:
+            raise TimedOut(f"the broker did not answer within {seconds:g} s") from None
+        return [answers.get(rank.key) or _left_out(rank) for rank in ranks]
+
+    async def _answers(self, open_requests: set[int]) -> dict[str, RankAnswer]:
+        answers: dict[str, RankAnswer] = {}
+        while open_requests:
+            event = await self._line.next()
+            if isinstance(event, Down):
+                self._directory.begin()
+                raise TimedOut(f"the broker went away before it answered ({printable(event.reason)})")
+            if isinstance(event, Refusal):
+                raise Declined(event.text)
+            if isinstance(event, Answers):
+                if event.request in open_requests:
+                    answers.update((answer.key, answer) for answer in event.answers)
+                    if event.last:
+                        open_requests.remove(event.request)
+            elif not isinstance(event, (Up, Output)):
+                self._directory.take(event)
+        return answers
+
+
+def _left_out(rank: RankInfo) -> RankAnswer:
+    return RankAnswer(key=rank.key, kind=Kind.SILENT, text="the broker left it out of its answer")

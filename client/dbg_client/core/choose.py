@@ -1,0 +1,108 @@
+"""Which rank a target means for a terminal that attaches, and whether it can be attached to yet. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbg_wire.errors import AmbiguousTarget, NoSuchRank
+from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets import Selection, Target, select, unique_target
+
+from ..errors import NotStopped, RankEnded, why_not_stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Hold the rank to attach to, and what the user should know about how its target was read."""
+
+    rank: RankInfo
+    note: str | None = None
+
+
+def choose(target: Target, ranks: Sequence[RankInfo]) -> Choice:
+    """Return the one stopped rank that a target fits, or the one held rank, which is a stop of its own from then on.
+
+    Raises NoSuchRank, AmbiguousTarget naming the stopped ones if they are several, and NotStopped, LostRank or
+    RankEnded if none is.
+    """
+    found = select(target, ranks)
+    ready = [rank for rank in found.ranks if is_ready(rank)]
+    if len(ready) > 1:
+        raise AmbiguousTarget(target.text, [unique_target(rank, ranks) for rank in ready])
+    if ready:
+        return Choice(ready[0], found.note)
+    if len(found.ranks) == 1 and may_be_picked(found.ranks[0]):
+        return Choice(found.ranks[0], found.note)
+    if len(found.ranks) == 1:
+        raise why_not_stopped(found.ranks[0], target.text)
+    ended = [rank for rank in found.ranks if rank.state is RankState.EXITED]
+    if len(ended) == len(found.ranks):
+        raise RankEnded(ended[0])
+    raise NotStopped(f"none of the {len(found.ranks)} ranks that fit {target.text} is stopped", target.text)
+
+
+def choose_when_ready(target: Target, ranks: Sequence[RankInfo], ended: RankInfo | None = None) -> Choice | None:
+    """Return the rank to attach to for someone who waits, or None while there is none.
+
+    Of several the first is taken: whoever waits for a set wants the first that stops. ``ended`` is the rank, as last
+    listed, whose stop has just ended: its job is preferred, then its script and directory, and that very stop is not
+    taken again. Raises AmbiguousTarget.
+    """
+    found = _select_preferring(target, ranks, ended)
+    if found is None:
+        return None
+    ready = [rank for rank in found.ranks if is_ready(rank) and not _is_same_stop(rank, ended)]
+    if not ready:
+        return None
+    again = [rank for rank in ready if ended is not None and rank.address == ended.address]
+    return Choice((again or ready)[0], found.note)
+
+
+def is_ready(rank: RankInfo) -> bool:
+    """Return whether one can attach: the rank is stopped, or was when it fell silent."""
+    return rank.state is RankState.STOPPED or (rank.state is RankState.UNRESPONSIVE and rank.where is not None)
+
+
+def may_be_picked(rank: RankInfo) -> bool:
+    """Return whether somebody who names the rank can attach: a held one is a stop of its own from then on.
+
+    One that holds its exit is nowhere in the program, and has nothing to show.
+    """
+    return is_ready(rank) or (rank.state is RankState.HELD and rank.where is not None)
+
+
+def neighbour(current: RankInfo, ranks: Sequence[RankInfo], step: int) -> RankInfo | None:
+    """Return the next (``step`` 1) or previous (-1) stopped rank of the same job, around the end; None if alone."""
+    stopped = sorted(
+        (rank for rank in ranks if rank.job == current.job and is_ready(rank) and rank.key != current.key), key=_order
+    )
+    if not stopped:
+        return None
+    if step > 0:
+        return next((rank for rank in stopped if _order(rank) > _order(current)), stopped[0])
+    return next((rank for rank in reversed(stopped) if _order(rank) < _order(current)), stopped[-1])
+
+
+def _order(rank: RankInfo) -> tuple[int, int, str]:
+    return rank.rank, -1 if rank.child is None else rank.child, rank.key
+
+
+def _select_preferring(target: Target, ranks: Sequence[RankInfo], ended: RankInfo | None) -> Selection | None:
+    pools = [ranks]
+    if ended is not None:
+        same_job = [rank for rank in ranks if rank.job == ended.job]
+        same_script = [rank for rank in ranks if (rank.script, rank.directory) == (ended.script, ended.directory)]
+        pools = [same_job, same_script, ranks]
+    for pool in pools:
+        try:
+            found = select(target, pool)
+        except NoSuchRank:
+            continue
+        if any(rank.state in LIVE_STATES for rank in found.ranks):
+            return found
+    return None
+
+
+def _is_same_stop(rank: RankInfo, ended: RankInfo | None) -> bool:
+    return ended is not None and (rank.key, rank.since) == (ended.key, ended.since)

@@ -1,0 +1,351 @@
+"""The terminal of ``dbg-broker run``: the job's output, and a session wherever one of its ranks stops.
+
+It follows one job until that is over, and leaves the job alone in all other respects: Ctrl-C is for the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import termios
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from dbg_wire.errors import DbgError, PeerError, printable
+from dbg_wire.messages import Action
+from dbg_wire.ranks import LIVE_STATES, RankInfo
+from dbg_wire.run_terminal import Task, Told, decode_task, encode_line
+from dbg_wire.targets import parse_target
+
+from ..attachment.startup import read_startup
+from ..core.choose import Choice, is_ready
+from ..core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, Wanted, next_stop, ranks_of
+from ..core.reach import find_reach
+from ..core.redial import Line
+from ..core.waiting import list_ranks, until
+from ..say import talk
+from ..terminal.attach import Attaching, how_it_ended, user_name
+from ..terminal.session import End, Outcome
+from ..words.settings import Settings
+from .job_output import JobOutput
+
+STDIN = 0
+
+GOODBYE_SECONDS = 1.0
+"""Seconds after the end of a job in which its ranks may still say goodbye, before they count as left behind."""
+
+INTERRUPT_SECONDS = 1.0
+"""Seconds after Ctrl-C in which a program usually ends; a rank that is still stopped then may seem not to have got it.
+"""
+
+MAX_TASK = 64 * 1024
+"""Bytes of what a run says at most: a path and a target."""
+
+
+async def follow_job(settings: Settings, descriptor: int) -> int:
+    """Follow the job of the run at the other end of a socket until it is over; return the exit status.
+
+    Blocks until the run knows what to do. Raises PeerError if it says something else than a task.
+    """
+    connection = socket.socket(fileno=descriptor)
+    task, rest = _read_task(connection)
+    settings = replace(settings, commands=task.commands)
+    run = _Run(connection, task)
+    if rest:
+        run.over.set()
+    output = JobOutput(run.task.output)
+    # Both of us are told by the terminal; it is the run that tells the job.
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGQUIT, lambda: None)
+    loop.add_signal_handler(signal.SIGINT, run.interrupted)
+    output.show()
+    try:
+        if run.task.attach:
+            await _follow(settings, run, output)
+        await run.over.wait()
+    finally:
+        output.finish()
+        run.close()
+    return 0
+
+
+def _read_task(connection: socket.socket) -> tuple[Task, bytes]:
+    """Return what the run says first, and what it has said behind it by now."""
+    data = b""
+    while b"\n" not in data:
+        more = connection.recv(4096)
+        if not more or len(data) > MAX_TASK:
+            raise PeerError("a run that was cut off")
+        data += more
+    line, _, rest = data.partition(b"\n")
+    return decode_task(line), rest
+
+
+async def _follow(settings: Settings, run: _Run, output: JobOutput) -> None:
+    home = os.environ.get("HOME") if settings.rc else None
+    try:
+        startup = await asyncio.to_thread(read_startup, home, settings.commands)
+        line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
+        await line.open()
+    except DbgError as error:
+        talk(f"dbg-attach: {error}; the job goes on without this terminal")
+        return
+    try:
+        await _Following(settings, run, output, line, Attaching(settings, line, startup, may_run_again=True)).go()
+    except DbgError as error:
+        talk(f"dbg-attach: {error}; the job goes on without this terminal")
+    finally:
+        await line.close()
+
+
+class _Run:
+    """Be the run's end of the socket, as seen from here."""
+
+    def __init__(self, connection: socket.socket, task: Task) -> None:
+        self._connection = connection
+        self._told = Told()
+        self.task = task
+        self.over = asyncio.Event()
+        """Set once the job has ended, or the run."""
+        self.was_killed = False
+        self.on_killed: Callable[[], None] | None = None
+        """Called when the run has ended before the job: whoever types now types at the user's shell."""
+        self.on_interrupt: Callable[[], None] = lambda: None
+        """Called when Ctrl-C was typed, which the run passes on to the job."""
+        connection.setblocking(False)
+        asyncio.get_running_loop().add_reader(connection, self._read)
+
+    def interrupted(self) -> None:
+        """Take note that Ctrl-C was typed."""
+        self.on_interrupt()
+
+    def tell(self, told: Told) -> None:
+        """Have the run know this, if it is there, and if it is new."""
+        if told == self._told:
+            return
+        self._told = told
+        self._connection.setblocking(True)
+        with contextlib.suppress(OSError):
+            self._connection.sendall(encode_line(told))
+        self._connection.setblocking(False)
+
+    def close(self) -> None:
+        """Say no more."""
+        asyncio.get_running_loop().remove_reader(self._connection)
+        self._connection.close()
+
+    def _read(self) -> None:
+        try:
+            data = self._connection.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            asyncio.get_running_loop().remove_reader(self._connection)
+            self.was_killed = not self.over.is_set()
+            if self.was_killed and self.on_killed is not None:
+                self.on_killed()
+        self.over.set()
+
+
+class _Following:
+    """Go from stop to stop."""
+
+    def __init__(self, settings: Settings, run: _Run, output: JobOutput, line: Line, attaching: Attaching) -> None:
+        self._settings, self._run, self._output = settings, run, output
+        self._line, self._attaching, self._directory = line, attaching, attaching.directory
+        self._target = parse_target(run.task.ranks)
+        self._left: dict[str, float] = {}
+        self._wanted = None if run.task.prefer is None else Wanted(run.task.prefer, PREFERRED_SECONDS)
+        self._told = Told()
+        self._come_back = asyncio.Event()
+        self._last_left: str | None = None
+        self._back_to: str | None = None
+        self._is_waiting = False
+        run.on_killed = attaching.leave
+        run.on_interrupt = self._interrupted
+
+    async def go(self) -> None:
+        """Return once the job is over, or the terminal, or the user wants another run of it."""
+        await list_ranks(self._line, self._directory, self._settings.timeout)
+        hangup = signal.getsignal(signal.SIGHUP)
+        while not self._told.again and os.isatty(STDIN):
+            # A session that was left has set it aside; between two of them a window that closes ends us.
+            signal.signal(signal.SIGHUP, hangup)
+            rank = await self._unless_over()
+            if rank is None:
+                if not self._run.was_killed:
+                    await self._tell_who_is_left()
+                return
+            self._output.hide()
+            outcome = await self._attaching.session(Choice(rank))
+            self._take(outcome)
+            self._output.show()
+        if self._told.again:
+            await self._run.over.wait()
+            await self._end_who_is_left()
+        self._run.over.set()
+
+    async def _unless_over(self) -> RankInfo | None:
+        """Return the next stop to go to, None if the job is over before."""
+        loop = asyncio.get_running_loop()
+        if self._left:
+            # Otherwise nobody is told that Enter does something, and what is typed is for the user's shell.
+            loop.add_reader(STDIN, self._typed)
+        over = asyncio.ensure_future(self._run.over.wait())
+        self._is_waiting = True
+        try:
+            while (rank := await self._search(over)) is None and not over.done():
+                # Enter: whatever was left is wanted again, the rank that was left last before all others.
+                loop.remove_reader(STDIN)
+                self._come_back.clear()
+                self._left.clear()
+                self._back_to = self._last_left
+        finally:
+            self._is_waiting = False
+            loop.remove_reader(STDIN)
+            await _end(over)
+        if rank is not None:
+            # What an impatient user typed meanwhile was not meant for the debugger.
+            with contextlib.suppress(termios.error):
+                termios.tcflush(STDIN, termios.TCIFLUSH)
+        return rank
+
+    async def _search(self, over: asyncio.Future[Any]) -> RankInfo | None:
+        """Return the next stop, None if the job is over or the user wants another search."""
+        searching: asyncio.Future[RankInfo] = asyncio.ensure_future(self._next_stop())
+        coming_back: asyncio.Future[Any] = asyncio.ensure_future(self._come_back.wait())
+        try:
+            await asyncio.wait([searching, coming_back, over], return_when=asyncio.FIRST_COMPLETED)
+            return searching.result() if searching.done() and not over.done() else None
+        finally:
+            await _end(searching, coming_back)
+
+    async def _next_stop(self) -> RankInfo:
+        rank, is_clear = await until(self._line, self._directory, partial(self._look, clear=False))
+        if is_clear or self._wanted is None:
+            return rank
+        try:
+            looking = until(self._line, self._directory, partial(self._look, clear=True))
+            return (await asyncio.wait_for(looking, self._wanted.seconds))[0]
+        except asyncio.TimeoutError:
+            # Whoever is there by now; a stop that has ended meanwhile is waited for like any other.
+            self._wanted = None
+            return await self._next_stop()
+
+    def _look(self, *, clear: bool) -> tuple[RankInfo, bool] | None:
+        """Return the next stop and whether to go there at once; with ``clear`` nothing but one to go to at once."""
+        if not self._directory.complete:
+            return None
+        ranks = ranks_of(self._run.task.job, self._directory.ranks)
+        if ranks and not self._told.took_part:
+            self._tell(replace(self._told, took_part=True))
+        rank, is_clear = next_stop(self._target, ranks, self._left, self._wanted, self._back_to)
+        return (rank, is_clear) if rank is not None and (is_clear or not clear) else None
+
+    def _take(self, outcome: Outcome) -> None:
+        """Take note of how a session ended."""
+        rank = outcome.rank
+        self._wanted = self._back_to = None
+        told = replace(self._told, breakpoints=outcome.breakpoints)
+        self._tell(replace(told, rank=rank.rank) if outcome.opened else told)
+        if outcome.loss is not None:
+            talk(outcome.loss)
+        if outcome.end is End.AGAIN:
+            self._tell(replace(self._told, again=True))
+        elif outcome.end is End.WENT_ON:
+            self._wanted = Wanted(rank.rank, SAME_RANK_SECONDS)
+            talk(f"{how_it_ended(outcome)}; waiting for the next stop.")
+        elif outcome.end is End.DETACHED:
+            self._leave(rank)
+            talk(f"Detached from {printable(rank.address)}, which stays as it is; Enter comes back.")
+        else:
+            self._left[rank.key] = rank.since
+            talk(f"{how_it_ended(outcome)}.")
+
+    def _leave(self, rank: RankInfo) -> None:
+        """Go to no stop that is there now: who leaves one wants to see what comes, and not the next of a hundred."""
+        self._left = {each.key: each.since for each in (rank, *self._stopped)}
+        self._last_left = rank.key
+
+    def _tell(self, told: Told) -> None:
+        self._told = told
+        self._run.tell(told)
+
+    def _typed(self) -> None:
+        """Take a line: whoever presses Enter wants to see a stop that was left."""
+        try:
+            typed = os.read(STDIN, 4096)
+        except OSError:
+            typed = b""
+        if typed:
+            self._come_back.set()
+        else:
+            asyncio.get_running_loop().remove_reader(STDIN)
+
+    def _interrupted(self) -> None:
+        if self._is_waiting:
+            stops = {rank.key: rank.since for rank in self._stopped}
+            asyncio.get_running_loop().call_later(INTERRUPT_SECONDS, self._tell_who_stays, stops)
+
+    def _tell_who_stays(self, stops: dict[str, float]) -> None:
+        """Say which of the stops are still there after Ctrl-C: a program may take it without a word.
+
+        Under asyncio the first one only cancels a task, which that notices once the rank goes on.
+        """
+        stay = [rank for rank in self._stopped if stops.get(rank.key) == rank.since]
+        if not stay or not self._is_waiting or self._run.over.is_set():
+            return
+        more = f" and {len(stay) - 1} more" if len(stay) > 1 else ""
+        talk(
+            f"The job got Ctrl-C, and {printable(stay[0].address)}{more} stayed at its stop: asyncio, for one, "
+            "only takes note of the first. Another Ctrl-C tells the job again; Enter comes back."
+        )
+
+    async def _tell_who_is_left(self) -> None:
+        job = self._run.task.job
+        if left := len(await self._wait_for_goodbyes()):
+            several = f"{left} ranks of it are" if left > 1 else "a rank of it is"
+            talk(
+                f"The command has ended, and {several} still there: `dbg-attach {job}/all --list` shows where, "
+                f"`dbg-attach {job}/all --kill` ends what is left."
+            )
+
+    async def _end_who_is_left(self) -> None:
+        """End the ranks that their launcher has left behind: the next ones want their ports and memory."""
+        from ..core.asking import Asker  # hardly ever needed
+
+        if left := await self._wait_for_goodbyes():
+            with contextlib.suppress(DbgError):
+                await Asker(self._line, self._directory, self._settings.timeout).ask(Action.KILL, left)
+
+    async def _wait_for_goodbyes(self) -> list[RankInfo]:
+        """Return the ranks that are still there a moment after the end of their job."""
+
+        def gone() -> bool | None:
+            return not self._living or None
+
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(until(self._line, self._directory, gone, quiet=True), GOODBYE_SECONDS)
+        return self._living
+
+    @property
+    def _stopped(self) -> list[RankInfo]:
+        return [rank for rank in ranks_of(self._run.task.job, self._directory.ranks) if is_ready(rank)]
+
+    @property
+    def _living(self) -> list[RankInfo]:
+        ranks = ranks_of(self._run.task.job, self._directory.ranks)
+        return [rank for rank in ranks if rank.state in LIVE_STATES]
+
+
+async def _end(*futures: asyncio.Future[Any]) -> None:
+    for future in futures:
+        future.cancel()
+    await asyncio.gather(*futures, return_exceptions=True)

@@ -1,0 +1,195 @@
+"""Attach this terminal: find the rank, hold sessions at it, and say how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import math
+import os
+import socket
+import sys
+import termios
+
+from dbg_wire.errors import printable
+from dbg_wire.ranks import RankInfo
+from dbg_wire.targets import Target, parse_target, unique_target
+
+from ..attachment.breakpoints import Breakpoints
+from ..attachment.options import Manner
+from ..attachment.startup import Startup, read_startup
+from ..core.choose import Choice, choose, choose_when_ready
+from ..core.dialled import Stock, dial, parse_stock
+from ..core.directory import Directory
+from ..core.reach import find_reach
+from ..core.redial import Line
+from ..core.remembered_groups import read_target
+from ..core.waiting import list_ranks, wait_for_stop
+from ..errors import NoTerminal
+from ..say import talk
+from ..words.settings import Settings
+from .session import End, Outcome, Picked, Session
+
+WENT_ON = 7
+"""Exit status when the stop ended while attached."""
+
+_FEW_COLORS = ("linux", "vt", "ansi", "dumb", "cons", "screen.linux")
+"""Beginnings of the TERM of terminals that know eight or sixteen colours."""
+
+
+def user_name() -> str:
+    """Return who sits here, for others to see: ``user@host``."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname().partition('.')[0]}"
+
+
+async def attach(settings: Settings) -> int:
+    """Attach to the target, or to what the user picks, and return the exit status.
+
+    Raises DbgError where it comes to no session, or where one ends badly.
+    """
+    require_terminal()
+    stock = parse_stock(settings.target)
+    target = None
+    if settings.target is not None and stock is None:
+        target = await asyncio.to_thread(read_target, settings.target, os.environ)
+    home = os.environ.get("HOME") if settings.rc else None
+    startup = await asyncio.to_thread(read_startup, home, settings.commands)
+    line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
+    await line.open()
+    try:
+        return await Attaching(settings, line, startup).run(target, stock)
+    finally:
+        await line.close()
+
+
+def require_terminal() -> None:
+    """Raise NoTerminal unless both ends of this process are one."""
+    for stream, name in ((sys.stdin, "stdin"), (sys.stdout, "stdout")):
+        if not stream.isatty():
+            raise NoTerminal(
+                f"{name} is not a terminal, and attaching needs one",
+                "use --screen to print the debugger's screen, or --list for the ranks",
+            )
+
+
+class Attaching:
+    """Hold one session after another over one line; those of one job if it can be run again from there."""
+
+    def __init__(self, settings: Settings, line: Line, startup: Startup, *, may_run_again: bool = False) -> None:
+        self._settings = settings
+        self._startup = startup
+        self._line = line
+        self._may_run_again = may_run_again
+        self._breakpoints = Breakpoints()
+        self._session: Session | None = None
+        self.directory = Directory()
+
+    async def run(self, target: Target | None, stock: Stock | None) -> int:
+        await list_ranks(self._line, self.directory, self._settings.timeout)
+        if target is None:
+            picked = await self._pick_first() if stock is None else await self._dial(stock)
+            if picked is None:
+                return 0
+            target, choice = picked
+        else:
+            choice = await self._first_choice(target)
+        while True:
+            outcome = await self.session(choice)
+            if outcome.loss is not None:
+                talk(outcome.loss)
+            if not self._goes_on(outcome):
+                return _tell(outcome)
+            talk(f"{how_it_ended(outcome)}.")
+            choice = await self._wait(target, math.inf, outcome.rank)
+
+    async def _pick_first(self) -> tuple[Target, Choice] | None:
+        from .picker import pick_from
+
+        rank, _ = await pick_from(self._line, self.directory)
+        if rank is None:
+            return None
+        return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
+
+    async def _dial(self, stock: Stock) -> tuple[Target, Choice]:
+        rank = await dial(self._line, self.directory, stock)
+        return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
+
+    async def _first_choice(self, target: Target) -> Choice:
+        if self._settings.wait is not None:
+            return await self._wait(target, self._settings.wait)
+        if self._settings.follow:
+            return await self._wait(target, math.inf)
+        return choose(target, self.directory.ranks)
+
+    async def _wait(self, target: Target, seconds: float, ended: RankInfo | None = None) -> Choice:
+        choice = choose_when_ready(target, self.directory.ranks, ended)
+        if choice is None:
+            choice = await wait_for_stop(self._line, self.directory, target, seconds, ended)
+            # What an impatient user typed meanwhile was not meant for the debugger.
+            with contextlib.suppress(termios.error):
+                termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        return choice
+
+    async def session(self, choice: Choice) -> Outcome:
+        """Hold one session, and return how it ended."""
+        manner = Manner(
+            mode=self._settings.mode,
+            prefix=self._settings.prefix,
+            status=self._settings.status,
+            colors=_colors(),
+            color=self._settings.color,
+            vi=self._settings.vi,
+            wish=self._settings.wish,
+            startup=self._startup,
+            note=choice.note,
+            may_run_again=self._may_run_again,
+            breakpoints=self._breakpoints,
+        )
+        self._session = Session(self._line, self.directory, choice.rank, manner, _pick_in_session)
+        try:
+            return await self._session.run()
+        finally:
+            self._session = None
+
+    def leave(self) -> None:
+        """End the session that is held just now, if there is one, as its user could."""
+        if self._session is not None:
+            self._session.detach()
+
+    def _goes_on(self, outcome: Outcome) -> bool:
+        if not self._settings.follow or outcome.end is End.DETACHED:
+            return False
+        return outcome.opened or outcome.end is End.WENT_ON
+
+
+async def _pick_in_session(directory: Directory, typed_ahead: bytes) -> Picked:
+    from .picker import pick_in_session  # what it needs would keep the debugger from the screen for a moment
+
+    return await pick_in_session(directory, typed_ahead)
+
+
+def _tell(outcome: Outcome) -> int:
+    if outcome.error is not None:
+        raise outcome.error
+    if outcome.end is End.WENT_ON:
+        talk(f"{how_it_ended(outcome)}; --follow waits for its next stop")
+        return WENT_ON
+    address = printable(outcome.rank.address)
+    talk(f"Detached from {address}, which stays as it is; `dbg-attach {address}` comes back.")
+    return 0
+
+
+def how_it_ended(outcome: Outcome) -> str:
+    """Return that in a few words, without an end."""
+    if outcome.error is not None:
+        return str(outcome.error)
+    return f"{printable(outcome.rank.address)} went on"
+
+
+def _colors() -> int:
+    term = os.environ.get("TERM", "")
+    return 16 if "256" not in term and term.startswith(_FEW_COLORS) else 256

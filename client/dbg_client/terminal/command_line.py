@@ -1,0 +1,86 @@
+"""The command line of a session: what ``Ctrl-] :`` opens, from the first key typed to the answer seen."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.output import Output
+
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.ranks import RankInfo
+
+from ..actions.in_session import Answered, Answering, NeedsYes
+from ..views import pages
+from ..words.settings import Settings
+from .command_row import CommandRow, terminal_output
+from .commands import parse_command
+from .key_presses import key_bytes, key_presses
+from .pager import Pager
+
+MAX_SHOWN = 40
+"""Characters of a command that are shown while it is waited for, beside what may be done meanwhile."""
+
+_HISTORY: list[str] = []
+"""What was typed so far: of the process, since sessions come and go while the user stays."""
+
+
+async def ask(question: str, typed_ahead: bytes) -> tuple[bool, bytes]:
+    """Ask in the row where the cursor stands; return whether the answer is yes, and the keys typed behind it."""
+    source = create_input()
+    store_typeahead(source, key_presses(typed_ahead))
+    agreed = await CommandRow(source, terminal_output(), _HISTORY).agrees(question)
+    return agreed, key_bytes(get_typeahead(source))
+
+
+class CommandLine:
+    """Take one command and show its answer; the terminal is lent for it, the cursor where the row is to be."""
+
+    def __init__(
+        self,
+        answering: Answering,
+        rank: RankInfo,
+        *,
+        color: bool,
+        source: Input | None = None,
+        screen: Output | None = None,
+    ) -> None:
+        self._answering = answering
+        self._rank = rank
+        self._color = color
+        self._source = source or create_input()
+        self._screen = screen or terminal_output()
+        self._row = CommandRow(self._source, self._screen, _HISTORY)
+
+    async def run(self, typed_ahead: bytes) -> tuple[RankInfo | None, bytes]:
+        """Return the rank to go to, if that was the command, and the keys typed behind it all."""
+        store_typeahead(self._source, key_presses(typed_ahead))
+        text = await self._row.read()
+        rank = await self._act(text) if text is not None else None
+        return rank, key_bytes(get_typeahead(self._source))
+
+    async def _act(self, text: str) -> RankInfo | None:
+        try:
+            answered = await self._answer(text)
+        except DbgError as error:
+            answered = Answered(f"{error}\n")
+        if answered is not None and answered.rank is None:
+            await Pager(answered.text, self._source, self._screen).run()
+        return answered.rank if answered is not None else None
+
+    async def _answer(self, text: str) -> Answered | None:
+        settings = parse_command(text, os.environ)
+        if settings is None:
+            return Answered(pages.COMMANDS)
+        settings = replace(settings, color=self._color)
+        try:
+            return await self._wait(text, settings)
+        except NeedsYes as needed:
+            if not await self._row.agrees(needed.question):
+                return Answered("Nothing was done.\n")
+        return await self._wait(text, replace(settings, yes=True))
+
+    async def _wait(self, text: str, settings: Settings) -> Answered | None:
+        return await self._row.wait(printable(text, MAX_SHOWN), self._answering.answer(settings, self._rank))

@@ -1,0 +1,413 @@
+"""A session: one terminal at one rank, over any number of brokers and debuggers, until it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dbg_wire.codec import Output
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.messages import Mode, Refusal
+from dbg_wire.ranks import Breakpoint, RankInfo
+
+from ..attachment.attachment import Attachment
+from ..attachment.effects import Bell, Effects, Finish, Open, Send, Wake
+from ..attachment.options import Manner
+from ..core.choose import neighbour
+from ..core.directory import Directory
+from ..core.redial import Down, Line, Up
+from ..core.shared_connection import SharedLine
+from ..say import talk
+from ..views.status import Others, count_others
+from ..words.engine import ENGINES, LINE_ENGINE
+from .escape import key_name
+from .face import Face
+from .raw import RawFace
+from .screen import RawTerminal
+
+if TYPE_CHECKING:
+    from ..actions.in_session import Answering
+
+TICK_SECONDS = 1.0
+"""Seconds between two looks at the clock: the status line counts seconds."""
+
+STDIN, STDOUT = 0, 1
+
+
+class End(enum.Enum):
+    """Name how a session ended."""
+
+    DETACHED = "detached"
+    WENT_ON = "went on"
+    AGAIN = "again"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Hold how a session ended and at which rank.
+
+    ``error`` says it where it failed, ``opened`` if it began, ``loss`` which keys were discarded right before.
+    ``breakpoints`` are those that people have set in the ranks it was at, ordered by file and line.
+    """
+
+    end: End
+    rank: RankInfo
+    opened: bool
+    error: DbgError | None = None
+    loss: str | None = None
+    breakpoints: tuple[Breakpoint, ...] = ()
+
+
+Picked = tuple[RankInfo | None, bytes]
+"""A rank to go to, if any, and keys that were typed and not used."""
+
+Picker = Callable[[Directory, bytes], Awaitable[Picked]]
+"""Lets the user pick a rank, given keys typed ahead; returns it and the keys that it didn't use."""
+
+
+class Session:
+    """Join the user and the broker until the session ends.
+
+    Belongs to one event loop, and uses stdin and stdout, which must be terminals. What the user sees and types goes
+    through one of two faces, by the debugger that is open. The terminal is taken when the broker grants the seat, and
+    is as it was before when :meth:`run` returns or raises.
+    """
+
+    def __init__(self, line: Line, directory: Directory, rank: RankInfo, manner: Manner, picker: Picker) -> None:
+        self.manner = manner
+        self.others = Others()
+        self._line = line
+        self._directory = directory
+        self._questions = SharedLine(line.send)
+        self._answering: Answering | None = None
+        self._pick_rank = picker
+        self._loop = asyncio.get_running_loop()
+        self._done: asyncio.Future[Outcome] = self._loop.create_future()
+        self._terminal = RawTerminal(STDIN, STDOUT)
+        self._raw = RawFace(self, self._terminal)
+        self._face: Face | None = None
+        self._prefix = key_name(manner.prefix) if manner.prefix else ""
+        self._attachment = self._attachment_to(rank, manner.mode)
+        self._back: RankInfo | None = None
+        self._choosing = asyncio.Lock()
+        self._lending: asyncio.Task[None] | None = None
+
+    @property
+    def attachment(self) -> Attachment:
+        """Return the rank's side."""
+        return self._attachment
+
+    @property
+    def breakpoints(self) -> tuple[Breakpoint, ...]:
+        """Return what people have set in all ranks that ``manner.breakpoints`` knows, ordered by file and line."""
+        self._note_breakpoints()
+        return self.manner.breakpoints.all
+
+    def _note_breakpoints(self) -> None:
+        if self._attachment.opened:
+            self.manner.breakpoints.note(self._attachment.rank.key, self._attachment.breakpoints)
+
+    async def run(self) -> Outcome:
+        """Attach, and return how the session ended. Raises BadInput where stdin is no terminal."""
+        with self._terminal:
+            self._catch_signals()
+            self._loop.set_exception_handler(self._callback_failed)
+            tasks = [self._loop.create_task(self.watched(part)) for part in (self._pump(), self._tick())]
+            try:
+                self.perform(self._attachment.attach())
+                return await self._done
+            finally:
+                self._loop.set_exception_handler(None)
+                await _end_tasks([*tasks, self._lending])
+                if self._face is not None:
+                    await self._face.close()
+                self.perform(self._attachment.leave())
+                self._release_signals()
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether the session is over."""
+        return self._done.done()
+
+    def _catch_signals(self) -> None:
+        self._loop.add_signal_handler(signal.SIGWINCH, self._resized)
+        self._loop.add_signal_handler(signal.SIGHUP, self.detach)
+        self._loop.add_signal_handler(signal.SIGTERM, self.detach)
+
+    def _release_signals(self) -> None:
+        # A window that closes hangs up twice. Once that was a detach, the signal must not turn the farewell, of which
+        # the broker is still to be told, into a violent end; blocked, it has no moment to do so.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+        for number in (signal.SIGWINCH, signal.SIGHUP, signal.SIGTERM):
+            self._loop.remove_signal_handler(number)
+        if self._detached:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+
+    @property
+    def _detached(self) -> bool:
+        done = self._done
+        ended = done.done() and not done.cancelled() and done.exception() is None
+        return ended and done.result().end is End.DETACHED
+
+    def _callback_failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        # A bug in a callback would otherwise leave a terminal that takes no keys.
+        error = context.get("exception")
+        if "handle" in context and error is not None and not self._done.done():
+            self._done.set_exception(error)
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return self._loop.time()
+
+    # ------------------------------------------------------------------------------------------------------ life cycle
+
+    def _attachment_to(self, rank: RankInfo, mode: Mode) -> Attachment:
+        return Attachment(
+            rank,
+            mode,
+            (self._face or self._raw).size,
+            colors=self.manner.colors,
+            prefix=self._prefix,
+            wish=self.manner.wish,
+            startup=self.manner.startup.for_rank(rank.key),
+        )
+
+    def _opened(self) -> None:
+        moved, self._back = self._back is not None, None
+        self.others = count_others(self._attachment.rank, self._directory.ranks)
+        if self._face is not None:
+            address = self._attachment.rank.address
+            if moved:
+                self._attachment.say(f"attached to {address}", self.now())
+            self._face.begin(address)
+
+    async def _show_face(self, *, guess: bool = False) -> None:
+        """Show the face of the debugger that is open; a ``guess`` is made if none is."""
+        async with self._choosing:
+            await self._choose_face(guess)
+
+    async def _choose_face(self, guess: bool) -> None:
+        attachment = self._attachment
+        if not attachment.opened or self._done.done() or self._lending is not None:
+            return
+        engine = attachment.engine
+        if engine is None and self._face is None and guess:
+            engine = self.manner.wish.asked or "pudb"
+        if engine is None:
+            return
+        lines = engine == LINE_ENGINE
+        if self._face is not None and lines == (self._face is not self._raw):
+            return
+        keys = attachment.take_unsent()
+        if self._face is None:
+            talk(self._first_line())
+        else:
+            keys += await self._face.close()
+            talk(f"{printable(attachment.rank.address)} is in {ENGINES.get(engine, printable(engine))} now.")
+        self._face = self._line_face() if lines else self._raw
+        await self._face.open(keys)
+        self._face.begin(attachment.rank.address)
+
+    def _line_face(self) -> Face:
+        from .lines.mode import LineFace  # what it needs is not loaded for PuDB
+
+        return LineFace(self)
+
+    def _first_line(self) -> str:
+        engine = self._attachment.engine
+        shown = f" ({ENGINES.get(engine, printable(engine))})" if engine else ""
+        leave = f"{self._prefix} d detaches, {self._prefix} ? helps." if self._prefix else "Close the window to detach."
+        note = f" {printable(self.manner.note)}" if self.manner.note else ""
+        return f"Attached to {printable(self._attachment.rank.address)}{shown}. {leave}{note}"
+
+    def _finish(self, error: DbgError | None) -> None:
+        if error is not None and not self._attachment.opened and self._back is not None:
+            # The rank one wanted to go to can't be had; the one before can.
+            self._go_to(self._back)
+            self._attachment.say(str(error), self.now())
+            return
+        self._end(End.WENT_ON if error is None else End.FAILED, error)
+
+    def detach(self) -> None:
+        """End the session, since the user wants it or the terminal is gone."""
+        self._end(End.DETACHED)
+
+    def _end(self, end: End, error: DbgError | None = None) -> None:
+        if not self._done.done():
+            # As the list has it now, so that the same stop is known again.
+            rank = self._directory.by_key.get(self._attachment.rank.key, self._attachment.rank)
+            attachment = self._attachment
+            loss = attachment.unread_loss(self.now())
+            self._done.set_result(Outcome(end, rank, attachment.opened, error, loss, self.breakpoints))
+
+    async def watched(self, part: Awaitable[None]) -> None:
+        """Run a part of the session; what it raises ends all of it."""
+        try:
+            await part
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            if self._done.done():
+                raise
+            self._done.set_exception(error)
+
+    # ------------------------------------------------------------------------------------------------------ the broker
+
+    async def _pump(self) -> None:
+        while True:
+            event = await self._line.next()
+            now = self.now()
+            refused_seat = isinstance(event, Refusal) and self._attachment.asks
+            if not refused_seat and self._questions.offer(event):
+                continue
+            if isinstance(event, Up):
+                self._directory.begin()
+                self._attachment.line_up(now)
+            elif isinstance(event, Down):
+                self._directory.cut_off(event.reason)
+                self._attachment.line_down(event.reason, now)
+            elif isinstance(event, Output):
+                self.perform(self._attachment.output(event, now))
+            else:
+                if self._directory.take(event):
+                    self._list_changed(now)
+                self.perform(self._attachment.message(event, now))
+                await self._show_face()
+            self._paint()
+
+    def _list_changed(self, now: float) -> None:
+        rank = self._attachment.rank
+        if self._directory.complete and self._attachment.line_down_since is None:
+            self.perform(self._attachment.rank_listed(self._directory.by_key.get(rank.key), now))
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            # Here and not at each change: among thousands of ranks there is always one that changes.
+            self.others = count_others(self._attachment.rank, self._directory.ranks)
+            self.perform(self._attachment.tick(self.now()))
+            await self._show_face(guess=True)
+            self._paint()
+
+    def perform(self, effects: Effects) -> None:
+        """Carry out effects, in order."""
+        for effect in effects:
+            if isinstance(effect, Send):
+                self._line.send(effect.item)
+            elif isinstance(effect, Open):
+                self._opened()
+            elif isinstance(effect, Finish):
+                self._finish(effect.error)
+                return
+            elif isinstance(effect, Wake):
+                self._loop.call_later(effect.seconds, self._wake)
+            elif self._face is not None:
+                self._face.show(effect)
+
+    def _wake(self) -> None:
+        self.perform(self._attachment.tick(self.now()))
+
+    def _paint(self) -> None:
+        if self._face is not None:
+            self._face.paint()
+
+    def _resized(self) -> None:
+        (self._face or self._raw).resized()
+
+    # ------------------------------------------------------------------------------------------------------ the user
+
+    def command(self, key: str) -> bool:
+        """Do what the key behind the prefix means; False if it means nothing to the session."""
+        if key in ("d", "."):
+            self.detach()
+        elif key == "w":
+            self.perform(self._attachment.take(self.now()))
+        elif key in ("n", "p"):
+            self._go_to_neighbour(1 if key == "n" else -1)
+        elif key == "R":
+            self._attachment.say(where_to_run_again(self._attachment.rank), self.now())
+            self.perform([Bell()])
+        else:
+            return False
+        return True
+
+    def _go_to_neighbour(self, step: int) -> None:
+        rank = neighbour(self._attachment.rank, self._directory.ranks, step)
+        if rank is None:
+            self._attachment.say("no other rank of this job is stopped", self.now())
+            self.perform([Bell()])
+        else:
+            self._go_to(rank)
+
+    def _go_to(self, rank: RankInfo) -> None:
+        left = self._attachment
+        self._back = left.rank if left.opened else None
+        self._note_breakpoints()
+        mode = Mode.WATCH if self.manner.mode is Mode.WATCH else Mode.DRIVE
+        self._attachment = self._attachment_to(rank, mode)
+        self.perform(self._attachment.attach())
+
+    def lends(self, key: str) -> bool:
+        """Tell whether the key behind the prefix opens something that takes the terminal for a while."""
+        return key in ("r", ":") or (key == "R" and self.manner.may_run_again)
+
+    def lend(self, key: str, typed_ahead: bytes) -> None:
+        """Open what the key behind the prefix means; keys typed ahead are for it.
+
+        These are the list of ranks, the command line, and the question whether to run the job again.
+        """
+        if key == "r":
+            self._lend(partial(self._pick_rank, self._directory, typed_ahead), row=False)
+        else:
+            self._lend(partial(self._command if key == ":" else self._ask_again, typed_ahead), row=True)
+
+    async def _ask_again(self, typed_ahead: bytes) -> Picked:
+        from .command_line import ask
+
+        agreed, unused = await ask("End the job and run it again?", typed_ahead)
+        if agreed:
+            self._end(End.AGAIN)
+        return None, unused
+
+    async def _command(self, typed_ahead: bytes) -> Picked:
+        from ..actions.in_session import Answering  # what it needs is not loaded before
+        from .command_line import CommandLine
+
+        self._answering = self._answering or Answering(self._questions, self._directory)
+        return await CommandLine(self._answering, self._attachment.rank, color=self.manner.color).run(typed_ahead)
+
+    def _lend(self, use: Callable[[], Awaitable[Picked]], *, row: bool) -> None:
+        if self._lending is None and self._face is not None:
+            self._lending = self._loop.create_task(self.watched(self._lend_to(use, self._face, row=row)))
+
+    async def _lend_to(self, use: Callable[[], Awaitable[Picked]], face: Face, *, row: bool) -> None:
+        await (face.lend_row() if row else face.suspend())
+        try:
+            rank, unused = await use()
+        finally:
+            self._lending = None
+            face.resume()
+        if rank is not None and rank.key != self._attachment.rank.key:
+            self._go_to(rank)
+        if unused:
+            face.take_keys(unused)
+
+
+def where_to_run_again(rank: RankInfo) -> str:
+    """Return what to do instead of Ctrl-] R in a terminal that is not the one of the job's own run."""
+    directory = printable(rank.directory)
+    return f"press R in the terminal of its `dbg-broker run`; or type `dbg-broker run --again` in {directory}"
+
+
+async def _end_tasks(tasks: list[asyncio.Task[None] | None]) -> None:
+    running = [task for task in tasks if task is not None]
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""A window of tmux with a pane for each rank."""

@@ -1,0 +1,206 @@
+"""``--tmux``: find the ranks of a set, and open a window of tmux in which each has a pane attached to it.
+
+A server of tmux has the environment of whoever started it, days ago perhaps, and its arguments are for all users of the
+host to see. So a pane is told nothing but where to ask: this process waits on a socket in a directory of its own, and
+hands each pane environment, directory and command line. No secret is in an argument or on a disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.messages import Mode
+from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.targets import select, unique_target
+
+from ..core.directory import Directory
+from ..core.reach import find_reach
+from ..core.redial import Line
+from ..core.remembered_groups import read_target
+from ..core.waiting import list_ranks
+from ..errors import NeedsTarget, NoTerminal, RankEnded, TimedOut
+from ..terminal.attach import user_name
+from ..words.settings import Settings
+from . import pane_process
+from .tmux import MAX_PANES, Pane, Place, attach_session, open_window, plain_name, with_loader_path
+
+START_SECONDS = 60.0
+"""Seconds for all panes to have started: each is a Python, on a login node with a cold cache perhaps."""
+
+
+class TooManyPanes(BadInput):
+    """Say that a set has more ranks than one can look at."""
+
+    def __init__(self, target: str, ranks: int) -> None:
+        super().__init__(
+            f"{printable(target)} has {ranks} ranks, and {MAX_PANES} panes are the most that can be read in a window",
+            "name fewer, or ask all of them with -w, -e or -c",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Hold what is written above a pane, and the arguments of the dbg-attach in it."""
+
+    title: str
+    words: tuple[str, ...]
+
+
+def open_panes(settings: Settings) -> int:
+    """Open the window and return the exit status; without a session to open it in, become a terminal of the new one.
+
+    Raises DbgError, with nothing left behind.
+    """
+    if settings.target is None:
+        raise NeedsTarget(settings.verb.value)
+    place = _place(os.environ)
+    ranks, known = asyncio.run(_find(settings, settings.target))
+    seats = make_seats(settings, settings.target, ranks, known)
+    with _listening() as listener:
+        window = open_window(place, settings.target, _panes(seats, listener.getsockname()))
+        try:
+            if place.inside:
+                window.show()
+            _hand_over(listener, seats)
+            window.has_begun()
+        except BaseException:
+            window.kill()
+            raise
+    if not place.inside:
+        attach_session(window.session)
+    return 0
+
+
+def _place(environ: Mapping[str, str]) -> Place:
+    if environ.get("TMUX"):
+        return Place(0, 0, inside=True)
+    try:
+        os.ttyname(sys.stdin.fileno())
+        columns, rows = os.get_terminal_size(sys.stdout.fileno())
+    except (OSError, ValueError):
+        raise NoTerminal(
+            "--tmux needs a terminal to show its window in", "type it in a terminal, or in a pane of tmux"
+        ) from None
+    return Place(columns or 80, rows or 24, inside=False)
+
+
+async def _find(settings: Settings, text: str) -> tuple[tuple[RankInfo, ...], tuple[RankInfo, ...]]:
+    """Return the ranks of the target, and all that are known."""
+    target = await asyncio.to_thread(read_target, text, os.environ)
+    directory = Directory()
+    line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
+    await line.open()
+    try:
+        await list_ranks(line, directory, settings.timeout)
+    finally:
+        await line.close()
+    return select(target, directory.ranks).ranks, directory.ranks
+
+
+def make_seats(settings: Settings, text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[Seat]:
+    """Return a seat for each rank. Raises RankEnded if all have exited, and TooManyPanes."""
+    if all(rank.state is RankState.EXITED for rank in ranks):
+        raise RankEnded(ranks[0])
+    if len(ranks) > MAX_PANES:
+        raise TooManyPanes(text, len(ranks))
+    # A pane follows its rank: one that runs shows up when it stops. Held ranks alone were meant as they are, and a
+    # terminal that waits for a stop would wait for them for ever.
+    follow = not all(rank.state is RankState.HELD for rank in ranks)
+    return [_seat(settings, rank, known, follow=follow) for rank in ranks]
+
+
+def _seat(settings: Settings, rank: RankInfo, known: Sequence[RankInfo], *, follow: bool) -> Seat:
+    short = unique_target(rank, known)
+    # With its job, so that a job which comes later doesn't make it ambiguous.
+    target = short if "/" in short else f"{rank.job}/{short}"
+    return Seat(plain_name(short), (*attach_words(settings, follow=follow), "--", target))
+
+
+def attach_words(settings: Settings, *, follow: bool) -> list[str]:
+    """Return the options with which a dbg-attach in a pane does as these settings say."""
+    words = [f"--timeout={settings.timeout!r}", f"--escape={_escape(settings.prefix)}"]
+    flags = (
+        ("--follow", follow or settings.follow),
+        ("--watch", settings.mode is Mode.WATCH),
+        ("--take", settings.mode is Mode.TAKE),
+        ("--no-status", not settings.status),
+        ("--no-rc", not settings.rc),
+        ("--vi", settings.vi),
+        ("--verbose", settings.verbose),
+    )
+    words += [name for name, given in flags if given]
+    if settings.wait is not None and math.isfinite(settings.wait):
+        words.append(f"--wait={settings.wait!r}")
+    for name, value in (("--engine=", settings.wish.asked), ("--broker=", settings.broker), ("-x", settings.commands)):
+        if value is not None:
+            words.append(f"{name}{value}")
+    return words
+
+
+def _escape(prefix: bytes | None) -> str:
+    return "none" if prefix is None else f"^{chr(prefix[0] ^ 0x40)}"
+
+
+def _panes(seats: Sequence[Seat], socket_path: str) -> list[Pane]:
+    python = [sys.executable, "-I", "-S", pane_process.__file__, socket_path]
+    return [Pane(seat.title, with_loader_path([*python, str(number)], os.environ)) for number, seat in enumerate(seats)]
+
+
+@contextlib.contextmanager
+def _listening() -> Iterator[socket.socket]:
+    """Listen where nobody else can come, and leave nothing there."""
+    with tempfile.TemporaryDirectory(prefix="dbg-") as folder, socket.socket(socket.AF_UNIX) as listener:
+        path = str(Path(folder) / "s")
+        try:
+            listener.bind(path)
+        except OSError as error:
+            raise BadInput(
+                f"no socket can be made at {printable(path)} ({printable(str(error))})",
+                "set TMPDIR to a directory of this host with a short name",
+            ) from None
+        listener.listen(MAX_PANES)
+        yield listener
+
+
+def _hand_over(listener: socket.socket, seats: Sequence[Seat]) -> None:
+    document = json.dumps(
+        {
+            "environ": dict(os.environ),
+            "directory": _directory(),
+            "panes": [(seat.title, seat.words) for seat in seats],
+        }
+    ).encode()
+    remaining = _until(START_SECONDS)
+    for started in range(len(seats)):
+        try:
+            listener.settimeout(remaining())
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its pane has been closed
+                connection.settimeout(remaining())
+                connection.sendall(document)
+        except TimeoutError:
+            raise TimedOut(f"only {started} of {len(seats)} panes started within {START_SECONDS:g} s") from None
+
+
+def _until(seconds: float) -> Callable[[], float]:
+    deadline = time.monotonic() + seconds
+    return lambda: max(0.001, deadline - time.monotonic())
+
+
+def _directory() -> str | None:
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return None

@@ -1,0 +1,1 @@
+"""What the user typed, as values: arguments, variables, names of debuggers."""
