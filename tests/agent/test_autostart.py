@@ -301,7 +301,9 @@ def test_with_the_variable_unset_nothing_is_loaded_and_nothing_is_paid(
     assert milliseconds < 0.2
 
 
-@pytest.mark.parametrize("module", ["autostart", "identity", "link", "process", "guard", "stop_points"])
+@pytest.mark.parametrize(
+    "module", ["autostart", "launch.this_process", "link.link", "program.entry", "guard.rank_side", "stop_at.points"]
+)
 def test_pathlib_is_not_loaded_into_a_rank(module: str) -> None:
     code = f"import sys; sys.path += {sys.path!r}; import dbg_agent.{module}; print('pathlib' in sys.modules)"
     result = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)

@@ -32,7 +32,8 @@ pytestmark = pytest.mark.integration
 
 PRELUDE = """\
 import ctypes, faulthandler, os, sys, threading
-from dbg_agent import guard, install
+from dbg_agent.guard import rank_side as guard
+from dbg_agent import install
 guard.BEAT_SECONDS, guard.STUCK_SECONDS = 0.2, 0.6
 install()
 
@@ -107,7 +108,7 @@ async def running(processes: Processes, home: Path, script: str, **env: str) -> 
 
 def guards(processes: Processes) -> list[int]:
     """Return the guards that this test's ranks have started and that live."""
-    return [pid for pid in processes.strays() if b"guard_process.py" in shown_of(pid)]
+    return [pid for pid in processes.strays() if b"guard/process.py" in shown_of(pid)]
 
 
 def guard_of(processes: Processes) -> int:
@@ -257,7 +258,8 @@ async def test_a_forked_child_has_no_part_in_its_parents_guard(processes: Proces
 
 STUCK_AT_ONCE = f"""\
 import ctypes, os
-from dbg_agent import guard, install
+from dbg_agent.guard import rank_side as guard
+from dbg_agent import install
 sleep = ctypes.PyDLL(None).sleep
 guard.BEAT_SECONDS, guard.STUCK_SECONDS = 0.2, 0.6
 install()

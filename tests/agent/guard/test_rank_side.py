@@ -1,0 +1,315 @@
+"""What a guard takes of its rank, and how it gives it back: faulthandler, a signal, a pipe."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dbg_agent.guard import rank_side as guard
+from dbg_agent.guard.process import Process
+from tests.support.time_unit import seconds
+
+PRELUDE = """\
+import faulthandler, os, signal, sys, time
+from dbg_agent.guard import rank_side as guard
+from dbg_agent import install, set_trace, uninstall
+
+def guards():
+    return [number for number in os.listdir("/proc") if number.isdigit() and is_ours(number)]
+
+def is_ours(number):
+    try:
+        with open(f"/proc/{number}/environ", "rb") as file:
+            ours = f"RANK_OF_TEST={os.getpid()}".encode() in file.read()
+        with open(f"/proc/{number}/cmdline", "rb") as file:
+            return ours and b"guard/process.py" in file.read()
+    except OSError:
+        return False
+
+def catches(number):
+    with open("/proc/self/status") as file:
+        mask = next(line for line in file if line.startswith("SigCgt")).split()[1]
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+def wait_until(so):
+    while not so():
+        time.sleep(0.01)
+
+os.environ["RANK_OF_TEST"] = str(os.getpid())
+os.environ["DBG_BROKER"] = "ws://127.0.0.1:9"
+os.environ["DBG_TOKEN"] = "insecure-token-that-nobody-asks-for"
+"""
+
+
+def run(script: str, *options: str, **env: str) -> list[str]:
+    """Run a rank without a broker, and return the words that it prints."""
+    ended = subprocess.run(
+        [sys.executable, *options, "-c", PRELUDE + script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds(30),
+        env={**os.environ, "RANK": "0", "WORLD_SIZE": "1", "DBG_CONNECT_TIMEOUT": "60", **env},
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    return ended.stdout.split()
+
+
+def test_uninstall_takes_everything_back() -> None:
+    script = """\
+before = sorted(os.listdir("/proc/self/fd"))
+install()
+print(faulthandler.is_enabled(), catches(signal.SIGSEGV), catches(guard.REQUEST_SIGNAL))
+wait_until(lambda: len(guards()) == 1)
+uninstall()
+print(faulthandler.is_enabled(), catches(signal.SIGSEGV), catches(guard.REQUEST_SIGNAL))
+wait_until(lambda: not guards())
+"""
+    assert run(script) == ["True"] * 3 + ["False"] * 3
+
+
+def test_a_guard_can_be_had_again_and_only_once_at_a_time() -> None:
+    script = """\
+install(); install()
+wait_until(guards)
+print(len(guards()))
+uninstall()
+wait_until(lambda: not guards())
+install()
+wait_until(guards)
+"""
+    assert run(script) == ["1"]
+
+
+def test_a_forked_child_may_have_a_guard_of_its_own() -> None:
+    # A fork in the middle of another thread's import of `logging` makes Python complain.
+    script = """\
+import logging
+install()
+wait_until(guards)
+child = os.fork()
+if child == 0:
+    print(faulthandler.is_enabled(), catches(guard.REQUEST_SIGNAL), flush=True)
+    os.environ["RANK_OF_TEST"] = str(os.getpid())
+    install()
+    wait_until(guards)
+    print(faulthandler.is_enabled(), catches(guard.REQUEST_SIGNAL), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(len(guards()) == 1)
+"""
+    # Python from 3.12 on warns of every fork of a process with threads.
+    assert run(script, "-W", "ignore::DeprecationWarning") == ["False", "False", "True", "True", "True"]
+
+
+ADOPTING = """\
+import ctypes, os, subprocess, sys
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+subprocess.run([sys.executable, "-W", "ignore", "-c", sys.argv[1]], stderr=subprocess.DEVNULL)
+try:
+    print("left", os.waitpid(-1, os.WNOHANG))
+except ChildProcessError:
+    print("nothing left")
+"""
+"""Runs a program as process 1 of a container would: its orphans become children of that, which waits for none."""
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "",
+        "sys.exit(3)",
+        "1 / 0",
+        "raise KeyboardInterrupt",
+        "uninstall()",
+        "import multiprocessing; c = multiprocessing.get_context('fork').Process(target=print); c.start(); c.join()",
+        "import subprocess; subprocess.run(['true'], preexec_fn=os.getpid)",
+    ],
+)
+def test_a_rank_that_ends_by_itself_leaves_nothing_behind(ending: str) -> None:
+    script = PRELUDE + f"install()\nwait_until(guards)\n{ending}\n"
+    ended = subprocess.run(
+        [sys.executable, "-c", ADOPTING, script], capture_output=True, text=True, check=True, timeout=seconds(30)
+    )
+    assert ended.stdout.splitlines()[-1] == "nothing left"
+
+
+def test_a_program_that_forks_by_itself_finds_no_child_but_its_own() -> None:
+    script = """\
+install()
+wait_until(guards)
+child = os.fork()
+if child == 0:
+    os._exit(0)
+print(os.wait() == (child, 0), len(guards()))
+try:
+    os.wait()
+except ChildProcessError:
+    print("none")
+"""
+    assert run(script, "-W", "ignore::DeprecationWarning") == ["True", "1", "none"]
+
+
+def test_what_crashes_while_the_interpreter_ends_is_shown() -> None:
+    script = """\
+import atexit, ctypes
+atexit.register(lambda: ctypes.string_at(0))
+install()
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", PRELUDE + script], capture_output=True, text=True, check=False, timeout=seconds(30)
+    )
+    assert ended.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in ended.stderr
+
+
+@pytest.mark.parametrize("how", ["install(guard=False)", "os.environ['DBG_GUARD'] = '0'; install()", "0"])
+def test_without_being_wanted_there_is_none(how: str) -> None:
+    script = f"{how}\nprint(faulthandler.is_enabled(), catches(guard.REQUEST_SIGNAL), guards())\n"
+    assert run(script) == ["False", "False", "[]"]
+
+
+def test_faulthandler_that_the_program_has_enabled_stays_its_own() -> None:
+    script = """\
+install()
+print(faulthandler.is_enabled())
+uninstall()
+print(faulthandler.is_enabled())
+install()
+print(faulthandler.is_enabled())
+"""
+    assert run(script, "-X", "faulthandler") == ["True"] * 3
+
+
+def test_faulthandler_that_the_program_enables_later_becomes_its_own() -> None:
+    script = """\
+install()
+faulthandler.enable(open(os.devnull, "w"))
+uninstall()
+print(faulthandler.is_enabled())
+"""
+    assert run(script) == ["True"]
+
+
+def test_a_signal_that_the_program_uses_is_left_alone() -> None:
+    script = """\
+signal.signal(guard.REQUEST_SIGNAL, lambda *_: print("mine"))
+install()
+signal.raise_signal(guard.REQUEST_SIGNAL)
+uninstall()
+signal.raise_signal(guard.REQUEST_SIGNAL)
+"""
+    assert run(script) == ["mine", "mine"]
+
+
+def test_nothing_is_written_to_a_file_that_took_the_pipes_number() -> None:
+    script = """\
+guard.BEAT_SECONDS = 0.05
+install()
+number = guard._guard._write
+file = os.open("/dev/null", os.O_WRONLY)
+os.dup2(file, number)
+held = guard._guard
+wait_until(lambda: held._write == -1)
+print(faulthandler.is_enabled(), catches(guard.REQUEST_SIGNAL))
+os.fstat(number)
+"""
+    assert run(script) == ["False", "False"]
+
+
+def test_a_rank_whose_guard_is_gone_goes_on_with_sigpipe_as_the_c_library_has_it() -> None:
+    script = """\
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+install()
+wait_until(guards)
+os.kill(int(guards()[0]), signal.SIGKILL)
+wait_until(lambda: not guards())
+for _ in range(2000):
+    faulthandler.dump_traceback(guard._guard._write)
+print("alive")
+"""
+    assert run(script) == ["alive"]
+
+
+def test_a_guard_that_can_t_be_started_is_told_once() -> None:
+    script = "sys.executable = '/nowhere/python'\ninstall(); install()\nprint(faulthandler.is_enabled())\n"
+    ended = subprocess.run(
+        [sys.executable, "-c", PRELUDE + script], capture_output=True, text=True, check=True, timeout=seconds(30)
+    )
+    assert ended.stdout == "False\n"
+    assert ended.stderr.count("\n") == 1
+    assert "no Python interpreter at '/nowhere/python'" in ended.stderr
+
+
+@pytest.fixture
+def child() -> Iterator[int]:
+    """A process that waits for a signal, and is reaped in the end."""
+    started = subprocess.Popen([sys.executable, "-c", "import signal; print(flush=True); signal.pause()"], stdout=-1)
+    assert started.stdout is not None
+    started.stdout.readline()
+    yield started.pid
+    started.kill()
+    started.wait()
+    started.stdout.close()
+
+
+@pytest.mark.parametrize("reaped", [False, True])
+def test_the_signal_that_ended_a_process_is_told(child: int, reaped: bool) -> None:
+    process = Process(child)
+    assert process.is_alive()
+    os.kill(child, signal.SIGKILL)
+    assert not process.is_alive(seconds(5))
+    if reaped:
+        os.waitpid(child, 0)
+    status = process.status()
+    if reaped and status is None:
+        pytest.skip("this kernel forgets how a process ended when it has been waited for")
+    assert status == signal.SIGKILL
+
+
+def test_a_suspended_process_is_known(child: int) -> None:
+    process = Process(child)
+    assert not process.is_suspended()
+    os.kill(child, signal.SIGSTOP)
+    os.waitpid(child, os.WUNTRACED)
+    assert process.is_suspended()
+    assert process.is_alive()
+
+
+def test_a_process_is_watched_without_a_handle_where_the_kernel_has_none(child: int) -> None:
+    process = Process(child)
+    os.close(process.descriptor)
+    process.descriptor = -1
+    assert process.is_alive()
+    os.kill(child, signal.SIGKILL)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    assert not process.is_alive()
+    assert process.status() == signal.SIGKILL
+    assert Path(f"/proc/{child}").exists()
+
+
+def test_what_the_guard_runs_is_loaded_once(tmp_path: Path) -> None:
+    package = tmp_path / "dbg_agent"
+    guard_folder = package / "guard"
+    guard_folder.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (guard_folder / "__init__.py").touch()
+    (guard_folder / "reporting.py").write_text(
+        "from dbg_agent.guard.process import Process\n"
+        "class Witness:\n"
+        "    def __init__(self, about, process, facts, beat_at): print(type(process) is Process)\n"
+        "    def run(self, said): pass\n"
+    )
+    (guard_folder / "process.py").write_bytes(Path(guard.SCRIPT).read_bytes())
+    told = f'{os.getpid()} 10 {{"path": ["{tmp_path}"]}}\nFatal Python error: Aborted\n'
+    command = [sys.executable, "-I", "-S", "-B", guard.SCRIPT]
+    result = subprocess.run(command, input=told, capture_output=True, text=True, check=True)
+    assert result.stdout == "True\n"

@@ -1,0 +1,410 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dbg_client.actions.many import refuse_for_sets
+from dbg_wire.errors import BadInput
+from dbg_wire.messages import Action, Attach, Change, Kind, Question, RankAnswer
+from dbg_wire.ranks import Place, RankInfo, RankState
+from tests.client.actions.test_actions import Desk, command
+from tests.client.fake_broker import FakeBroker, make_rank
+from tests.client.terminal.test_raw import Window
+from tests.support.terminal import Terminal
+
+RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
+HELD = make_rank(7, state=RankState.HELD, reason=None)
+GONE = make_rank(8, state=RankState.EXITED, exit=1)
+
+
+def value(text: str, kind: Kind = Kind.VALUE) -> RankAnswer:
+    return RankAnswer(key="", kind=kind, text=text, digest=f"d{text}", exact=f"e{text}")
+
+
+def stack(file: str, line: int) -> RankAnswer:
+    frames = (Place(file="/t.py", line=1, function="main"), Place(file=file, line=line, function="f"))
+    return RankAnswer(key="", kind=Kind.VALUE, text="running", frames=frames)
+
+
+def answering(broker: FakeBroker, **texts: RankAnswer) -> None:
+    """Let rank 5 give the answer ``_5``."""
+    broker.said = {make_rank(int(name[1:])).key: answer for name, answer in texts.items()}
+
+
+# ------------------------------------------------------------------------------------------------------- -e, -c and -w
+
+
+def test_a_value_is_asked_of_all_ranks_of_the_set_in_one_question(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5), RUNNING, HELD, GONE) as broker:
+        answering(broker, _5=value("0.25"), _6=value("running, data.py:61", Kind.RUNNING), _7=value("0.25"))
+        done = Desk(broker, environ).run("all", "-e", "loss", "--timeout", "7")
+        question = broker.wait_for(Question)
+
+    assert done.stdout == (
+        "loss: 2 of 3 ranks answered, 1 value\n@1    2 ranks  5,7  0.25\n@run  1 rank   6    running, data.py:61\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (question.action, question.text, question.seconds) == (Action.EVAL, "loss", 7.0)
+    assert question.keys == (make_rank(5).key, RUNNING.key, HELD.key)
+    assert (question.live, question.stats) == (False, False)
+
+
+def test_options_of_a_question_are_passed_on(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5)) as broker:
+        Desk(broker, environ).run("5", "-e", "x", "--live", "--stats")
+        question = broker.wait_for(Question)
+
+    assert question.live
+    assert question.stats
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [(Kind.VALUE, 0), (Kind.ERROR, 0), (Kind.RUNNING, 0), (Kind.SILENT, 6), (Kind.LOST, 6)],
+)
+def test_silence_shows_in_the_status_and_an_exception_is_an_answer(
+    kind: Kind, status: int, environ: dict[str, str]
+) -> None:
+    with FakeBroker(make_rank(4), make_rank(5)) as broker:
+        answering(broker, _4=value("1"), _5=value("1", kind))
+        done = Desk(broker, environ).run("all", "-e", "x", "--json")
+
+    assert done.returncode == status
+    assert {group["kind"] for group in json.loads(done.stdout)["groups"]} == {"value", kind.value}
+
+
+def test_ranks_that_all_run_are_status_1_and_it_says_what_to_do(environ: dict[str, str]) -> None:
+    with FakeBroker(RUNNING) as broker:
+        broker.answers[Action.EVAL] = value("running", Kind.RUNNING)
+        done = Desk(broker, environ).run("6", "-e", "x")
+
+    assert done.returncode == 1
+    assert "@run" in done.stdout
+    for word in ("gpu013:6 is not stopped", "--wait", "-i", "--live"):
+        assert word in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [(["8", "-e", "x"], 8), (["8", "-i"], 8), (["9", "-e", "x"], 3), (["-e", "x"], 2), (["-i"], 2), (["--release"], 2)],
+)
+def test_questions_to_nobody(words: list[str], status: int, environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5), GONE) as broker:
+        done = Desk(broker, environ).run(*words)
+        assert not any(isinstance(item, Question) for item in broker.received)
+
+    assert (done.returncode, done.stdout) == (status, "")
+
+
+def test_ranks_that_the_broker_forgets_are_silent(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(4), make_rank(5)) as broker:
+        broker.silent.add(Question)
+        asking = subprocess.Popen(
+            command("all", "-e", "x", "--json"), stdout=subprocess.PIPE, text=True, env=Desk(broker, environ).environ
+        )
+        with asking:
+            question = broker.wait_for(Question)
+            broker.reply(question, {make_rank(5).key: value("1")})
+            assert asking.stdout is not None
+            document = json.loads(asking.stdout.read())
+            assert asking.wait(60) == 6
+
+    assert [(group["kind"], group["ranks"]) for group in document["groups"]] == [("value", "5"), ("silent", "4")]
+
+
+def test_where_asks_everybody_and_draws_a_tree(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(4), make_rank(5), RUNNING, GONE) as broker:
+        answering(broker, _4=stack("/a.py", 7), _5=stack("/a.py", 7), _6=stack("/data.py", 61), _8=stack("/a.py", 7))
+        desk = Desk(broker, environ)
+        tree, document = desk.run("-w"), desk.run("--where", "--json")
+        everything = [desk.run(*words, "-w", "--all", "--json") for words in ([], ["all"])]
+
+    assert tree.stdout.splitlines() == [
+        "where: 3 of 3 ranks answered, 2 different stacks",
+        "3 [4-6] main t.py:1",
+        "├─ 2 [4-5] f a.py:7 (@1 running)",
+        "└─ 1 [6] f data.py:61 (@2 running)  <- odd one out",
+    ]
+    assert [group["ranks"] for group in json.loads(document.stdout)["groups"]] == ["4-5", "6"]
+    assert [json.loads(done.stdout)["asked"] for done in everything] == [4, 4]
+    assert (tree.returncode, tree.stderr) == (0, "")
+
+
+def test_where_of_all_jobs_tells_them_apart(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5), make_rank(5, job="4712.0", key="other")) as broker:
+        broker.answers[Action.WHERE] = stack("/a.py", 7)
+        done = Desk(broker, environ).run("-w", "--json")
+
+    assert [group["ranks"] for group in json.loads(done.stdout)["groups"]] == ["4711.0/5,4712.0/5"]
+
+
+def test_the_last_stacks_of_a_job_that_has_ended_are_no_failure(environ: dict[str, str]) -> None:
+    with FakeBroker(GONE) as broker:
+        frames = stack("/a.py", 7).frames
+        broker.answers[Action.WHERE] = RankAnswer(key="", kind=Kind.LOST, text="exited with status 1", frames=frames)
+        done = Desk(broker, environ).run("-w")
+
+    assert done.returncode == 0
+    assert "f a.py:7 (@1 exited with status 1)" in done.stdout
+
+
+def test_where_of_nobody_is_status_3(environ: dict[str, str]) -> None:
+    with FakeBroker() as broker:
+        assert Desk(broker, environ).run("-w").returncode == 3
+
+
+# ----------------------------------------------------------------------------------------------------------- commands
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "q",
+        " quit ",
+        "exit",
+        "exit()",
+        "EOF",
+        "interact",
+        "debug f()",
+        "commands 1",
+        "run",
+        "restart a",
+        "n ;; q",
+        "n;;q",
+    ],
+)
+def test_what_is_for_one_terminal_is_refused_for_a_set(text: str) -> None:
+    refuse_for_sets(text, 1)
+    with pytest.raises(BadInput, match="not for 8 ranks"):
+        refuse_for_sets(text, 8)
+
+
+@pytest.mark.parametrize("text", ["n", "c", "p q", "!q = 1", "quiet()", "b t.py:5, rank == 3", "pp run"])
+def test_other_commands_are_for_sets_too(text: str) -> None:
+    refuse_for_sets(text, 8)
+
+
+def test_a_step_on_all_ranks_tells_where_each_is(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(4), make_rank(5)) as broker:
+        broker.answers[Action.COMMAND] = RankAnswer(key="", kind=Kind.VALUE, text="train.py:42 step")
+        desk = Desk(broker, environ)
+        moved, refused = desk.run("all", "-c", "n"), desk.run("all", "-c", "q")
+        question = broker.wait_for(Question)
+        assert len([item for item in broker.received if isinstance(item, Question)]) == 1
+
+    assert moved.stdout == "n: 2 of 2 ranks answered, 1 value\n@1  2 ranks  4-5  train.py:42 step\n"
+    assert (question.action, question.text) == (Action.COMMAND, "n")
+    assert refused.returncode == 2
+    assert "--kill ends ranks" in refused.stderr
+
+
+# --------------------------------------------------------------------------------------------------- groups as targets
+
+
+def test_a_group_of_an_answer_is_a_target_of_the_next(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(3), make_rank(4), make_rank(5)) as broker:
+        answering(broker, _3=value("1"), _4=value("1"), _5=value("NameError: x", Kind.ERROR))
+        desk = Desk(broker, environ)
+        early = desk.run("@err", "-w")
+        desk.run("all", "-e", "x")
+        desk.run("@err", "-e", "y")
+        assert broker.wait_for(Question, count=2).keys == (make_rank(5).key,)
+        unknown = desk.run("@7", "-w")
+        listed = desk.run("-l", "@err", "--plain")
+
+    assert early.returncode == 3
+    assert "no group @err is remembered" in early.stderr
+    assert unknown.returncode == 3
+    assert "@7" in unknown.stderr
+    assert listed.stdout.split("\t")[0] == "gpu013:5"
+
+
+def test_a_group_of_one_can_be_attached_to(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(4), make_rank(5)) as broker:
+        answering(broker, _4=value("1"), _5=value("2"))
+        # One shell for both, as it is one terminal for people.
+        words = " ".join(command())
+        script = f"{words} all -e x && exec {words} @2"
+        with Terminal(["sh", "-c", script], env=Desk(broker, environ).environ) as terminal:
+            terminal.wait_for("PUDB SCREEN")
+            assert broker.wait_for(Attach).key == make_rank(5).key
+
+
+# ------------------------------------------------------------------------------------------------- comparing, scripts
+
+
+def test_disagreement_is_a_status_for_scripts(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(4), make_rank(5)) as broker:
+        answering(broker, _4=value("0.5"), _5=value("0.5000001"))
+        desk = Desk(broker, environ)
+        strict = desk.run("all", "-e", "x", "--fail-if-differ")
+        lenient = desk.run("all", "-e", "x", "--fail-if-differ", "--tol", "1e-3")
+        without = desk.run("all", "-e", "x")
+
+    assert (strict.returncode, lenient.returncode, without.returncode) == (1, 0, 0)
+
+
+def test_answers_are_kept_and_compared(environ: dict[str, str], tmp_path: Path) -> None:
+    kept = str(tmp_path / "before.json")
+    with FakeBroker(make_rank(4), make_rank(5)) as broker:
+        answering(broker, _4=value("1"), _5=value("1"))
+        desk = Desk(broker, environ)
+        desk.run("all", "-e", "x", "--save", kept)
+        same = desk.run("all", "-e", "x", "--against", kept, "--fail-if-differ")
+        answering(broker, _4=value("1"), _5=value("2"))
+        other = desk.run("all", "-e", "x", "--against", kept, "--json")
+        failing = desk.run("4", "-e", "x", "--against", kept, "--fail-if-differ")
+
+    assert (same.returncode, other.returncode, failing.returncode) == (0, 0, 1)
+    assert "0 changed, 2 equal" in same.stdout
+    assert json.loads(other.stdout)["against"]["changed"] == [{"ranks": "5", "count": 1, "before": "1", "now": "2"}]
+    assert "5  missing" in failing.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "status", "said"), [("--against", 2, "can't be read"), ("--save", 1, "can't be written")]
+)
+def test_files_that_can_not_be_used_are_named(option: str, status: int, said: str, environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5)) as broker:
+        done = Desk(broker, environ).run("5", "-e", "x", option, "/nowhere/file.json")
+
+    assert done.returncode == status
+    assert f"/nowhere/file.json {said}" in done.stderr
+
+
+# ------------------------------------------------------------------------------------------------------------ release
+
+
+def test_release_asks_the_held_ranks_alone(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5), HELD, RUNNING) as broker:
+        broker.answers[Action.RELEASE] = RankAnswer(key="", kind=Kind.VALUE, text="released")
+        desk = Desk(broker, environ)
+        done, nothing = desk.run("all", "--release"), desk.run("5-6", "--release")
+        question = broker.wait_for(Question)
+
+    assert (done.returncode, done.stdout) == (0, "gpu013:7 released\n")
+    assert (question.action, question.keys) == (Action.RELEASE, (HELD.key,))
+    assert nothing.returncode == 1
+    assert "none of the 2 ranks is held" in nothing.stderr
+
+
+# ---------------------------------------------------------------------------------------------------------- interrupt
+
+
+def test_breaking_into_a_set_prints_a_table(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5), RUNNING) as broker:
+        in_c = "in C code: data.py:61 next_batch, for 3 s; stops on return"
+        answering(broker, _5=value("stopped already"), _6=value(in_c, Kind.RUNNING))
+        done = Desk(broker, environ).run("all", "-i")
+
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1:] == ["@1    1 rank  5  stopped already", f"@run  1 rank  6  {in_c}"]
+
+
+@pytest.mark.parametrize(("kind", "status"), [(Kind.ERROR, 1), (Kind.SILENT, 6), (Kind.LOST, 6)])
+def test_a_break_in_that_fails_has_a_status(kind: Kind, status: int, environ: dict[str, str]) -> None:
+    with FakeBroker(RUNNING) as broker:
+        answering(broker, _6=value("no", kind))
+        assert Desk(broker, environ).run("6", "-i").returncode == status
+
+
+def test_breaking_into_one_rank_attaches_once_it_has_stopped(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5), RUNNING) as broker:
+        broker.answers[Action.INTERRUPT] = value("in C code: data.py:61 f, for 3 s; stops on return", Kind.RUNNING)
+        with Window(broker, environ, "-i", "6") as window:
+            window.wait_for("gpu013:6 is in C code: data.py:61 f, for 3 s; stops on return")
+            stopped = make_rank(6, reason="interrupt")
+            broker.ranks[stopped.key] = stopped
+            broker.tell(Change(rank=stopped))
+            window.wait_for("PUDB SCREEN")
+            assert broker.wait_for(Attach).key == stopped.key
+
+
+def test_a_rank_that_is_stopped_already_is_attached_to_at_once(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5)) as broker, Window(broker, environ, "-i", "5") as window:
+        window.wait_for("PUDB SCREEN")
+        assert not any(isinstance(item, Question) for item in broker.received)
+
+
+@pytest.mark.parametrize(
+    ("rank", "status"),
+    [(GONE, 8), (make_rank(8, state=RankState.LOST), 1), (make_rank(8, state=RankState.HELD, reason=None), 1)],
+)
+def test_what_can_not_be_broken_into_says_why(rank: RankInfo, status: int, environ: dict[str, str]) -> None:
+    with FakeBroker(rank) as broker, Window(broker, environ, "-i", "8") as window:
+        assert window.exit_status() == status
+
+
+def test_a_rank_that_dies_before_it_stops_is_status_8(environ: dict[str, str]) -> None:
+    with FakeBroker(RUNNING) as broker:
+        broker.answers[Action.INTERRUPT] = value("in C code", Kind.RUNNING)
+        with Window(broker, environ, "-i", "6") as window:
+            window.wait_for("in C code")
+            broker.tell(Change(rank=make_rank(6, state=RankState.EXITED, exit=-9)))
+            assert window.exit_status() == 8
+
+
+# -------------------------------------------------------------------------------------------------------------- every
+
+
+def test_every_repeats_until_ctrl_c(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5)) as broker:
+        answering(broker, _5=value("1"))
+        asking = subprocess.Popen(
+            command("5", "-e", "x", "--every", "0.1"),
+            stdout=subprocess.PIPE,
+            text=True,
+            env=Desk(broker, environ).environ,
+        )
+        with asking:
+            broker.wait_for(Question, count=2)
+            answering(broker, _5=value("2"))
+            broker.wait_for(Question, count=5)
+            asking.send_signal(signal.SIGINT)
+            assert asking.stdout is not None
+            text = asking.stdout.read()
+            assert asking.wait(60) == 130
+
+    documents = text.rstrip("\n").split("\n\n")
+    assert documents[0] == "x: 1 of 1 rank answered, 1 value\n@1  1 rank  5  1"
+    assert any(document.endswith("5  2") for document in documents)
+
+
+def test_every_with_json_is_a_line_each(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5)) as broker:
+        answering(broker, _5=stack("/a.py", 7))
+        asking = subprocess.Popen(
+            command("-w", "--every", "0.1", "--json"),
+            stdout=subprocess.PIPE,
+            text=True,
+            env=Desk(broker, environ).environ,
+        )
+        with asking:
+            broker.wait_for(Question, count=3)
+            asking.send_signal(signal.SIGINT)
+            assert asking.stdout is not None
+            lines = asking.stdout.read().splitlines()
+
+    assert len(lines) >= 2
+    assert all(json.loads(line)["asked"] == 1 for line in lines)
+
+
+def test_every_repaints_a_terminal_and_outlives_the_broker(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5)) as broker:
+        port = broker.port
+        with Terminal(command("-l", "--every", "0.1", "--timeout", "2"), env=Desk(broker, environ).environ) as terminal:
+            terminal.wait_for("gpu013:5  stopped")
+            broker.tell(Change(rank=make_rank(5, state=RankState.RUNNING, where=None, reason=None)))
+            terminal.wait_for(
+                lambda term: sum("gpu013:5" in row for row in term.screen) == 1 and "running" in str(term.screen)
+            )
+            broker.stop()
+            terminal.wait_for("dbg-attach: no broker answers")
+            with FakeBroker(make_rank(4), port=port):
+                terminal.wait_for(lambda term: "gpu013:4" in str(term.screen) and "gpu013:5" not in str(term.screen))
+                terminal.send("\x03")
+                assert terminal.exit_status() == 130

@@ -1,0 +1,479 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import select
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyte
+import pytest
+
+from dbg_client.terminal import screen
+from dbg_client.terminal.screen import CANCEL, MAX_BUFFERED, RawTerminal, TerminalWriter
+from dbg_client.terminal.sequences import PRIVATE_MODES, StreamScanner
+from dbg_wire.errors import BadInput
+
+PUSH_KEYBOARD = b"\x1b[>u"
+POP_KEYBOARD = b"\x1b[<u"
+
+
+@dataclass
+class Terminal:
+    """Be a terminal: ``program`` is what the client gets, ``window`` the side of the user."""
+
+    window: int
+    program: int
+
+    def settings(self) -> list[object]:
+        return list(termios.tcgetattr(self.program))
+
+    def shown(self) -> bytes:
+        """Return what has been written so far and not been read."""
+        shown = b""
+        while select.select([self.window], [], [], 0)[0]:
+            shown += os.read(self.window, 65536)
+        return shown
+
+    def received(self) -> bytes:
+        """Return what a program may read now."""
+        return os.read(self.program, 100) if select.select([self.program], [], [], 0)[0] else b""
+
+    def close_window(self) -> None:
+        os.close(self.window)
+        self.window = -1
+
+    def fill(self) -> None:
+        """Write until the terminal takes no more, as one whose window is frozen."""
+        own = os.open(os.ttyname(self.program), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        # The kernel moves what it took to another buffer and then takes some more.
+        refused = 0
+        while refused < 3:
+            try:
+                os.write(own, b"x")
+                refused = 0
+            except BlockingIOError:
+                refused += 1
+                select.select([], [own], [], 0.05)
+        os.close(own)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    there = Terminal(*os.openpty())
+    yield there
+    for fd in (there.window, there.program):
+        if fd >= 0:
+            os.close(fd)
+
+
+@pytest.fixture
+def raw_terminal(terminal: Terminal) -> Terminal:
+    attributes = termios.tcgetattr(terminal.program)
+    attributes[1] = 0  # written bytes arrive unchanged
+    termios.tcsetattr(terminal.program, termios.TCSANOW, attributes)
+    return terminal
+
+
+def odd_settings(terminal: Terminal) -> list[object]:
+    attributes = termios.tcgetattr(terminal.program)
+    attributes[0] ^= termios.IXANY | termios.ICRNL
+    attributes[3] ^= termios.ECHOK
+    attributes[6][termios.VERASE] = b"\x08"
+    termios.tcsetattr(terminal.program, termios.TCSANOW, attributes)
+    return terminal.settings()
+
+
+def test_settings_come_back_byte_for_byte_after_an_exception(terminal: Terminal) -> None:
+    before = odd_settings(terminal)
+    with contextlib.suppress(ZeroDivisionError), RawTerminal(terminal.program, terminal.program) as owner:
+        owner.enter_raw()
+        assert terminal.settings() != before
+        raise ZeroDivisionError
+    assert terminal.settings() == before
+    assert terminal.shown().endswith(b"\x1b[?25h")
+
+
+def test_raw_passes_interrupts_and_bytes_as_they_are(terminal: Terminal) -> None:
+    with RawTerminal(terminal.program, terminal.program) as owner:
+        owner.enter_raw()
+        os.write(terminal.window, b"\x03\x1a\x04\r\x13")
+        assert terminal.received() == b"\x03\x1a\x04\r\x13"
+        terminal.shown()
+        os.write(terminal.program, b"a\nb")
+        assert terminal.shown() == b"a\nb"
+
+
+def test_a_terminal_that_never_was_raw_is_left_alone(terminal: Terminal) -> None:
+    with RawTerminal(terminal.program, terminal.program) as owner:
+        owner.leave_raw()
+        owner.restore()
+    assert terminal.shown() == b""
+
+
+def test_restoring_many_times_restores_once(terminal: Terminal) -> None:
+    before = terminal.settings()
+    with RawTerminal(terminal.program, terminal.program) as owner:
+        owner.enter_raw()
+        owner.restore()
+        assert terminal.settings() == before
+        owner.restore()
+        owner.leave_raw()
+    owner.restore()
+    assert terminal.shown().count(POP_KEYBOARD) == 1
+
+
+def test_raw_and_not_raw_may_alternate(terminal: Terminal) -> None:
+    before = terminal.settings()
+    with RawTerminal(terminal.program, terminal.program) as owner:
+        for _ in range(3):
+            owner.enter_raw()
+            assert terminal.settings() != before
+            owner.leave_raw()
+            assert terminal.settings() == before
+    shown = terminal.shown()
+    assert (shown.count(PUSH_KEYBOARD), shown.count(POP_KEYBOARD)) == (3, 3)
+
+
+def test_entering_again_after_a_shell_put_its_settings_back(terminal: Terminal) -> None:
+    before = termios.tcgetattr(terminal.program)
+    with RawTerminal(terminal.program, terminal.program) as owner:
+        owner.enter_raw()
+        raw = terminal.settings()
+        termios.tcsetattr(terminal.program, termios.TCSANOW, before)
+        owner.enter_raw()
+        assert terminal.settings() == raw
+    assert terminal.settings() == list(before)
+    assert terminal.shown().count(PUSH_KEYBOARD) == 1
+
+
+def test_keys_typed_ahead_survive_the_change_of_mode_but_not_the_end(terminal: Terminal) -> None:
+    with RawTerminal(terminal.program, terminal.program) as owner:
+        os.write(terminal.window, b"nn")
+        owner.enter_raw()
+        assert terminal.received() == b"nn"
+        os.write(terminal.window, b"line\n")
+        owner.leave_raw()
+        assert terminal.received() == b"line\n"
+        owner.enter_raw()
+        os.write(terminal.window, b"rm *\n")
+    assert terminal.received() == b""
+
+
+def test_without_a_terminal_the_refusal_says_what_else_there_is() -> None:
+    reading, writing = os.pipe()
+    with pytest.raises(BadInput, match=r"not a terminal; .*--screen"), RawTerminal(reading, writing):
+        pass
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_closed_window_raises_nothing(terminal: Terminal) -> None:
+    with RawTerminal(terminal.program, terminal.program) as owner:
+        owner.enter_raw()
+        terminal.close_window()
+        assert owner.size() == (24, 80)
+        owner.enter_raw()
+        owner.leave_raw()
+    owner.restore()
+
+
+def test_closed_descriptors_raise_nothing() -> None:
+    window, program = os.openpty()
+    with RawTerminal(program, program) as owner:
+        owner.enter_raw()
+        os.close(window)
+        os.close(program)
+        assert owner.size() == (24, 80)
+
+
+def test_a_frozen_window_does_not_keep_the_client(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "RESTORE_PATIENCE", 0.01)
+    before = terminal.settings()
+    with RawTerminal(terminal.program, terminal.program) as owner:
+        owner.enter_raw()
+        terminal.fill()
+    assert terminal.settings() == before
+
+
+@pytest.mark.parametrize(("rows", "columns", "expected"), [(50, 132, (50, 132)), (0, 0, (24, 80))])
+def test_the_size_is_the_terminals(terminal: Terminal, rows: int, columns: int, expected: tuple[int, int]) -> None:
+    fcntl.ioctl(terminal.program, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    assert RawTerminal(terminal.program, terminal.program).size() == expected
+
+
+def reset_bytes(terminal: Terminal) -> bytes:
+    with RawTerminal(terminal.program, terminal.program) as owner:
+        owner.enter_raw()
+        terminal.shown()
+    return terminal.shown()
+
+
+def test_each_mode_that_a_rank_may_set_is_undone(raw_terminal: Terminal) -> None:
+    reset = reset_bytes(raw_terminal)
+    alternate_screens = {47, 1047, 1048}  # undone by leaving 1049
+    normally_on = {7, 25}
+    for mode in PRIVATE_MODES - alternate_screens:
+        assert b"\x1b[?%d%c" % (mode, b"h" if mode in normally_on else b"l") in reset, mode
+
+
+def strict_emulator() -> pyte.Screen:
+    """Return a screen which, as xterm does, moves the cursor when region or alternate screen are reset."""
+    emulated = pyte.Screen(40, 6)
+    set_margins, reset_mode = emulated.set_margins, emulated.reset_mode
+
+    def homing(*margins: int) -> None:
+        set_margins(*margins)
+        emulated.cursor_position()
+
+    def restoring(*modes: int, private: bool = False) -> None:
+        reset_mode(*modes, private=private)
+        if private and 1049 in modes:
+            emulated.restore_cursor()
+
+    emulated.set_margins, emulated.reset_mode = homing, restoring
+    return emulated
+
+
+def test_the_reset_moves_nothing_and_takes_region_colours_and_charset_back(raw_terminal: Terminal) -> None:
+    # The emulator knows no "<" sequences and would print their last letter.
+    reset = reset_bytes(raw_terminal).replace(POP_KEYBOARD, b"")
+    emulated = strict_emulator()
+    stream = pyte.ByteStream(emulated)
+    stream.feed(b"\x1b%@one\r\n\x1b[31;4mtwo\x1b[2;4r\x1b[3;5H\x1b[4h\x1b[?25l\x1b(0\x1b)0\x0e")
+    before = emulated.display
+    stream.feed(reset)
+    assert emulated.display == before
+    assert (emulated.cursor.y, emulated.cursor.x) == (2, 4)
+    assert emulated.margins is None
+    assert not emulated.cursor.hidden
+    stream.feed(b"qx")
+    assert emulated.display[2].strip() == "qx"
+    assert (emulated.buffer[2][4].fg, emulated.buffer[2][4].underscore) == ("default", False)
+
+
+def test_the_reset_follows_half_a_sequence(raw_terminal: Terminal) -> None:
+    reset = reset_bytes(raw_terminal)
+    for half in (b"\x1b[12", b"\x1b]8;;http", b"\x1bPq", "日".encode()[:2], b"\x1b"):
+        scanner = StreamScanner()
+        scanner.feed(half)
+        scanner.feed(reset[:1])
+        assert scanner.at_rest
+        scanner.feed(reset[1:])
+        assert scanner.at_rest
+
+
+LEADER = """
+import os, subprocess, sys
+os.close(os.open(os.ttyname(0), os.O_RDWR))
+reading, writing = os.pipe()
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1], str(reading)], pass_fds=[reading], preexec_fn=os.setpgrp)
+os.tcsetpgrp(0, child.pid)
+os.write(writing, b"g")
+_, status = os.waitpid(child.pid, os.WUNTRACED)
+if os.WIFSTOPPED(status):
+    print("stopped", flush=True)
+    child.kill()
+    child.wait()
+child.returncode = 0
+"""
+
+BACKGROUND = """
+import os, sys, termios
+from dbg_client.terminal.screen import RawTerminal
+os.read(int(sys.argv[1]), 1)
+with RawTerminal(0, 0) as owner:
+    owner.enter_raw()
+    settings = termios.tcgetattr(0)
+    os.tcsetpgrp(0, os.getpgid(os.getppid()))
+    owner.restore()
+    print("untouched" if termios.tcgetattr(0) == settings else "changed", flush=True)
+"""
+
+NAMELESS = """
+import asyncio, os, sys
+from dbg_client.terminal import screen
+os.read(int(sys.argv[1]), 1)
+def nameless(fd): raise FileNotFoundError
+os.ttyname = nameless
+loop = asyncio.new_event_loop()
+writer = screen.TerminalWriter(0, loop)
+writer.write(b"x" * 100_000)
+print(writer.buffered > 0, os.get_blocking(writer._fd), os.get_blocking(0), flush=True)
+writer.close()
+loop.close()
+"""
+
+
+def answer_of_a_job(terminal: Terminal, code: str) -> str:
+    """Run ``code`` as the foreground job of a session that has this terminal."""
+    return subprocess.run(
+        [sys.executable, "-c", LEADER, code],
+        stdin=terminal.program,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        check=True,
+        text=True,
+        timeout=60,
+    ).stdout.strip()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a session gets its terminal in another way there")
+def test_in_the_background_the_shells_settings_are_left_alone(terminal: Terminal) -> None:
+    assert answer_of_a_job(terminal, BACKGROUND) == "untouched"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a session gets its terminal in another way there")
+def test_a_terminal_that_has_no_name_here_is_still_written_without_waiting(terminal: Terminal) -> None:
+    assert answer_of_a_job(terminal, NAMELESS) == "True False True"
+
+
+class Reader:
+    """Read the window side while the loop runs."""
+
+    def __init__(self, fd: int) -> None:
+        self.data = b""
+        self._fd = fd
+        self._changed = asyncio.Event()
+        asyncio.get_running_loop().add_reader(fd, self._read)
+
+    def _read(self) -> None:
+        self.data += os.read(self._fd, 65536)
+        self._changed.set()
+
+    async def until(self, condition: Callable[[bytes], bool]) -> bytes:
+        while not condition(self.data):
+            self._changed.clear()
+            await asyncio.wait_for(self._changed.wait(), 20)
+        return self.data
+
+    def stop(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._fd)
+
+
+@pytest.fixture
+async def writer(raw_terminal: Terminal) -> TerminalWriter:
+    return TerminalWriter(raw_terminal.program, asyncio.get_running_loop())
+
+
+async def test_what_is_written_arrives_in_order(raw_terminal: Terminal, writer: TerminalWriter) -> None:
+    data = b"".join(b"%07d\n" % number for number in range(20_000))
+    for at in range(0, len(data), 50_000):
+        writer.write(data[at : at + 50_000])
+    assert writer.buffered > 0
+    reader = Reader(raw_terminal.window)
+    assert await asyncio.wait_for(writer.drain(), 20) is False
+    assert await reader.until(lambda seen: len(seen) >= len(data)) == data
+    assert not asyncio.get_running_loop().remove_writer(writer._fd)  # else the loop would spin
+    reader.stop()
+    writer.close()
+
+
+async def test_the_shells_description_never_becomes_non_blocking(
+    raw_terminal: Terminal, writer: TerminalWriter
+) -> None:
+    raw_terminal.fill()
+    writer.write(b"x")
+    assert os.get_blocking(raw_terminal.program)
+    writer.close()
+    assert os.get_blocking(raw_terminal.program)
+
+
+async def test_a_frozen_terminal_overflows_within_the_bound_and_recovers(
+    raw_terminal: Terminal, writer: TerminalWriter
+) -> None:
+    line = b"\x1b[38;5;200mtext\x1b[0m\r\n"
+    written = 0
+    while not writer.overflowed:
+        writer.write(line * 1000)
+        written += 1000 * len(line)
+        assert writer.buffered <= MAX_BUFFERED
+        assert written < 10 * MAX_BUFFERED
+    writer.write(b"while overflowed")
+    assert writer.buffered == len(CANCEL)
+    reader = Reader(raw_terminal.window)
+    assert await asyncio.wait_for(writer.drain(), 20) is True
+    assert not writer.overflowed
+    writer.write(b"repaint")
+    seen = await reader.until(lambda seen: seen.endswith(b"repaint"))
+    taken = seen.removesuffix(CANCEL + b"repaint")
+    assert taken == (line * (written // len(line)))[: len(taken)]
+    assert await asyncio.wait_for(writer.drain(), 20) is False
+    reader.stop()
+    writer.close()
+
+
+async def test_after_a_drop_the_terminal_is_at_rest(raw_terminal: Terminal) -> None:
+    writer = TerminalWriter(raw_terminal.program, asyncio.get_running_loop(), limit=1000)
+    raw_terminal.fill()
+    stuffed = raw_terminal.shown()
+    writer.write(b"\x1b]8;;" + b"x" * 100_000)
+    assert writer.overflowed
+    reader = Reader(raw_terminal.window)
+    await asyncio.wait_for(writer.drain(), 20)
+    seen = await reader.until(lambda seen: seen.endswith(CANCEL))
+    scanner = StreamScanner()
+    scanner.feed(stuffed + seen)
+    assert b"\x1b]8;;" in seen
+    assert scanner.at_rest
+    reader.stop()
+    writer.close()
+
+
+async def test_a_closed_window_takes_everything_and_raises_nothing(
+    raw_terminal: Terminal, writer: TerminalWriter
+) -> None:
+    raw_terminal.close_window()
+    writer.write(b"x")
+    assert writer.gone
+    writer.write(b"x" * 2 * MAX_BUFFERED)
+    assert (writer.buffered, writer.overflowed) == (0, False)
+    assert await asyncio.wait_for(writer.drain(), 20) is False
+    writer.close()
+
+
+async def test_closing_the_window_ends_the_wait_for_it(raw_terminal: Terminal, writer: TerminalWriter) -> None:
+    raw_terminal.fill()
+    writer.write(b"x" * 1000)
+    draining = asyncio.create_task(writer.drain())
+    await asyncio.sleep(0)
+    assert not draining.done()
+    raw_terminal.close_window()
+    await asyncio.wait_for(draining, 20)
+    assert writer.gone
+    writer.close()
+
+
+async def test_closing_drops_what_waits_and_leaves_the_shells_descriptor(
+    raw_terminal: Terminal, writer: TerminalWriter
+) -> None:
+    raw_terminal.fill()
+    writer.write(b"waits")
+    writer.close()
+    writer.close()
+    writer.write(b"late")
+    assert b"waits" not in raw_terminal.shown()
+    os.write(raw_terminal.program, b"shell")
+    assert raw_terminal.shown() == b"shell"
+
+
+async def test_a_descriptor_that_can_only_be_copied_is_not_waited_for_either() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"first")
+    writer = TerminalWriter(writing, asyncio.get_running_loop())
+    data = bytes(range(256)) * 300
+    writer.write(data)
+    assert 0 < writer.buffered < len(data)
+    reader = Reader(reading)
+    assert await asyncio.wait_for(writer.drain(), 20) is False
+    assert await reader.until(lambda seen: len(seen) == len(data) + 5) == b"first" + data
+    reader.stop()
+    writer.close()
+    os.close(reading)
+    os.close(writing)
