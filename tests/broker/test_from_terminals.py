@@ -34,7 +34,7 @@ def key(number: int) -> str:
 
 
 def question(*keys: str, **changes: Any) -> Question:
-    return Question(**{"request": 7, "keys": keys, "action": Action.CONTINUE, "seconds": 5.0, **changes})
+    return Question(**{"request": 7, "keys": keys, "action": Action.CONTINUE, "seconds": 60.0, **changes})
 
 
 async def answers(terminal: Peer) -> dict[str, RankAnswer]:
