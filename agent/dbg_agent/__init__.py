@@ -120,7 +120,8 @@ def post_mortem(*unexpected: object, lease: float | None = None, **unknown: obje
     """Keep this rank, in an ``except`` block, where the exception was raised, until somebody lets it go.
 
     As ``install(post_mortem=True)`` does for an exception that nobody catches; the program goes on behind this call.
-    Returns at once, with a warning, if there is no exception or no broker.
+    Its lease is that of :func:`install` unless this call has one. Returns at once, with a warning, if there is no
+    exception, no broker, or, where ``CI`` is set, no lease at all.
     """
     try:
         from .program.entry import has_room, keep_here

@@ -20,6 +20,7 @@ from dbg_broker.hub.hub import Hub
 from dbg_broker.hub.links import RankPeer
 from dbg_broker.ranks.probe_schedule import ProbeIntervals
 from dbg_broker.verbs.server import Server, listen
+from dbg_client.core.deadline import within
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
 from dbg_wire.endpoint import Endpoint
 from dbg_wire.messages import (
@@ -38,8 +39,9 @@ from dbg_wire.messages import (
 )
 from dbg_wire.ranks import Place, RankState
 from dbg_wire.version import subprotocol
+from tests.support.time_unit import seconds
 
-SECONDS = 10.0
+SECONDS = seconds(10)
 """How long a test waits for what must come; far above what it takes on a busy machine."""
 
 WHERE = Place(file="/home/me/train.py", line=41, function="step")
@@ -115,7 +117,8 @@ class Peer:
 
     async def next(self) -> Message | bytes:
         """Return what comes next."""
-        frame = await asyncio.wait_for(self.websocket.recv(), SECONDS)
+        # Not asyncio.wait_for, which loses the cancellation of a task that answers, in the moment of a frame.
+        frame = await within(SECONDS, self.websocket.recv())
         return decode(frame, Sender.BROKER) if isinstance(frame, str) else frame
 
     async def expect(self, kind: type[M], so_that: Callable[[M], bool] = lambda _: True) -> M:

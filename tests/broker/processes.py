@@ -10,7 +10,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-SECONDS = 30
+from tests.support.time_unit import seconds
+
+SECONDS = seconds(30)
 """How long a command may take; far above what it takes on a busy machine."""
 
 READY = re.compile(r"dbg-broker (?P<release>\S+) ready at (?P<url>wss?://\S+) \(pid (?P<pid>\d+), home (?P<home>.+)\)")

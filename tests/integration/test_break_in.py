@@ -161,6 +161,7 @@ def test_ctrl_c_keeps_its_meaning_for_the_job(processes: Processes, home: Path) 
     rank.wait_for_output("KeyboardInterrupt", stream="stderr")
 
 
+@pytest.mark.alone
 async def test_python_code_and_waits_stop_within_50_ms(processes: Processes, home: Path) -> None:
     broker = running_broker(processes, home)
     start_ranks(processes, home, f"{HEAD}loop() if os.environ['RANK'] == '0' else sleep()\n", 2)

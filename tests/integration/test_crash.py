@@ -140,6 +140,44 @@ def test_where_ci_is_set_it_ends_as_it_would_have(processes: Processes, home: Pa
     assert [rank.wait() for rank in ranks] == [0, 1]
 
 
+CAUGHT = """\
+import dbg_agent
+{install}
+try:
+    raise ValueError('here')
+except ValueError:
+    dbg_agent.post_mortem({lease})
+"""
+"""A program that asks to be kept itself."""
+
+
+def test_a_lease_given_at_install_counts_for_post_mortem_too_and_so_where_ci_is_set(
+    processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    script = CAUGHT.format(install="dbg_agent.install(post_mortem=True, lease=600)", lease="")
+    # A variable says less than what the program says.
+    (rank,) = start_ranks(processes, home, script, 1, env={"CI": "1", "DBG_LEASE": "0"})
+    wait_until_states(home, {0: "stopped"})
+    assert attach(home, "0", "--continue").returncode == 0
+    assert rank.wait() == 0
+
+
+def test_the_lease_of_a_call_of_post_mortem_counts_before_that_of_install(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    script = CAUGHT.format(install="dbg_agent.install(lease=600)", lease="lease=0.2")
+    (rank,) = start_ranks(processes, home, script, 1, env={"CI": "1"})
+    rank.wait_for_output("nobody attached within its lease", stream="stderr")
+    assert rank.wait() == 0
+
+
+def test_post_mortem_says_that_it_keeps_nothing_where_ci_is_set(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    (rank,) = start_ranks(processes, home, CAUGHT.format(install="", lease=""), 1, env={"CI": "1", "DBG_LEASE": ""})
+    assert rank.wait() == 0
+    assert "post_mortem() keeps nothing where CI is set" in rank.text("stderr")
+
+
 def test_a_lease_ends_the_keeping(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     ranks = start_ranks(processes, home, JOB.replace("lease=600", "lease=1"), 3)

@@ -250,7 +250,7 @@ def test_a_loop_waits_once_for_a_broker_that_may_come(case: str, processes: Proc
     with make(place) as variables:
         took, line = pass_by(place, variables, WAIT_SECONDS)
     assert said in line
-    assert WAIT_SECONDS - 0.1 <= took < WAIT_SECONDS + seconds(2)
+    assert WAIT_SECONDS - 0.1 <= took < WAIT_SECONDS + seconds(10)
 
 
 @pytest.mark.parametrize("case", FINAL)
@@ -302,10 +302,10 @@ print(f"forked after {{time.monotonic() - began:.3f}} s")
     found = re.search(r"passed in ([0-9.]+) s\nafter\n3\nforked after ([0-9.]+) s", rank.text())
     assert found, rank.text()
     passed, forked = map(float, found.groups())
-    assert passed < wait + seconds(1)
+    assert passed < wait + seconds(2.5)
     # The child has a wait of its own.
-    assert forked < passed + wait + seconds(1)
-    assert took < forked + seconds(2)
+    assert forked < passed + wait + seconds(2.5)
+    assert took < forked + seconds(5)
     assert f"{home / file} does not let itself be opened" in one_line(rank)
 
 
@@ -318,8 +318,8 @@ told = threading.Event()
 import dbg_agent.rank.rank
 dbg_agent.rank.rank.say = lambda text: (say.say(text), told.set())
 began = time.monotonic()
-install(connect_timeout={WAIT_SECONDS}, guard=False)
-print("installed" if time.monotonic() - began < {seconds(1)} else "late", flush=True)
+install(connect_timeout={3 * WAIT_SECONDS}, guard=False)
+print("installed" if time.monotonic() - began < {3 * WAIT_SECONDS} else "late", flush=True)
 told.wait()
 """
     (rank,) = start_ranks(processes, home, script, 1)

@@ -31,6 +31,7 @@ def runs_forever(terminal: Terminal) -> None:
     terminal.wait_for(lambda terminal: " running " in terminal.row(-1))
 
 
+@pytest.mark.alone
 def test_ctrl_c_ends_it_and_the_stop_stays(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     rank = start_stopped(processes, home, WORKING)
     terminal = sit_in_pudb(open_terminal, "0")

@@ -102,6 +102,7 @@ def test_nothing_heavy_is_imported_before_a_stop(tmp_path: Path) -> None:
     assert {"websockets", "pudb", "urwid", "asyncio", "ssl", "prompt_toolkit"}.isdisjoint(loaded.stdout.split())
 
 
+@pytest.mark.alone
 def test_the_import_loads_nothing_else_and_takes_no_time(tmp_path: Path) -> None:
     code = """\
 import sys, time

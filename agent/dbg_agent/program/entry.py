@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,8 @@ and stop, too: its thread must not wait for itself."""
 _rank: Rank | None = None
 _is_becoming_rank = False
 _defaults: dict[str, object] = {}
+_installed_lease: float | None = None
+"""For how many seconds crashes are kept by the word of ``install``; it is no default of other stops."""
 _former_hook: Callable[..., object] | None = None
 _hooks_registered = False
 _missing_told = False
@@ -161,9 +164,11 @@ def _connected_rank(settings: Settings, unanswered: float = math.inf) -> Rank | 
 
 def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> None:
     """Be the body of ``install``."""
-    global _former_hook  # noqa: PLW0603 - one per process, as the hook itself
+    global _former_hook, _installed_lease  # noqa: PLW0603 - one per process, as the hook itself
     try:
         settings = _settings("install", arguments, unexpected)
+        if arguments.get("lease") is not None:
+            _installed_lease = settings.lease
         _defaults.update(
             {name: value for name, value in arguments.items() if value is not None and name not in NOT_DEFAULTS}
         )
@@ -212,7 +217,11 @@ def _crash_lease(settings: Settings) -> float:
     """Return for how many seconds a crashed rank is kept; in a test run nobody comes to look."""
     if settings.lease is not None:
         return settings.lease
-    return 0.0 if os.environ.get("CI") else CRASH_LEASE_SECONDS
+    return 0.0 if _is_test_run() else CRASH_LEASE_SECONDS
+
+
+def _is_test_run() -> bool:
+    return bool(os.environ.get("CI"))
 
 
 def _note_crash(error: BaseException) -> None:
@@ -238,6 +247,12 @@ def keep_here(error: BaseException | None, arguments: Mapping[str, object], unex
     from .crash_hooks import keep
 
     settings = _settings("post_mortem", arguments, unexpected)
+    if _installed_lease is not None and arguments.get("lease") is None:
+        settings = replace(settings, lease=_installed_lease)
+    if settings.lease is None and _is_test_run():
+        # Unlike a crash that nobody catches, this was asked for in the program, and passing by must not be silent.
+        _warn("post_mortem() keeps nothing where CI is set, unless a lease says for how long; going on")
+        return
     keep(lambda: _crashed_rank(settings), error, error.__traceback__, _crash_lease(settings))
 
 

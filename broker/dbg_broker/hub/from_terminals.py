@@ -212,6 +212,9 @@ def _question(hub: Hub, link: TerminalLink, message: Question) -> None:
         hub.refuse(link.connection, RefusalCode.FULL, str(error))
         return
     hub.bound_answers()
+    if not hub.gather.is_open(number):
+        # This terminal had most, and is closed.
+        return
     seconds = hub.gather.deadline(number) - now
     if link.role is Role.WATCHER:
         for key in to_ask:

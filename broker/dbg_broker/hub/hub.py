@@ -412,8 +412,10 @@ class Hub:
             self.gather.budget.drop(number)
             if (link := self.terminals.get(number)) is not None:
                 logger.info("the terminal at %s is closed: it has most of too many answers", link.connection.peer)
-                link.answers.clear()
                 link.connection.close(CLOSE_SLOW, "its answers take too much memory; ask fewer ranks", flush=False)
+                # A terminal that doesn't read takes no note of the close: its open questions would go on to gather
+                # answers, and these be held against the terminals that read.
+                self.lost(link.connection)
 
     def _send_seat(self, number: int) -> None:
         viewer = self.sessions.viewer(number)

@@ -7,10 +7,11 @@ import os
 import sys
 import termios
 
-_USUAL = b"\x18\x1b[?1000l\x1b[?1002l\x1b[?1006l\x1b[?2004l\x1b7\x1b[?1049l\x1b7\x1b[r\x1b8\x1b[0m\x1b[?25h\r\n"
+_USUAL = b"\x18\x1b[?1000l\x1b[?1002l\x1b[?1006l\x1b[?2004l\x1b[?1049h\x1b[?1049l\x1b7\x1b[r\x1b8\x1b[0m\x1b[?25h\r\n"
 """No mouse reports, no bracketed paste, the main screen, no scroll region, no colours, a cursor.
 
-Saved before what moves it, the cursor stays where it is.
+The cursor stays where it is: it is saved before what moves it. Leaving the alternate screen restores where that was
+entered last, so it is entered here; a save with ``ESC 7`` does not count for that in tmux.
 """
 
 

@@ -47,9 +47,10 @@ _RESET = b"".join(
         b"\x1b[?2004l",  # no bracketed paste
         b"\x1b[?1l\x1b[?66l\x1b>",  # cursor keys and keypad as usual
         b"\x1b[>4m",  # modifyOtherKeys off; before the colours, since some terminals take it for underline
-        # Leaving the alternate screen restores the cursor, and does so also where it was never entered: there the
-        # save makes it the same place.
-        b"\x1b7\x1b[?1049l",
+        # Leaving the alternate screen restores the cursor where it was entered last, also if that is long past. So it
+        # is entered here, which does nothing more where it is there already. A save (`ESC 7`) is no substitute: tmux
+        # keeps that apart.
+        b"\x1b[?1049h\x1b[?1049l",
         # Resetting the scroll region moves the cursor home. Our keyboard entry goes from the main screen's stack.
         b"\x1b7\x1b[r" + _POP + b"\x1b8",
         b"\x1b[4l\x1b[?7h\x1b[?5l",  # overwrite, wrap, no reverse video

@@ -135,6 +135,7 @@ async def typed(rank: Peer, terminal: Peer, generation: int, first: int) -> floa
     return statistics.median(times)
 
 
+@pytest.mark.alone
 async def test_a_flood_delays_no_key_of_another_session(port: Port, flood: Flood) -> None:
     rank = await port.dial("/agent", "rank")
     await rank.say(registration())

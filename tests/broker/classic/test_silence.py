@@ -13,12 +13,16 @@ from dbg_broker.verbs.server import listen
 from dbg_wire.messages import Change, Subscribe
 from dbg_wire.ranks import RankState
 from tests.broker.peers import SECONDS, running_broker
+from tests.support.time_unit import seconds
+
+SHORT = seconds(1)
+"""Seconds in which the real debugger has to be connected and seen, also on a busy machine."""
 
 
 async def test_who_shows_no_debugger_is_closed_and_who_does_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(classic_connection, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(classic_connection, "SILENCE_SECONDS", SHORT)
     async with running_broker(tmp_path) as broker:
         classic = Classic(broker.hub, asyncio.get_running_loop())
         listener = listen("127.0.0.1", 0)
@@ -34,7 +38,7 @@ async def test_who_shows_no_debugger_is_closed_and_who_does_stays(
         await terminal.expect(Change, lambda change: change.rank.state is RankState.STOPPED)
         for reader in (silent, chatty):
             said = await asyncio.wait_for(reader.read(), SECONDS)
-            assert said == b"dbg-broker: no debugger has shown itself within 0.2 s\r\n"
+            assert said == f"dbg-broker: no debugger has shown itself within {SHORT:g} s\r\n".encode()
         assert len(classic._connections) == 1
         for writer in (real, first, second):
             writer.close()

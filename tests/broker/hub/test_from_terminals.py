@@ -8,6 +8,8 @@ import pytest
 
 from dbg_broker.home.tokens import Role
 from dbg_broker.hub import from_terminals
+from dbg_broker.hub.hub import CLOSE_SLOW
+from dbg_broker.ranks import answer_budget
 from dbg_wire.messages import (
     Action,
     Answer,
@@ -33,7 +35,7 @@ def key(number: int) -> str:
 
 
 def question(*keys: str, **changes: Any) -> Question:
-    return Question(**{"request": 7, "keys": keys, "action": Action.CONTINUE, "seconds": 5.0, **changes})
+    return Question(**{"request": 7, "keys": keys, "action": Action.CONTINUE, "seconds": 60.0, **changes})
 
 
 async def answers(terminal: Peer) -> dict[str, RankAnswer]:
@@ -211,3 +213,35 @@ async def test_questions_of_a_terminal_that_left_are_forgotten(broker: Broker) -
     await reply(rank)
     assert (await answers(other))[key(0)].kind is Kind.VALUE
     assert not broker.hub.gather.is_asked(key(0))
+
+
+async def test_answers_that_come_late_to_one_that_is_closed_for_them_count_no_more(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answer_budget, "MAX_BYTES", 8_000)
+    first, second = [await broker.rank(number) for number in range(2)]
+    greedy, reader = [await broker.terminal(name) for name in ("greedy@h", "reader@h")]
+    await greedy.say(question(key(0), key(1), seconds=60.0))
+    to_greedy = await second.expect(Ask)
+    greedy.websocket.transport.pause_reading()
+    await reply(first, "x" * 8_000)
+    await reader.say(question(key(0), key(1), seconds=60.0))
+    await reply(first, "x" * 4_000)
+    # The rank has been asked by the reader as well, and answers the other one first.
+    to_reader = await second.expect(Ask)
+    await second.say(Answer(request=to_greedy.request, kind=Kind.VALUE, text="x" * 3_500))
+    await second.say(Answer(request=to_reader.request, kind=Kind.VALUE, text="short"))
+    assert [len(answer.text) for answer in (await answers(reader)).values()] == [4_000, 5]
+
+
+async def test_a_question_that_is_too_much_itself_ends_with_who_asked_it(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await broker.rank()
+    terminal = await broker.terminal()
+    monkeypatch.setattr(answer_budget, "MAX_BYTES", 0)
+    await terminal.say(question(key(0)))
+    assert await terminal.closed() == (CLOSE_SLOW, "its answers take too much memory; ask fewer ranks")
+    assert broker.hub.gather.budget.size == 0
+    assert not broker.hub.gather.is_asked(key(0))
+    assert not any(record.exc_info for record in caplog.records)

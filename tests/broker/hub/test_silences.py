@@ -14,17 +14,18 @@ from dbg_wire import limits
 from dbg_wire.messages import Change, Probe, Pulse, Seat, Subscribe
 from dbg_wire.ranks import RankState
 from tests.broker.peers import WHERE, Broker, Peer, attach, registration, running_broker
+from tests.support.time_unit import seconds
 
 KEY = registration().key
 
 
 @pytest.fixture
 async def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
-    """Run a broker for which a second is a twentieth of one."""
-    monkeypatch.setattr(silences, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(silences, "PING_SECONDS", 0.125)
-    monkeypatch.setattr(silences, "SEAT_SECONDS", 1.25)
-    monkeypatch.setattr(limits, "SILENT_SECONDS", 0.225)
+    """Run a broker for which a second is a twentieth of one, as this machine counts them."""
+    monkeypatch.setattr(silences, "LOOK_SECONDS", seconds(0.05))
+    monkeypatch.setattr(silences, "PING_SECONDS", seconds(0.125))
+    monkeypatch.setattr(silences, "SEAT_SECONDS", seconds(1.25))
+    monkeypatch.setattr(limits, "SILENT_SECONDS", seconds(0.225))
     monkeypatch.setattr(Connection, "seconds_since_ack", lambda _: 0.0)
     async with running_broker(tmp_path) as running:
         yield running

@@ -29,6 +29,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.ranks import RankState
 from tests.broker.peers import RUNNING, STOPPED, WHERE, Broker, attach, registration, running_broker
+from tests.support.time_unit import seconds
 
 KEY = registration().key
 KERNEL = "boot/4026531836"
@@ -38,7 +39,7 @@ KERNEL = "boot/4026531836"
 async def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
     """Run a broker that looks at everything more often, on the kernel of its ranks."""
     monkeypatch.setattr(sweeper, "ACK_CHECK_SECONDS", 0.05)
-    intervals = ProbeIntervals(attended=0.05, idle=0.2)
+    intervals = ProbeIntervals(attended=seconds(0.05), idle=seconds(0.2))
     async with running_broker(tmp_path, intervals=intervals, kernel=KERNEL) as running:
         yield running
 

@@ -28,6 +28,7 @@ from dbg_wire.messages import (
     Take,
 )
 from tests.broker.peers import SECONDS, Broker, Peer, registration
+from tests.support.time_unit import seconds
 
 KEY = registration().key
 CHUNK = bytes(16 * 1024)
@@ -262,7 +263,7 @@ async def test_thousand_strangers_leave_the_broker_as_it_was(
     for first in range(0, 1000, 100):
         await asyncio.gather(*(stranger(first + number) for number in range(100)))
     await any_broker.terminal()
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < seconds(20)
     await any_broker.left(lambda hub: hub.connected == 1)
     assert any_broker.hub.meters.failures > 0
     assert not any(record.exc_info or record.levelno > logging.INFO for record in caplog.records)
@@ -270,13 +271,14 @@ async def test_thousand_strangers_leave_the_broker_as_it_was(
 
 
 async def test_half_a_handshake_is_given_up(any_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = await any_broker.dial("/client", any_broker.tokens.driver)
+    # After the dial, which has to be complete within that as well.
     monkeypatch.setattr(limits, "HANDSHAKE_SECONDS", 0.05)
     reader, writer = await asyncio.open_connection("127.0.0.1", any_broker.endpoint.port)
     writer.write(b"GET /agent HTTP/1.1\r\n")
     with contextlib.suppress(ConnectionError):
         assert await asyncio.wait_for(reader.read(), SECONDS) == b""
     writer.close()
-    silent = await any_broker.dial("/client", any_broker.tokens.driver)
     await asyncio.wait_for(silent.wait_closed(), SECONDS)
     assert any_broker.hub.connected == 0
 

@@ -229,10 +229,10 @@ def test_message_costs_the_same_among_twenty_thousand_ranks() -> None:
     def seconds_per_report(count: int) -> float:
         registry = Registry()
         ranks = [enter(registry, number) for number in range(count)]
-        began = time.perf_counter()
+        began = time.process_time()
         for turn in range(2000):
             registry.report(ranks[turn % count], RUNNING if turn % 2 else STOPPED, float(turn))
-        return (time.perf_counter() - began) / 2000
+        return (time.process_time() - began) / 2000
 
     few = min(seconds_per_report(10) for _ in range(3))
     many = min(seconds_per_report(20_000) for _ in range(2))
@@ -242,10 +242,10 @@ def test_message_costs_the_same_among_twenty_thousand_ranks() -> None:
 def test_children_of_one_rank_cost_the_same_each() -> None:
     registry = Registry()
     enter(registry)
-    began = time.perf_counter()
+    began = time.process_time()
     for number in range(5000):
         enter(registry, key=f"c{number}", pid=10_000 + number, ancestors=(8800,))
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 # ------------------------------------------------------------------------------------------------------- properties

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -73,6 +72,4 @@ def test_a_module_that_is_nowhere_is_told(folder: Path) -> None:
 
 def test_where_time_runs_out_nothing_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unfound, "MAX_SECONDS", -1.0)
-    began = time.monotonic()
     assert notes(folder, StopAt(file="trian.py", line=1)) == []
-    assert time.monotonic() - began < 1

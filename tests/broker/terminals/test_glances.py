@@ -20,7 +20,7 @@ KEY = registration().key
 STACK = Answer(request=1, kind=Kind.VALUE, text="running", frames=(Place(file="t.py", line=1, function="f"),))
 
 
-def question(number: int = 1, action: Action = Action.WHERE, rows: int = 24, seconds: float = 5.0) -> Question:
+def question(number: int = 1, action: Action = Action.WHERE, rows: int = 24, seconds: float = 60.0) -> Question:
     return Question(request=number, keys=(KEY,), action=action, seconds=seconds, rows=rows)
 
 

@@ -224,20 +224,29 @@ def test_each_mode_that_a_rank_may_set_is_undone(raw_terminal: Terminal) -> None
 
 
 def strict_emulator() -> pyte.Screen:
-    """Return a screen which, as xterm does, moves the cursor when region or alternate screen are reset."""
+    """Return a screen which moves the cursor when region or alternate screen are reset.
+
+    As in tmux, leaving the alternate screen restores where that was entered last, whatever was saved since.
+    """
     emulated = pyte.Screen(40, 6)
-    set_margins, reset_mode = emulated.set_margins, emulated.reset_mode
+    set_margins, set_mode, reset_mode = emulated.set_margins, emulated.set_mode, emulated.reset_mode
+    entered_at = [(0, 0)]
 
     def homing(*margins: int) -> None:
         set_margins(*margins)
         emulated.cursor_position()
 
+    def saving(*modes: int, private: bool = False) -> None:
+        set_mode(*modes, private=private)
+        if private and 1049 in modes:
+            entered_at[0] = emulated.cursor.y, emulated.cursor.x
+
     def restoring(*modes: int, private: bool = False) -> None:
         reset_mode(*modes, private=private)
         if private and 1049 in modes:
-            emulated.restore_cursor()
+            emulated.cursor.y, emulated.cursor.x = entered_at[0]
 
-    emulated.set_margins, emulated.reset_mode = homing, restoring
+    emulated.set_margins, emulated.set_mode, emulated.reset_mode = homing, saving, restoring
     return emulated
 
 
