@@ -20,12 +20,12 @@ pytestmark = [pytest.mark.integration, needs_tmux]
 
 RESETS = {
     "a job's output is hidden": """
-from dbg_client.screen import CALM
+from dbg_client.terminal.screen import CALM
 def reset():
     os.write(1, CALM)
 """,
     "a session ends": """
-from dbg_client.screen import RawTerminal
+from dbg_client.terminal.screen import RawTerminal
 def reset():
     with RawTerminal(0, 1) as owner:
         owner.enter_raw()
