@@ -72,7 +72,22 @@ def stopped(driver: Driver, model: ModuleType, script: Callable[[], None]) -> No
 
 
 @pytest.fixture
-def was_read(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+def may_read(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Return what lets the rank read the program's files: set, unless a test clears it."""
+    allowed = threading.Event()
+    allowed.set()
+    read_all = Loaded._read_all
+
+    def wait(self: Loaded, paths: list[str]) -> None:
+        assert allowed.wait(seconds(20))
+        read_all(self, paths)
+
+    monkeypatch.setattr(Loaded, "_read_all", wait)
+    return allowed
+
+
+@pytest.fixture
+def was_read(monkeypatch: pytest.MonkeyPatch, may_read: threading.Event) -> threading.Event:
     """Return what is set when the rank has read what an editor changes next."""
     ended = threading.Event()
     read_all = Loaded._read_all
@@ -112,6 +127,22 @@ def test_a_breakpoint_is_told_with_the_line_that_runs(
     assert linecache.getline(str(folder / "edited_model.py"), 1) in ("# one\n", "")
     linecache.checkcache()
     assert linecache.getline(str(folder / "edited_model.py"), 1) == "# one\n"
+
+
+def test_a_file_that_is_read_behind_an_open_debugger_is_seen_there_as_it_runs(
+    driver: Driver, folder: Path, model: ModuleType, may_read: threading.Event, was_read: threading.Event
+) -> None:
+    may_read.clear()
+
+    def script() -> None:
+        driver.prompt()
+        may_read.set()
+        assert was_read.wait(seconds(20))
+        edit(folder / "edited_other.py")
+        driver.say("b edited_other:2")
+        assert told(driver) == [("edited_other", 2, 'return "helped"')]
+
+    stopped(driver, model, script)
 
 
 def test_a_breakpoint_of_a_command_from_outside_is_told_so_too(

@@ -219,6 +219,7 @@ class RankPdb(Tracing, pdb.Pdb):
     def onecmd(self, line: str) -> bool:
         """Run a command, with ``print`` and ``input`` of this thread at the terminal, and interruptible."""
         with talking_to(self._console), self._waiting_for(PromptState.INPUT), self._interruptible():
+            self._rank.loaded.show_more()
             if line == END_OF_INPUT and getattr(self, "commands_defining", False):
                 # Ctrl-D ends the list, and is none of its commands.
                 line = "end"
