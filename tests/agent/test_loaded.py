@@ -119,7 +119,9 @@ def test_a_breakpoint_is_told_with_the_line_that_runs(
         assert told(driver) == [("edited_model", 7, "seen.append(3)"), ("edited_other", 2, 'return "helped"')]
         driver.say("ll")
         driver.wait_for(lambda: "return seen" in driver.text, "the source of the function")
-        assert "-> \tseen.append(2)" in driver.text.replace("->\t    ", "-> \t")
+        # From 3.13 on pdb begins on the line of the stop itself, and not on the next.
+        current = "rank.stop(" if sys.version_info >= (3, 13) else "seen.append(2)"
+        assert f"->\t    {current}" in driver.text
         assert "# two" not in driver.text
 
     stopped(driver, model, script)

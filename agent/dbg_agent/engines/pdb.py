@@ -234,6 +234,11 @@ class RankPdb(Tracing, pdb.Pdb):
                 raise self._console.unwinding
             return stop
 
+    def parseline(self, line: str) -> tuple[str | None, str | None, str]:
+        """Take a line apart; ``exit()`` and ``quit()`` are commands, and not from Python 3.13 on an expression."""
+        command, arg, line = super().parseline(line)
+        return (command[:-2] if command in ("exit()", "quit()") else command), arg, line
+
     def _showing_errors(self, part: Callable[[], Any]) -> Any:
         """Run a part of pdb; whatever an argument's repr or a file makes it raise is shown, and ends nothing else."""
         try:
