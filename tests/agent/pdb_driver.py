@@ -104,6 +104,8 @@ class Driver:
 
     def let_go(self) -> None:
         """End the stop; again and again, for in the midst of a step it can't be ended."""
+        # They would stop the thread again, with nobody there.
+        self.rank.breaks.clear()
         deadline = time.monotonic() + SECONDS
         while self.rank.stops.phase is not StopPhase.NONE and time.monotonic() < deadline:
             self.rank.desk.on_message(Ask(request=9, action=Action.CONTINUE, rows=24, columns=80))

@@ -219,6 +219,7 @@ class RankPdb(Tracing, pdb.Pdb):
     def onecmd(self, line: str) -> bool:
         """Run a command, with ``print`` and ``input`` of this thread at the terminal, and interruptible."""
         with talking_to(self._console), self._waiting_for(PromptState.INPUT), self._interruptible():
+            self._rank.loaded.show_more()
             if line == END_OF_INPUT and getattr(self, "commands_defining", False):
                 # Ctrl-D ends the list, and is none of its commands.
                 line = "end"
@@ -232,6 +233,11 @@ class RankPdb(Tracing, pdb.Pdb):
                 # pdb shows whatever an expression raises; what a prompt inside one raises ends more than that.
                 raise self._console.unwinding
             return stop
+
+    def parseline(self, line: str) -> tuple[str | None, str | None, str]:
+        """Take a line apart; ``exit()`` and ``quit()`` are commands, and not from Python 3.13 on an expression."""
+        command, arg, line = super().parseline(line)
+        return (command[:-2] if command in ("exit()", "quit()") else command), arg, line
 
     def _showing_errors(self, part: Callable[[], Any]) -> Any:
         """Run a part of pdb; whatever an argument's repr or a file makes it raise is shown, and ends nothing else."""

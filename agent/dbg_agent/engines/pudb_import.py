@@ -68,6 +68,19 @@ def doing_without(names: Iterable[str]) -> Iterator[None]:
         sys.meta_path.remove(finder)
 
 
+class _Seen(str):
+    """Be what the configuration says of PuDB's welcome, and newer than any welcome that PuDB has.
+
+    It is written as it was read: a program that uses PuDB by itself saves this, and PuDB greets in its next process.
+    """
+
+    __slots__ = ()
+
+    def __lt__(self, other: str) -> bool:
+        """Tell that no welcome is wanted."""
+        return False
+
+
 def _users_folder() -> str:
     """Return where the user's own PuDB configuration is, which is read for theme and layout, and never written."""
     return os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.environ.get("HOME", ""), ".config")  # noqa: PTH118
@@ -85,9 +98,8 @@ def untraceable() -> Iterator[None]:
     already_loaded = settings._config_[0] is not None
     settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = None, [_users_folder()]
     loaded = settings.load_config()
-    if not already_loaded:
-        # Above every version's mark, so that neither the welcome nor the preferences ever block a stop.
-        loaded["seen_welcome"] = "z"
+    # Also where the program uses PuDB by itself: a dialog that nobody expects would take the keys of a stop.
+    loaded["seen_welcome"] = _Seen(loaded["seen_welcome"])
     from pudb import debugger
 
     # Its window asks for a folder that is there, to look for old command lines; it makes and writes nothing in it.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import urwid
 from pudb import debugger as pudb_debugger
+from pudb import settings as pudb_settings
 from pudb.source_view import SourceLine
 from pudb.ui_tools import SelectableText, StackFrame
 from pudb.var_view import SEPARATOR, make_var_view
@@ -239,11 +240,26 @@ class _Window:
     def keypress(self, size: Any, key: str) -> Any:
         """Do what a key means."""
         try:
-            return self._window.keypress(size, key)
+            with _saving_no_configuration():
+                return self._window.keypress(size, key)
         except BaseException as error:
             if not is_fault(error):
                 raise
             self._ui.tell(f"PuDB failed at the key {key} ({words_of(error)})")
+
+
+@contextmanager
+def _saving_no_configuration() -> Iterator[None]:
+    """Keep what a key changes, such as the width of a pane, out of the user's home.
+
+    Where the program has loaded PuDB itself, PuDB knows the way there.
+    """
+    before = pudb_settings.save_config
+    pudb_settings.save_config = lambda _configuration: None
+    try:
+        yield
+    finally:
+        pudb_settings.save_config = before
 
 
 @contextmanager

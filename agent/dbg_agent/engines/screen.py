@@ -131,6 +131,7 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
                 seen, patience = len(codes), INCOMPLETE_SECONDS
                 continue
             self._rank.take_keys(len(codes) - len(rest))
+            self._rank.loaded.show_more()
             return list(keys)
 
 

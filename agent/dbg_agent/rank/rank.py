@@ -535,7 +535,7 @@ class Rank:
         if not engine.tracing.has_let_go:
             self.user_breakpoints.look()
         if outcome is Outcome.LEFT:
-            self.stops.close_session()
+            self.tell_loss(self.inbox.close(self.stops.close_session, "another debugger was opened"))
             self.inbox.put(self.stops.number, OpenDebugger(self.engine_wanted()))
             return False
         if self.crash is not None:

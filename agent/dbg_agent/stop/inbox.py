@@ -186,6 +186,12 @@ class Inbox:
             self._work = deque(waiting for waiting in self._work if waiting[0] != stop)
             return self._keys.discard(reason)
 
+    def close(self, close: Callable[[], None], reason: str) -> Loss | None:
+        """End a session by calling ``close``, and drop keys that were meant for it; return those that are lost."""
+        with self._changed:
+            close()
+            return self._keys.discard(reason)
+
     def next_work(self, stop: int) -> Work:
         """Wait in the stopped thread for the next piece of work, leaving keys where they are."""
         while True:

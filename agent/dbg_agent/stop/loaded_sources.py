@@ -61,6 +61,8 @@ class Loaded:
         self._seen: set[str] = set()
         self._running: dict[str, set[CodeType]] = {}
         self._pinned: dict[str, tuple[int, None, list[str], str]] = {}
+        self._looked_at = 0
+        """Texts that were there when debuggers were last made to see them."""
         self._started = _process_started()
 
     def read(self) -> None:
@@ -93,11 +95,13 @@ class Loaded:
             if walk is frame or not _is_library(path):
                 self._running.setdefault(path, set()).add(walk.f_code)
             walk = walk.f_back
-        for path in (*self._running, *list(self._texts), *self._loaded):
-            text = self._text(path) if path not in self._pinned else None
-            if text is not None:
-                self._pin(path, text)
+        self._pin_all()
         return [path for path in self._running if path in self._unknown and _is_there(path)]
+
+    def show_more(self) -> None:
+        """Have debuggers see what was read since :meth:`show`, too: reading goes on behind an open debugger."""
+        if len(self._texts) != self._looked_at:
+            self._pin_all()
 
     def line(self, path: str, number: int) -> str:
         """Return what stands in a line that runs, without the blanks around it; empty if that is unknown."""
@@ -114,6 +118,14 @@ class Loaded:
         self._pinned.clear()
         self._running.clear()
         self._unknown.clear()
+
+    def _pin_all(self) -> None:
+        read = list(self._texts)
+        self._looked_at = len(read)
+        for path in (*self._running, *read, *self._loaded):
+            text = self._text(path) if path not in self._pinned else None
+            if text is not None:
+                self._pin(path, text)
 
     def _pin(self, path: str, text: _Text) -> None:
         # Without a time, as a loader's own source has none, which `checkcache` leaves alone.

@@ -64,7 +64,7 @@ class TypedAhead:
         if not fresh:
             return None
         if frame.stop != stop or frame.session != session:
-            # Nothing can be pending here: what was typed for a stop is discarded when that stop ends.
+            # Nothing can be pending here: what was typed for a stop or session is discarded when that ends.
             self.received = end
             return Loss(self.generation, end, len(fresh), "the stop it was typed for has ended")
         room = MAX_INPUT_PENDING - len(self._pending)

@@ -6,13 +6,13 @@ import pdb
 import sys
 import threading
 import time
-from collections.abc import Callable
 from types import FrameType
 
 import pytest
 
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
+from dbg_agent.stop.inbox import Run
 from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Audience, Complete, PromptState, Replay, Reply, Sender
@@ -244,33 +244,103 @@ def test_source_is_told_at_every_stop(driver: Driver) -> None:
     assert any("total += 2" in line for line in lines)
 
 
-def test_pudb_and_pdb_follow_each_other_on_one_stop(driver: Driver) -> None:
-    def audience(engine: str | None) -> None:
-        driver.rank.desk.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256, engine=engine))
+class Switching:
+    """Change between PuDB and pdb on a stop, and type into PuDB."""
 
-    def opened(engine: str) -> Callable[[], object]:
-        return lambda: driver.rank.stops.engine == engine
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._rank = driver.rank
 
-    def script() -> None:
-        driver.say(f"b {train.__code__.co_firstlineno + 5}")
+    def begin(self) -> None:
+        """Step in pdb to where ``total`` is 2, with a breakpoint set two lines on, and open PuDB."""
+        self._driver.say(f"b {train.__code__.co_firstlineno + 5}")
         if sys.version_info >= (3, 13):
             # There pdb begins on the line of the stop itself, and not on the next.
-            driver.say("n")
-        driver.say("n")
-        driver.prompt()
-        audience("pudb")
-        driver.wait_for(opened("pudb"), "PuDB")
-        stop, session = driver.rank.stops.current
-        driver.rank.desk.on_input(Input(session or 0, stop or 0, 1, 0, b"n"))
+            self._driver.say("n")
+        self._driver.say("n")
+        self._driver.prompt()
+        self.ask_for("pudb")
+        self.waits_for("pudb")
+
+    def ask_for(self, engine: str) -> None:
+        audience = Audience(viewers=1, generation=1, rows=30, columns=100, colors=256, engine=engine)
+        self._rank.desk.on_message(audience)
+
+    def waits_for(self, engine: str) -> None:
+        self._driver.wait_for(lambda: self._rank.stops.engine == engine, engine)
+
+    def type(self, keys: bytes, offset: int = 0) -> None:
+        stop, session = self._rank.stops.current
+        self._rank.desk.on_input(Input(session or 0, stop or 0, 1, offset, keys))
+
+
+def test_pudb_and_pdb_follow_each_other_on_one_stop(driver: Driver) -> None:
+    def script() -> None:
+        switching = Switching(driver)
+        switching.begin()
+        switching.type(b"n")
         driver.wait_for(lambda: driver.rank.inbox.settled()[1] == 1, "a step in PuDB")
-        audience("pdb")
-        driver.wait_for(opened("pdb"), "pdb")
+        switching.ask_for("pdb")
+        switching.waits_for("pdb")
         assert driver.output_of("p total") == "4\n"
         assert "breakpoint" in driver.output_of("b")
         driver.say("c")
 
     assert play(driver, script) == 7
     assert driver.rank.stops.number == 1
+
+
+def test_a_key_that_was_told_as_applied_is_done_before_another_debugger_opens(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switching = Switching(driver)
+    take_keys = driver.rank.take_keys
+
+    def take_and_switch(count: int) -> None:
+        take_keys(count)
+        switching.ask_for("pdb")
+
+    monkeypatch.setattr(driver.rank, "take_keys", take_and_switch)
+
+    def script() -> None:
+        switching.begin()
+        switching.type(b"n")
+        switching.waits_for("pdb")
+        assert driver.output_of("p total") == "4\n"
+        driver.say("c")
+
+    assert play(driver, script) == 7
+    assert driver.heard("discarded") == []
+
+
+def test_keys_that_another_debugger_was_opened_before_are_told_as_lost_and_not_kept(driver: Driver) -> None:
+    def script() -> None:
+        switching = Switching(driver)
+        switching.begin()
+        released = threading.Event()
+
+        def wait() -> None:
+            assert released.wait(SECONDS)
+
+        driver.rank.inbox.put(driver.rank.stops.number, Run(wait))
+        switching.type(b"nn")
+        switching.ask_for("pdb")
+        released.set()
+        switching.waits_for("pdb")
+        driver.wait_for(lambda: driver.heard("discarded"), "what is lost")
+        lost = driver.heard("discarded")
+        assert [(one["offset"], one["count"], one["reason"]) for one in lost] == [(2, 2, "another debugger was opened")]
+        assert driver.output_of("p total") == "2\n"
+        switching.ask_for("pudb")
+        switching.waits_for("pudb")
+        switching.type(b"n", offset=2)
+        driver.wait_for(lambda: driver.rank.inbox.settled()[1] == 3, "a step in PuDB")
+        switching.ask_for("pdb")
+        switching.waits_for("pdb")
+        assert driver.output_of("p total") == "4\n"
+        driver.say("c")
+
+    assert play(driver, script) == 7
 
 
 class Slow:

@@ -73,6 +73,47 @@ def test_a_resize_is_drawn_at_once_also_inside_a_dialog(viewer: Viewer) -> None:
     play(viewer, script)
 
 
+def test_no_welcome_takes_keys_where_the_program_has_loaded_pudb_itself_and_it_is_not_written_as_seen(
+    viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pudb import settings
+
+    configuration = settings.load_config()
+    monkeypatch.setitem(configuration, "seen_welcome", "a")
+
+    def script() -> None:
+        viewer.opens()
+        viewer.type(b"n")
+        viewer.sees_current_line("total += 1")
+        viewer.type(b"c")
+
+    play(viewer, script)
+    monkeypatch.setattr(settings, "XDG_CONFIG_HOME", str(tmp_path))
+    settings.save_config(configuration)
+    assert "seen_welcome = a\n" in (tmp_path / "pudb" / "pudb.cfg").read_text()
+
+
+def test_a_wider_pane_is_not_written_to_the_home_where_the_program_has_loaded_pudb_itself(
+    viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pudb import settings
+
+    configuration = settings.load_config()
+    monkeypatch.setitem(configuration, "sidebar_width", 0.5)
+    monkeypatch.setattr(settings, "XDG_CONFIG_HOME", str(tmp_path / "configuration"))
+
+    def script() -> None:
+        viewer.opens()
+        viewer.type(b"V+C")
+        viewer.type(b"n")
+        viewer.sees_current_line("total += 1")
+        viewer.type(b"c")
+
+    play(viewer, script)
+    assert configuration["sidebar_width"] != 0.5
+    assert not (tmp_path / "configuration").exists()
+
+
 def test_q_asks_and_continue_takes_the_breakpoints_along(viewer: Viewer) -> None:
     def script() -> None:
         viewer.opens()

@@ -291,10 +291,11 @@ def test_a_flood_of_output_shows_its_end_and_says_how_much_is_missing(viewer: Vi
 
     def script() -> None:
         at_command_line(viewer)
-        begun = time.monotonic()
+        # Of this process's own time: a machine that does something else meanwhile is no slow command line.
+        begun = time.process_time()
         viewer.type(b"for i in range(100_000): print('line', i)\r")
         viewer.sees("line 99999")
-        took.append(time.monotonic() - begun)
+        took.append(time.process_time() - begun)
         pane = viewer.rank.engine.tracing.ui.cmdline_contents  # type: ignore[union-attr] # PuDB's
         lines = [row.base_widget.text for row in pane]
         first = next(number for number, line in enumerate(lines) if "lines before these are left out]" in line)

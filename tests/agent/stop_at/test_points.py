@@ -300,7 +300,9 @@ if __name__ == "__main__":
 
 def test_what_a_child_has_reached_is_not_said_to_have_never_been(folder: Path) -> None:
     (folder / "script.py").write_text(IN_CHILDREN)
-    (folder / "helper.py").write_text("import dbg_agent.program.entry\ndbg_agent.program.entry.stop_at = print\nx = 1\n")
+    (folder / "helper.py").write_text(
+        "import dbg_agent.program.entry\ndbg_agent.program.entry.stop_at = print\nx = 1\n"
+    )
     at = "script.py:4\nscript.py:6\nscript.py:8, number == 5\nhelper.py:3"
     result = run(folder, "-W", "ignore::DeprecationWarning", "script.py", at=at)
     assert stops(result) == []
