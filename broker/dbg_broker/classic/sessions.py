@@ -22,7 +22,7 @@ from dbg_broker.classic.screen import ScreenSession
 from dbg_broker.classic.session import ClassicSession
 from dbg_broker.classic.turns import Turns
 from dbg_broker.hub import from_ranks
-from dbg_broker.hub.hub import Hub
+from dbg_broker.hub.state import Hub
 from dbg_wire.errors import printable
 from dbg_wire.messages import Dialled, RefusalCode
 
@@ -63,7 +63,7 @@ class Classic:
         self._dialling: dict[int, asyncio.Task[None]] = {}
         self._lookups = threading.BoundedSemaphore(MAX_LOOKUPS)
         self._server: asyncio.Server | None = None
-        hub.classic = self
+        hub.dial = self.dial
 
     async def listen(self, listener: socket.socket) -> None:
         """Begin to accept."""
@@ -127,7 +127,7 @@ class Classic:
         """Have the hub list a session, and return its key."""
         number = self._marks.take(host)
         connection.mark = (host, number)
-        connection.link = self.hub.stand_in(connection, MARK)
+        connection.link = self.hub.link_rank(connection, MARK)
         key = f"classic/{secrets.token_hex(8)}"
         register = connection.session.registration(key, host, number, self.loop.time())
         from_ranks.take(self.hub, connection.link, register)
@@ -203,7 +203,7 @@ class Classic:
             if key is None:
                 self._refuse(terminal, f"what answers at {place} is no pdb, or has ended")
             elif (link := self.hub.terminals.get(terminal)) is not None:
-                self.hub.send(link.connection, Dialled(key=key))
+                link.connection.send_message(Dialled(key=key))
 
     async def _connect(self, host: str, port: int) -> ClassicConnection:
         def made() -> ClassicConnection:

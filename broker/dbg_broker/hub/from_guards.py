@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dbg_broker.hub import close_codes, departures, lost_ranks
 from dbg_broker.hub.links import RankLink
+from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.claims import check_frames, check_testimony
 from dbg_broker.ranks.registry import Rank
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Action, Answer, Ask, Finding, Kind, Message, Probe, RefusalCode, Testimony
+from dbg_wire.messages import Action, Answer, Ask, Finding, Kind, Message, RefusalCode, Testimony
 from dbg_wire.ranks import RankState
 
-if TYPE_CHECKING:
-    from dbg_broker.hub.hub import Hub
-
 logger = logging.getLogger("dbg_broker")
-
-CLOSE_DONE = 1000
 
 MAX_ASKS = 64
 """Questions that a guard has not answered yet and that are remembered: what somebody asks each second for a minute."""
@@ -35,7 +31,7 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
     rank = hub.registry.find(message.key) or _enter(hub, message)
     if rank is None:
         hub.refuse(link.connection, RefusalCode.NO_SUCH_RANK, f"no rank has the key {message.key!r}")
-        link.connection.close(CLOSE_DONE, "this broker does not know the rank")
+        link.connection.close(close_codes.DONE, "this broker does not know the rank")
         return
     if link.witness_of is None:
         link.witness_of = message.key
@@ -43,13 +39,13 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
     hub.witnesses[message.key] = link
     logger.info("%s (%s) is found %s by its guard", rank.address, rank.key, message.kind.value)
     if message.kind in (Finding.STUCK, Finding.SUSPENDED):
-        hub.sweeper.silence(rank)
+        lost_ranks.fell_silent(hub, rank)
     else:
         _note_signal(rank, message)
     hub.registry.last_words(rank, message.frames or rank.frames, rank.detail)
     if message.kind is Finding.ENDED:
         _ended(hub, rank)
-        link.connection.close(CLOSE_DONE, "the rank has ended")
+        link.connection.close(close_codes.DONE, "the rank has ended")
 
 
 def _enter(hub: Hub, message: Testimony) -> Rank | None:
@@ -78,7 +74,7 @@ def take(hub: Hub, link: RankLink, message: Message) -> None:
     elif rank is not None:
         message = replace(message, frames=rank.frames)
     finished = hub.gather.answer(link.witness_of, message)
-    hub.bound_answers()
+    departures.bound_answers(hub)
     if finished is not None:
         hub.deliver(finished)
 
@@ -92,23 +88,7 @@ def ask(hub: Hub, rank: Rank | None, key: str, message: Ask) -> None:
         return
     if len(witness.asks) < MAX_ASKS:
         witness.asks[message.request] = message
-    hub.send(witness.connection, message)
-
-
-def left(hub: Hub, link: RankLink) -> None:
-    """Note that a guard's connection ended: its rank may go on, and answers for itself then."""
-    key = link.witness_of
-    if key is None or hub.witnesses.get(key) is not link:
-        return
-    del hub.witnesses[key]
-    rank = hub.registry.find(key)
-    if rank is not None and rank.is_live and key not in hub.ranks:
-        # It has never spoken itself, and now nobody speaks for it.
-        _lose(hub, rank)
-    elif rank is not None and rank.state is RankState.UNRESPONSIVE:
-        hub.tell_rank(key, Probe(), "probe")
-    for unanswered in link.asks.values():
-        hub.tell_rank(key, unanswered)
+    witness.connection.send_message(message)
 
 
 def _note_signal(rank: Rank, message: Testimony) -> None:
@@ -119,23 +99,15 @@ def _note_signal(rank: Rank, message: Testimony) -> None:
         rank.core = f"core likely at {message.core}"
 
 
-def _lose(hub: Hub, rank: Rank) -> None:
-    hub.registry.disconnected(rank, hub.clock())
-    if rank.state is RankState.LOST:
-        hub.sweeper.lost(rank)
-    hub.rank_changed(rank)
-    hub.listing.changed(rank.key)
-
-
 def _ended(hub: Hub, rank: Rank) -> None:
     """Enter how a rank's process has ended, whatever was believed before: this is the kernel's word."""
     own = hub.ranks.get(rank.key)
     if own is not None:
         # Its connection ends as well, in a moment; whatever it had to say, it said before its guard did.
         own.connection.abort()
-        hub.lost(own.connection)
+        departures.lost(hub, own.connection)
     elif rank.is_live:
-        _lose(hub, rank)
+        departures.lose(hub, rank)
     if rank.state is RankState.LOST:
         hub.registry.found_dead(rank, hub.clock())
         hub.rank_changed(rank)

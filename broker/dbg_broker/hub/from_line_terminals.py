@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dbg_broker.hub.links import TerminalLink
+from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.claims import check_complete, check_replay
 from dbg_broker.terminals.seats import Verdict
 from dbg_wire import limits
 from dbg_wire.messages import Complete, Interrupt, RefusalCode, Replay, Reply
-
-if TYPE_CHECKING:
-    from dbg_broker.hub.hub import Hub
-
-LINE_ENGINE = "pdb"
-"""The debugger whose output is a log, which its terminals ask for again themselves."""
 
 REPLAY_COST = limits.MAX_INPUT_PER_SECOND
 """Bytes that a replay counts: one a second for a terminal, since it may cost the rank and all who look 1 MiB."""

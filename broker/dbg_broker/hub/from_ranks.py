@@ -6,10 +6,11 @@ import logging
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dbg_broker.hub import from_guards as witnesses
+from dbg_broker.hub import close_codes, departures, from_guards, lost_ranks
 from dbg_broker.hub.links import RankLink
+from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.claims import check_frames, check_place, check_source
 from dbg_broker.ranks.registry import Rank
 from dbg_wire import limits
@@ -30,26 +31,20 @@ from dbg_wire.messages import (
     Source,
     Testimony,
 )
-from dbg_wire.ranks import RankState
-
-if TYPE_CHECKING:
-    from dbg_broker.hub.hub import Hub
 
 logger = logging.getLogger("dbg_broker")
 
 OUTPUT_KIND = 1
 OUTPUT_HEADER = struct.calcsize(">BIQ")
 
-CLOSE_REPLACED = 4000
-
 
 def take(hub: Hub, link: RankLink, message: Message) -> None:
     """Do what a rank's message asks. Raise PeerError if it breaks the protocol."""
     if isinstance(message, Testimony):
-        witnesses.testify(hub, link, message)
+        from_guards.testify(hub, link, message)
         return
     if link.witness_of is not None:
-        witnesses.take(hub, link, message)
+        from_guards.take(hub, link, message)
         return
     if isinstance(message, Register):
         _register(hub, link, message)
@@ -72,26 +67,6 @@ def take_output(hub: Hub, link: RankLink, data: bytes) -> None:
     hub.relay_output(link.rank.key, data)
 
 
-def left(hub: Hub, link: RankLink) -> None:
-    """Note that a rank's connection ended, or its guard's."""
-    witnesses.left(hub, link)
-    rank = link.rank
-    if rank is None:
-        return
-    hub.registry.disconnected(rank, hub.clock())
-    del hub.ranks[rank.key]
-    hub.glances.forget(rank.key)
-    hub.probes.remove(rank.key)
-    if rank.state is RankState.LOST:
-        hub.sweeper.lost(rank)
-    ended = "the process has ended" if rank.state is RankState.EXITED else "its connection ended"
-    for finished in hub.gather.rank_ended(rank.key, ended):
-        hub.deliver(finished)
-    hub.rank_changed(rank)
-    hub.listing.changed(rank.key)
-    logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
-
-
 def _register(hub: Hub, link: RankLink, message: Register) -> None:
     now = hub.clock()
     if link.rank is not None and link.rank.key != message.key:
@@ -99,7 +74,7 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
     registration = hub.registry.register(message, now, link.mark)
     rank = registration.rank
     if registration.gone is not None:
-        hub.sweeper.forget(registration.gone, f"its process is {rank.address} of job {rank.said.job} by now")
+        lost_ranks.forget(hub, registration.gone, f"its process is {rank.address} of job {rank.said.job} by now")
     former = hub.ranks.get(rank.key)
     if former is not None and former is not link:
         _replace(hub, former, rank.key)
@@ -125,7 +100,7 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
 def _replace(hub: Hub, former: RankLink, key: str) -> None:
     """Close the connection from which a newer one took a rank over; what it was asked it will not answer."""
     former.rank = None
-    former.connection.close(CLOSE_REPLACED, "a newer connection of this rank took over")
+    former.connection.close(close_codes.REPLACED, "a newer connection of this rank took over")
     for finished in hub.gather.rank_ended(key, "it connected anew"):
         hub.deliver(finished)
 
@@ -171,7 +146,7 @@ def _answer(hub: Hub, rank: Rank, message: Answer) -> None:
     check_frames("answer.frames", message.frames)
     for number in hub.glances.answered(rank.key, message, hub.clock()):
         finished = hub.gather.answer(rank.key, replace(message, request=number))
-        hub.bound_answers()
+        departures.bound_answers(hub)
         if finished is not None:
             hub.deliver(finished)
 

@@ -9,13 +9,13 @@ import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dbg_broker.home.tokens import Role
-from dbg_broker.hub import from_guards as witnesses
-from dbg_broker.hub import from_line_terminals as prompts
+from dbg_broker.hub import departures, from_guards, from_line_terminals
 from dbg_broker.hub.from_line_terminals import FOR_DRIVERS
 from dbg_broker.hub.links import TerminalLink
+from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.claims import check_attach, check_greet
 from dbg_broker.ranks.questions import TooMuchWaits
 from dbg_broker.ranks.registry import Rank
@@ -49,9 +49,6 @@ from dbg_wire.messages import (
     Take,
 )
 from dbg_wire.ranks import RankState
-
-if TYPE_CHECKING:
-    from dbg_broker.hub.hub import Hub
 
 MAX_QUESTIONS = 16
 """Questions of one terminal that are open or not yet read: nobody asks more at once."""
@@ -124,7 +121,7 @@ def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
 def _discard(hub: Hub, link: TerminalLink, keys: Input, reason: str) -> None:
     count = len(keys.data)
     message = Discarded(generation=keys.generation, offset=keys.offset + count, count=count, reason=reason)
-    hub.send(link.connection, message)
+    link.connection.send_message(message)
 
 
 def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
@@ -167,7 +164,7 @@ def _makes_room(hub: Hub, rank: Rank, message: Attach) -> bool:
     looking = list(hub.sessions.last_to_look(rank.key))
     # Watchers' tokens go first: the others came to type, and wait for the keyboard.
     gives_way = next((number for number in looking if hub.terminals[number].role is Role.WATCHER), looking[0])
-    hub.give_way(gives_way, f"{rank.address} has as many terminals as it may, and one that types came")
+    departures.give_way(hub, gives_way, f"{rank.address} has as many terminals as it may, and one that types came")
     return True
 
 
@@ -193,10 +190,10 @@ def _repaint(hub: Hub, link: TerminalLink, _: Repaint) -> None:
 
 
 def _dial(hub: Hub, link: TerminalLink, message: Dial) -> None:
-    if hub.classic is None:
+    if hub.dial is None:
         hub.refuse(link.connection, RefusalCode.CANT_DIAL, "this broker dials nobody")
     else:
-        hub.classic.dial(link.number, message.host, message.port)
+        hub.dial(link.number, message.host, message.port)
 
 
 def _question(hub: Hub, link: TerminalLink, message: Question) -> None:
@@ -211,7 +208,7 @@ def _question(hub: Hub, link: TerminalLink, message: Question) -> None:
     except TooMuchWaits as error:
         hub.refuse(link.connection, RefusalCode.FULL, str(error))
         return
-    hub.bound_answers()
+    departures.bound_answers(hub)
     if not hub.gather.is_open(number):
         # This terminal had most, and is closed.
         return
@@ -246,7 +243,7 @@ def _ask_of(message: Question, number: int, seconds: float) -> Ask:
 def _pass_on(hub: Hub, ask: Ask, to_ask: Iterable[str], known: Iterable[str]) -> None:
     """Pass a question on to the ranks that are to be asked; a break-in also to those that can't answer it now."""
     for key in to_ask:
-        witnesses.ask(hub, hub.registry.find(key), key, ask)
+        from_guards.ask(hub, hub.registry.find(key), key, ask)
         hub.attend(key)
     if ask.action is Action.INTERRUPT:
         for key in known:
@@ -337,9 +334,9 @@ _METHODS: Mapping[type[Message], Callable[[Hub, TerminalLink, Any], None]] = {
     Resize: _resize,
     Repaint: _repaint,
     Question: _question,
-    Reply: prompts.pass_on,
-    Complete: prompts.pass_on,
-    Interrupt: prompts.pass_on,
-    Replay: prompts.replay,
+    Reply: from_line_terminals.pass_on,
+    Complete: from_line_terminals.pass_on,
+    Interrupt: from_line_terminals.pass_on,
+    Replay: from_line_terminals.replay,
     Dial: _dial,
 }

@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
         "was_made",
     )
 
-    def __init__(self, number: int, peer: str, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, number: int, peer: str, owner: Owner[Connection], loop: asyncio.AbstractEventLoop) -> None:
         self.number = number
         self.peer = peer
         self.was_made = False

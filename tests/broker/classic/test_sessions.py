@@ -15,7 +15,7 @@ from dbg_broker.classic.crowd import MAX_CALLERS, MIN_DRAWN
 from dbg_broker.classic.hosts import short_name
 from dbg_broker.classic.sessions import Classic
 from dbg_broker.home.tokens import Role
-from dbg_broker.verbs.server import listen
+from dbg_broker.net.listener import listen
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
     Action,

@@ -9,7 +9,7 @@ import pytest
 
 from dbg_broker.classic import connection as classic_connection
 from dbg_broker.classic.sessions import Classic
-from dbg_broker.verbs.server import listen
+from dbg_broker.net.listener import listen
 from dbg_wire.messages import Change, Subscribe
 from dbg_wire.ranks import RankState
 from tests.broker.peers import SECONDS, running_broker

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from dbg_broker.home.tokens import Role
-from dbg_broker.hub import from_terminals
-from dbg_broker.hub.hub import CLOSE_SLOW
+from dbg_broker.hub import close_codes, from_terminals
 from dbg_broker.ranks import answer_budget
 from dbg_wire.messages import (
     Action,
@@ -241,7 +240,7 @@ async def test_a_question_that_is_too_much_itself_ends_with_who_asked_it(
     terminal = await broker.terminal()
     monkeypatch.setattr(answer_budget, "MAX_BYTES", 0)
     await terminal.say(question(key(0)))
-    assert await terminal.closed() == (CLOSE_SLOW, "its answers take too much memory; ask fewer ranks")
+    assert await terminal.closed() == (close_codes.SLOW, "its answers take too much memory; ask fewer ranks")
     assert broker.hub.gather.budget.size == 0
     assert not broker.hub.gather.is_asked(key(0))
     assert not any(record.exc_info for record in caplog.records)

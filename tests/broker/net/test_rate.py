@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.hub.hub import KEYS_COST
+from dbg_broker.hub.reception import KEYS_COST
 from dbg_broker.net.rate import Pace
 from dbg_wire import limits
 from dbg_wire.codec import Input, encode_data

@@ -138,7 +138,7 @@ async def test_a_rank_that_reads_no_refusals_is_closed_and_keys_go_on(
     rank = await broker.rank()
     driver = await broker.seated(registration().key)
     attacked = asyncio.create_task(flood(flooding, 100_000))
-    left = asyncio.create_task(broker.left(lambda hub: len(hub._links) == 2))
+    left = asyncio.create_task(broker.left(lambda hub: len(hub.links) == 2))
     offset = 0
     while not left.done():
         key = Input(session=1, stop=1, generation=1, offset=offset, data=b"n")

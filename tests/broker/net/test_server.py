@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.hub import sweeper
-from dbg_broker.verbs.server import TLS_BUFFER_BYTES, CantListen, PortTaken, bound_tls_buffers, listen
+from dbg_broker.net.listener import CantListen, PortTaken, listen
+from dbg_broker.net.server import TLS_BUFFER_BYTES, bound_tls_buffers
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from dbg_wire.messages import (
