@@ -8,7 +8,7 @@ from dbg_broker.hub import close_codes, lost_ranks
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.net.connection import Connection
-from dbg_broker.ranks.registry import Rank
+from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import Probe, RefusalCode
 from dbg_wire.ranks import RankState
 
@@ -32,7 +32,7 @@ def lost(hub: Hub, connection: RankPeer) -> None:
         hub.on_empty()
 
 
-def lose(hub: Hub, rank: Rank) -> None:
+def lose(hub: Hub, rank: RankRecord) -> None:
     """Note that nobody speaks for a rank any more."""
     hub.registry.disconnected(rank, hub.clock())
     if rank.state is RankState.LOST:

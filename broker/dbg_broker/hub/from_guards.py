@@ -12,7 +12,7 @@ from dbg_broker.hub import close_codes, departures, lost_ranks
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.claims import check_frames, check_testimony
-from dbg_broker.ranks.registry import Rank
+from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Action, Answer, Ask, Finding, Kind, Message, RefusalCode, Testimony
 from dbg_wire.ranks import RankState
@@ -48,7 +48,7 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
         link.connection.close(close_codes.DONE, "the rank has ended")
 
 
-def _enter(hub: Hub, message: Testimony) -> Rank | None:
+def _enter(hub: Hub, message: Testimony) -> RankRecord | None:
     """Enter a rank that has not come to register, and may never."""
     if message.registration is None:
         return None
@@ -79,7 +79,7 @@ def take(hub: Hub, link: RankLink, message: Message) -> None:
         hub.deliver(finished)
 
 
-def ask(hub: Hub, rank: Rank | None, key: str, message: Ask) -> None:
+def ask(hub: Hub, rank: RankRecord | None, key: str, message: Ask) -> None:
     """Ask a rank, or its guard where the rank can't answer."""
     witness = hub.witnesses.get(key)
     is_mute = rank is not None and rank.state is RankState.UNRESPONSIVE
@@ -91,7 +91,7 @@ def ask(hub: Hub, rank: Rank | None, key: str, message: Ask) -> None:
     witness.connection.send_message(message)
 
 
-def _note_signal(rank: Rank, message: Testimony) -> None:
+def _note_signal(rank: RankRecord, message: Testimony) -> None:
     rank.signal = message.signal
     if message.core.startswith("|"):
         rank.core = f"core handed to {message.core[1:]}"
@@ -99,7 +99,7 @@ def _note_signal(rank: Rank, message: Testimony) -> None:
         rank.core = f"core likely at {message.core}"
 
 
-def _ended(hub: Hub, rank: Rank) -> None:
+def _ended(hub: Hub, rank: RankRecord) -> None:
     """Enter how a rank's process has ended, whatever was believed before: this is the kernel's word."""
     own = hub.ranks.get(rank.key)
     if own is not None:

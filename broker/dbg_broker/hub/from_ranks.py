@@ -12,7 +12,7 @@ from dbg_broker.hub import close_codes, departures, from_guards, lost_ranks
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.claims import check_frames, check_place, check_source
-from dbg_broker.ranks.registry import Rank
+from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import (
@@ -105,7 +105,7 @@ def _replace(hub: Hub, former: RankLink, key: str) -> None:
         hub.deliver(finished)
 
 
-def _heard(hub: Hub, rank: Rank) -> None:
+def _heard(hub: Hub, rank: RankRecord) -> None:
     now = hub.clock()
     # A signal that seemed to end it was caught by the program, as some do with their own faults.
     rank.signal = None
@@ -115,7 +115,7 @@ def _heard(hub: Hub, rank: Rank) -> None:
         hub.listing.changed(rank.key)
 
 
-def _report(hub: Hub, rank: Rank, message: Report) -> None:
+def _report(hub: Hub, rank: RankRecord, message: Report) -> None:
     if hub.registry.report(rank, message.report, hub.clock()):
         hub.listing.changed(rank.key)
         hub.glances.changed(rank.key)
@@ -123,11 +123,11 @@ def _report(hub: Hub, rank: Rank, message: Report) -> None:
     hub.tell_terminals(rank.key, message)
 
 
-def _pass_on(hub: Hub, rank: Rank, message: Applied | Discarded | Replied | Completions | Notice) -> None:
+def _pass_on(hub: Hub, rank: RankRecord, message: Applied | Discarded | Replied | Completions | Notice) -> None:
     hub.tell_terminals(rank.key, message)
 
 
-def _pulse(hub: Hub, rank: Rank, message: Pulse) -> None:
+def _pulse(hub: Hub, rank: RankRecord, message: Pulse) -> None:
     if message.where is not None:
         check_place("pulse.where", message.where)
     check_frames("pulse.frames", message.frames)
@@ -135,12 +135,12 @@ def _pulse(hub: Hub, rank: Rank, message: Pulse) -> None:
     hub.tell_terminals(rank.key, message, "pulse")
 
 
-def _source(hub: Hub, rank: Rank, message: Source) -> None:
+def _source(hub: Hub, rank: RankRecord, message: Source) -> None:
     check_source(message)
     hub.tell_terminals(rank.key, message, "source")
 
 
-def _answer(hub: Hub, rank: Rank, message: Answer) -> None:
+def _answer(hub: Hub, rank: RankRecord, message: Answer) -> None:
     if message.kind in (Kind.SILENT, Kind.LOST):
         raise PeerError(f"an answer of kind {message.kind.value!r}, which is the broker's word")
     check_frames("answer.frames", message.frames)
@@ -151,7 +151,7 @@ def _answer(hub: Hub, rank: Rank, message: Answer) -> None:
             hub.deliver(finished)
 
 
-def _goodbye(hub: Hub, rank: Rank, message: Goodbye) -> None:
+def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:
     check_frames("goodbye.frames", message.frames)
     hub.registry.goodbye(rank, message.exit, hub.clock())
     if message.frames:
@@ -163,7 +163,7 @@ def _goodbye(hub: Hub, rank: Rank, message: Goodbye) -> None:
     hub.listing.changed(rank.key)
 
 
-_METHODS: Mapping[type[Message], Callable[[Hub, Rank, Any], None]] = {
+_METHODS: Mapping[type[Message], Callable[[Hub, RankRecord, Any], None]] = {
     Report: _report,
     Applied: _pass_on,
     Discarded: _pass_on,

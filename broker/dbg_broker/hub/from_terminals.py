@@ -18,7 +18,7 @@ from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.claims import check_attach, check_greet
 from dbg_broker.ranks.questions import TooMuchWaits
-from dbg_broker.ranks.registry import Rank
+from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.glances import FOR_WATCHERS
 from dbg_broker.terminals.seats import Verdict
 from dbg_wire import limits
@@ -155,7 +155,7 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
             hub.want_repaint(rank.key)
 
 
-def _makes_room(hub: Hub, rank: Rank, message: Attach) -> bool:
+def _makes_room(hub: Hub, rank: RankRecord, message: Attach) -> bool:
     """Tell whether a terminal gets a seat where no more may look: as the driver, for whom a watcher may have to go."""
     if hub.sessions.driver(rank.key) is None:
         return message.mode is not Mode.WATCH
@@ -296,11 +296,11 @@ def _known_answer(hub: Hub, key: str, question: Question) -> RankAnswer | None:
     return None
 
 
-def _place(rank: Rank, before: str) -> str:
+def _place(rank: RankRecord, before: str) -> str:
     return f"{before}{rank.place.file}:{rank.place.line}" if rank.place is not None else ""
 
 
-def _rank_of(hub: Hub, link: TerminalLink) -> Rank | None:
+def _rank_of(hub: Hub, link: TerminalLink) -> RankRecord | None:
     """Return the rank where a terminal sits; it is refused if it sits nowhere."""
     viewer = hub.sessions.viewer(link.number)
     rank = hub.registry.find(viewer.key) if viewer else None
@@ -313,7 +313,7 @@ def _refuse_not_attached(hub: Hub, link: TerminalLink) -> None:
     hub.refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
 
 
-def _how_it_ended(rank: Rank) -> str:
+def _how_it_ended(rank: RankRecord) -> str:
     if rank.exit is not None and rank.exit < 0:
         try:
             return f"killed by {signal.Signals(-rank.exit).name}"
@@ -322,7 +322,7 @@ def _how_it_ended(rank: Rank) -> str:
     return f"exited{_with_status(rank)}"
 
 
-def _with_status(rank: Rank) -> str:
+def _with_status(rank: RankRecord) -> str:
     return "" if rank.exit is None else f" with status {rank.exit}"
 
 

@@ -12,7 +12,7 @@ from dbg_broker.net.connection import Connection
 from dbg_broker.net.outbox import RepaintPace
 from dbg_broker.net.rate import Pace
 from dbg_broker.ranks.questions import Finished
-from dbg_broker.ranks.registry import Rank
+from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.changes import Feed
 from dbg_wire.messages import Answers, Ask, Message
 
@@ -52,7 +52,7 @@ class RankLink:
 
     connection: RankPeer
     pace: Pace
-    rank: Rank | None = None
+    rank: RankRecord | None = None
     mark: str = ""
     witness_of: str | None = None
     asks: dict[int, Ask] = field(default_factory=dict)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.net.frames import pack_message
 from dbg_broker.ranks.questions import Gather
-from dbg_broker.ranks.registry import Rank, Registry
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
 from dbg_broker.terminals.seats import Sessions
 from dbg_wire import limits
 from dbg_wire.messages import Change, Gone, Snapshot
@@ -49,10 +50,9 @@ class Listing:
         self._schedule = schedule
         self._dirty: dict[str, None] = {}
 
-    def info(self, rank: Rank) -> RankInfo:
+    def info(self, rank: RankRecord) -> RankInfo:
         """Return a rank as it is listed."""
-        return self._registry.info(
-            rank,
+        return rank.info(
             # Anew each time: the wall clock is set now and then, and goes on while the host sleeps.
             epoch=time.time() - self._clock(),
             driver=self._sessions.driver(rank.key),

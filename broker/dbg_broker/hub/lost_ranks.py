@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.liveness import is_dead
-from dbg_broker.ranks.registry import Rank
+from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import RefusalCode
 from dbg_wire.ranks import RankState
 
 
-def fell_silent(hub: Hub, rank: Rank) -> None:
+def fell_silent(hub: Hub, rank: RankRecord) -> None:
     """Note that a rank, if it is connected, does not answer."""
     if rank.is_live and rank.state is not RankState.UNRESPONSIVE:
         hub.registry.fell_silent(rank)
@@ -18,7 +18,7 @@ def fell_silent(hub: Hub, rank: Rank) -> None:
         hub.silent.add(rank.key)
 
 
-def look_for_process(hub: Hub, rank: Rank) -> None:
+def look_for_process(hub: Hub, rank: RankRecord) -> None:
     """Look whether the process of a rank that lost its connection is gone as well, now and again later."""
     if hub.kernel is not None and rank.said.kernel == hub.kernel:
         _check_death(hub, rank.key, 0, hub.clock())

@@ -27,7 +27,8 @@ from dbg_broker.ranks.death_checks import DeathChecks
 from dbg_broker.ranks.holds import Holds
 from dbg_broker.ranks.probe_schedule import ProbeIntervals, ProbeSchedule
 from dbg_broker.ranks.questions import Finished, Gather
-from dbg_broker.ranks.registry import Rank, Registry
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.spread import Spread
 from dbg_broker.terminals.glances import Glances
 from dbg_broker.terminals.seats import Decision, Sessions
@@ -153,7 +154,7 @@ class Hub:
         if link is not None:
             link.connection.send_message(message, instead_of)
 
-    def rank_changed(self, rank: Rank) -> None:
+    def rank_changed(self, rank: RankRecord) -> None:
         """Tell other ranks what a change of this one means for them."""
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
         is_news = [self.holds.changed(rank), self.crashes.changed(rank)]

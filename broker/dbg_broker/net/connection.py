@@ -21,9 +21,9 @@ from websockets.typing import Subprotocol
 
 from dbg_broker.home.tokens import Role
 from dbg_broker.net import tcp
-from dbg_broker.net.frames import pack_data, pack_message
+from dbg_broker.net.frames import Fragments, pack_data, pack_message
 from dbg_broker.net.http import Answer, Upgrade, method_not_allowed
-from dbg_broker.net.http_parts import answer_bytes, target_of, upgrade_of
+from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, upgrade_of
 from dbg_broker.net.outbox import Fate, Outbox
 from dbg_broker.net.owner import Owner
 from dbg_wire import limits
@@ -36,9 +36,6 @@ logger = logging.getLogger("dbg_broker")
 # What the library has to say of a stranger's bytes is no news; what matters is logged here, in one line.
 _library_logger = logging.getLogger("dbg_broker.websockets")
 _library_logger.setLevel(logging.CRITICAL + 1)
-
-MAX_HEAD_BYTES = 16 * limits.KIB
-"""Bytes of a request's line and headers: ours have 400; a browser's with its cookies fits."""
 
 WRITE_HIGH_WATER = 16 * limits.KIB
 """Bytes in the transport from which frames wait in the outbox instead, where they can still be dropped."""
@@ -63,7 +60,6 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_abort_handle",
         "_fragments",
-        "_fragments_opcode",
         "_has_finished",
         "_has_unfinished",
         "_head",
@@ -102,8 +98,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._websocket: ServerProtocol | None = None
         self._head = bytearray()
-        self._fragments = bytearray()
-        self._fragments_opcode = Opcode.BINARY
+        self._fragments = Fragments()
         self._has_finished = False
         self._has_unfinished = False
         self._outbox = Outbox(OUTBOX_BYTES, loop.time())
@@ -229,24 +224,24 @@ class Connection(asyncio.Protocol):
             self._note_unfinished(self._websocket)
 
     def _receive_head(self) -> None:
-        method, space, rest = bytes(self._head).partition(b" ")
-        if not (method.isalpha() and method.isupper() and len(method) < 16) and (space or len(method) >= 8):
-            self._fail("it is no HTTP request")
-        elif b"\r\n\r\n" not in rest:
-            if len(self._head) > MAX_HEAD_BYTES:
-                self._fail("its request has no end")
-        elif method == b"GET":
-            head, end, frames = bytes(self._head).partition(b"\r\n\r\n")
+        try:
+            head = read_head(bytes(self._head))
+        except NoRequest as error:
+            self._fail(str(error))
+            return
+        if head is None:
+            return
+        if head.method == "GET":
             self._head.clear()
-            self._shake_hands(head + end)
-            if frames:
-                self._receive(frames)
-        elif method == b"HEAD":
-            answer = self._owner.admit(self, Upgrade(target_of(rest), None, None, ()))
+            self._shake_hands(head.lines)
+            if head.rest:
+                self._receive(head.rest)
+        elif head.method == "HEAD":
+            answer = self._owner.admit(self, Upgrade(head.target, None, None, ()))
             if isinstance(answer, Answer):
                 self._respond(answer, with_body=False)
         else:
-            self._respond(method_not_allowed(method.decode("ascii")))
+            self._respond(method_not_allowed(head.method))
 
     def _shake_hands(self, head: bytes) -> None:
         # One of its own, as its parser keeps the request, and the token in it, for as long as it lives.
@@ -291,16 +286,9 @@ class Connection(asyncio.Protocol):
         self._has_finished = False
 
     def _handle_frame(self, frame: Frame) -> None:
-        if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
-            if frame.fin:
-                self._handle_message(frame.opcode, bytes(frame.data))
-            else:
-                self._fragments_opcode, self._fragments = frame.opcode, bytearray(frame.data)
-        elif frame.opcode is Opcode.CONT:
-            self._fragments += frame.data
-            if frame.fin:
-                whole, self._fragments = bytes(self._fragments), bytearray()
-                self._handle_message(self._fragments_opcode, whole)
+        whole = self._fragments.take(frame)
+        if whole is not None:
+            self._handle_message(*whole)
         if not frame.fin or frame.opcode in (Opcode.PING, Opcode.PONG):
             self._owner.frame_received(self)
 
@@ -324,8 +312,13 @@ class Connection(asyncio.Protocol):
         return self.send_control(pack_message(message), instead_of)
 
     def send_data(self, data: bytes, reserve: int) -> bool:
-        """Send a frame of terminal bytes as :meth:`send_if_room` does."""
-        return self.send_if_room(pack_data(data), reserve)
+        """Send a frame of terminal bytes unless less than ``reserve`` bytes of room would be left.
+
+        Tell whether it was taken.
+        """
+        frame = pack_data(data)
+        has_room = self._outbox.has_room(len(frame) + reserve, self._held())
+        return self.is_open and has_room and self.send_control(frame)
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
         """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
@@ -350,12 +343,6 @@ class Connection(asyncio.Protocol):
             self._write_frame(frame)
             return True
         return self._outbox.offer_output(frame, self._held()) is Fate.QUEUED
-
-    def send_if_room(self, frame: bytes, reserve: int) -> bool:
-        """Send a frame unless less than ``reserve`` bytes of room would be left; tell whether it was taken."""
-        if not self.is_open or not self._outbox.has_room(len(frame) + reserve, self._held()):
-            return False
-        return self.send_control(frame)
 
     def close(self, code: int, reason: str, *, flush: bool = True) -> None:
         """Close with a code and a sentence; what waits goes out before, unless ``flush`` is False."""
@@ -404,9 +391,9 @@ class Connection(asyncio.Protocol):
         return not self._is_closing and self._outbox.is_stalled(self._held(), now, seconds)
 
     @property
-    def dropped(self) -> int:
-        """Return how many frames of output were dropped."""
-        return self._outbox.dropped
+    def waiting_bytes(self) -> int:
+        """Return how many bytes wait for the peer, in the outbox and in the transport."""
+        return self._outbox.waiting + self._held()
 
     def seconds_since_ack(self) -> float:
         """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""

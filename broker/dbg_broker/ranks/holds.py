@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dbg_broker.ranks.registry import Rank, Registry
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.spread import Telling
 from dbg_wire.messages import Chosen, ChosenRank, Waiting
 from dbg_wire.ranks import RankState
@@ -55,7 +56,7 @@ class Holds:
         self._waiting: dict[str, tuple[_Group, Waiting]] = {}
         self._due: dict[_Group, None] = {}
 
-    def changed(self, rank: Rank) -> bool:
+    def changed(self, rank: RankRecord) -> bool:
         """Take in a change of a rank; tell whether anybody has something to hear of :meth:`tell`."""
         run = (rank.said.job, rank.said.run)
         if rank.child is None and (rank.is_live or (run, rank.said.rank) not in self._keys):
@@ -116,7 +117,7 @@ class Holds:
         self._places[key] = place
         self._keys[place] = key
 
-    def _wait(self, rank: Rank, run: _Run, waits: Waiting | None) -> None:
+    def _wait(self, rank: RankRecord, run: _Run, waits: Waiting | None) -> None:
         before = self._waiting.get(rank.key)
         if before is not None and before[1] == waits and before[0].run == run:
             return

@@ -7,7 +7,8 @@ from typing import Any
 
 from dbg_broker.ranks.crashes import Crashes
 from dbg_broker.ranks.holds import Holds
-from dbg_broker.ranks.registry import Rank, Registry
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
 from dbg_wire.messages import Arrival, Chosen, ChosenRank, Kept, RankReport, Waiting
 from dbg_wire.ranks import RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, registration
@@ -36,23 +37,23 @@ class Job:
         self.crashes = Crashes()
         self.now = 0.0
 
-    def enter(self, number: int, report: RankReport, **changes: Any) -> Rank:
+    def enter(self, number: int, report: RankReport, **changes: Any) -> RankRecord:
         self.now += 1
         return self.registry.register(registration(number, report=report, **changes), self.now).rank
 
-    def report(self, rank: Rank, report: RankReport) -> dict[str, Chosen]:
+    def report(self, rank: RankRecord, report: RankReport) -> dict[str, Chosen]:
         self.now += 1
         self.registry.report(rank, report, self.now)
         return self.told(rank)
 
-    def told(self, rank: Rank) -> dict[str, Chosen]:
+    def told(self, rank: RankRecord) -> dict[str, Chosen]:
         self.holds.changed(rank)
         return self.hold_tellings()
 
     def hold_tellings(self) -> dict[str, Chosen]:
         return {key: telling.message for telling in self.holds.tell() for key in telling.keys}  # type: ignore[misc]
 
-    def kept(self, rank: Rank) -> dict[str, Kept]:
+    def kept(self, rank: RankRecord) -> dict[str, Kept]:
         self.crashes.changed(rank)
         return self.crash_tellings()
 

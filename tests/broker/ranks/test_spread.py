@@ -11,7 +11,8 @@ import pytest
 from dbg_broker.net.frames import pack_message
 from dbg_broker.ranks.crashes import Crashes
 from dbg_broker.ranks.holds import Holds
-from dbg_broker.ranks.registry import Rank, Registry
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.spread import REST_SECONDS, TOLD_AT_ONCE, Spread
 from dbg_wire.messages import Arrival, Chosen, Kept, RankReport, Waiting
 from dbg_wire.ranks import RankState
@@ -64,7 +65,7 @@ class Job:
         self.told[key] += 1
         self.turns[-1] += 1
 
-    def changed(self, rank: Rank) -> None:
+    def changed(self, rank: RankRecord) -> None:
         if self.holds.changed(rank) | self.crashes.changed(rank):
             self.spread.changed()
 
