@@ -16,7 +16,7 @@ from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 INTERRUPTED = 130
 
 
-class _Parser(argparse.ArgumentParser):
+class _BrokerParser(argparse.ArgumentParser):
     """Say what is wrong in one sentence, like every other error of this command."""
 
     def error(self, message: str) -> NoReturn:
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = _BrokerParser(
         prog="dbg-broker",
         description="The meeting point of ranks that stop in a debugger and of terminals that attach to them.",
         epilog="The home is $DBG_HOME, or dbg-broker under $XDG_STATE_HOME or ~/.local/state.",
@@ -117,7 +117,7 @@ def _parted(words: list[str]) -> tuple[list[str], list[str] | None]:
     return words[:at], words[at + 1 :]
 
 
-def _add_run(verbs: argparse._SubParsersAction[_Parser]) -> argparse.ArgumentParser:
+def _add_run(verbs: argparse._SubParsersAction[_BrokerParser]) -> argparse.ArgumentParser:
     run = verbs.add_parser(
         "run",
         usage="dbg-broker run [options] -- COMMAND …    or    dbg-broker run --again [options]",

@@ -18,7 +18,7 @@ from dbg_broker.home.certificate import server_context
 from dbg_broker.home.tokens import Role, Tokens, load_tokens
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
-from dbg_broker.net.connection import Connection
+from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.listener import listen
 from dbg_broker.net.server import Server
 from dbg_broker.ranks.probe_schedule import ProbeIntervals
@@ -154,7 +154,7 @@ class WatchedReception(Reception):
         super().__init__(hub, tokens)
         self.forgot = asyncio.Event()
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: PeerConnection) -> None:
         """Forget a connection."""
         super().lost(connection)
         self.forgot.set()

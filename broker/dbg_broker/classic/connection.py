@@ -16,7 +16,7 @@ from collections.abc import Hashable
 from dbg_broker.classic.crowd import OURS
 from dbg_broker.classic.session import ClassicSession, Deed, Write
 from dbg_broker.classic.strangers import answer_to_noise, sentence
-from dbg_broker.classic.turns import SLICE_BYTES, Turns
+from dbg_broker.classic.turns import SLICE_BYTES, CallerTurns
 from dbg_broker.classic.users import party_of
 from dbg_broker.hub import departures, from_ranks
 from dbg_broker.hub.links import RankLink
@@ -43,7 +43,7 @@ class ClassicOwner(typing.Protocol):
 
     hub: Hub
     loop: asyncio.AbstractEventLoop
-    turns: Turns
+    turns: CallerTurns
 
     def joined(self, connection: ClassicConnection, address: str) -> None:
         """Take a new connection."""
@@ -66,7 +66,7 @@ class ClassicConnection(asyncio.Protocol):
         self.peer = "?"
         self.came = owner.loop.time()
         self.host: str | None = None
-        self.mark: tuple[str, int] | None = None
+        self.listed_as: tuple[str, int] | None = None
         self.session = session
         self.link: RankLink | None = None
         loop = owner.loop

@@ -16,11 +16,11 @@ import time
 
 from dbg_broker.classic.connection import ClassicConnection
 from dbg_broker.classic.crowd import FRESH_SECONDS, MAX_CALLERS_OF_ONE, Caller, who_goes
-from dbg_broker.classic.hosts import Marks, host_name, is_loopback, plain_address, short_name
+from dbg_broker.classic.hosts import SessionNumbers, host_name, is_loopback, plain_address, short_name
 from dbg_broker.classic.line import LineSession
 from dbg_broker.classic.screen import ScreenSession
 from dbg_broker.classic.session import ClassicSession
-from dbg_broker.classic.turns import Turns
+from dbg_broker.classic.turns import CallerTurns
 from dbg_broker.hub import from_ranks
 from dbg_broker.hub.state import Hub
 from dbg_wire.errors import printable
@@ -43,11 +43,11 @@ DIAL_SECONDS = 5.0
 LOCALHOST = "127.0.0.1"
 """What ``localhost`` means: where ``remote_pdb`` listens."""
 
-MARK = "?"
+PREFIX = "?"
 """What stands before the number of a session in its address, where a rank's number would mean something."""
 
 
-class Classic:
+class StockSessions:
     """Hold the connections of stock debuggers for a hub. ``size`` is the (rows, columns) they are told to have."""
 
     def __init__(self, hub: Hub, loop: asyncio.AbstractEventLoop, size: tuple[int, int] | None = None) -> None:
@@ -55,10 +55,10 @@ class Classic:
         self.loop = loop
         self._size = size or (0, 0)
         self._own_name = socket.gethostname()
-        self._marks = Marks()
+        self._numbers = SessionNumbers()
         self._last_number = 0
         self._connections: dict[int, ClassicConnection] = {}
-        self.turns = Turns(self._take_turn, spent=time.thread_time, clock=loop.time, schedule=loop.call_later)
+        self.turns = CallerTurns(self._take_turn, spent=time.thread_time, clock=loop.time, schedule=loop.call_later)
         self._dialled: dict[tuple[str, int], ClassicConnection] = {}
         self._dialling: dict[int, asyncio.Task[None]] = {}
         self._lookups = threading.BoundedSemaphore(MAX_LOOKUPS)
@@ -125,9 +125,9 @@ class Classic:
 
     def list_session(self, connection: ClassicConnection, host: str) -> str:
         """Have the hub list a session, and return its key."""
-        number = self._marks.take(host)
-        connection.mark = (host, number)
-        connection.link = self.hub.link_rank(connection, MARK)
+        number = self._numbers.take(host)
+        connection.listed_as = (host, number)
+        connection.link = self.hub.link_rank(connection, PREFIX)
         key = f"classic/{secrets.token_hex(8)}"
         register = connection.session.registration(key, host, number, self.loop.time())
         from_ranks.take(self.hub, connection.link, register)
@@ -151,7 +151,7 @@ class Classic:
             drawn=connection.drawn,
             is_listed=connection.link is not None,
             is_fresh=self.loop.time() - connection.came < FRESH_SECONDS,
-            is_attended=rank is not None and bool(self.hub.sessions.viewers(rank.key)),
+            is_attended=rank is not None and bool(self.hub.seats.viewers(rank.key)),
         )
 
     def _send_away(self, connection: ClassicConnection) -> None:
@@ -167,9 +167,9 @@ class Classic:
     def _forget(self, connection: ClassicConnection) -> None:
         self.turns.forget(connection.number)
         self._connections.pop(connection.number, None)
-        mark, connection.mark = connection.mark, None
-        if mark is not None:
-            self._marks.give_back(*mark)
+        name, connection.listed_as = connection.listed_as, None
+        if name is not None:
+            self._numbers.give_back(*name)
         for place in [place for place, dialled in self._dialled.items() if dialled is connection]:
             del self._dialled[place]
 

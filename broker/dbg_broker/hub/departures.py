@@ -7,7 +7,7 @@ import logging
 from dbg_broker.hub import close_codes, lost_ranks
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub
-from dbg_broker.net.connection import Connection
+from dbg_broker.net.connection import PeerConnection
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import Probe, RefusalCode
 from dbg_wire.ranks import RankState
@@ -51,14 +51,14 @@ def give_way(hub: Hub, number: int, why: str) -> None:
     lost(hub, connection)
 
 
-def close_slow(hub: Hub, connection: Connection) -> None:
+def close_slow(hub: Hub, connection: PeerConnection) -> None:
     """Close a terminal that doesn't read; what waits for it is dropped."""
     hub.meters.disconnected += 1
     logger.info("the terminal at %s does not keep up and is disconnected", connection.peer)
     connection.close(close_codes.SLOW, "the terminal did not keep up", flush=False)
 
 
-def drop_silent(hub: Hub, connection: Connection) -> None:
+def drop_silent(hub: Hub, connection: PeerConnection) -> None:
     """End the connection of a terminal of which nothing is heard; its seat is free."""
     hub.meters.disconnected += 1
     logger.info("the terminal at %s is silent and is disconnected", connection.peer)
@@ -67,8 +67,8 @@ def drop_silent(hub: Hub, connection: Connection) -> None:
 
 def bound_answers(hub: Hub) -> None:
     """Close the terminal for which most answers wait, as long as all together have too many."""
-    while (number := hub.gather.budget.heaviest()) is not None:
-        hub.gather.budget.drop(number)
+    while (number := hub.questions.budget.heaviest()) is not None:
+        hub.questions.budget.drop(number)
         if (link := hub.terminals.get(number)) is not None:
             logger.info("the terminal at %s is closed: it has most of too many answers", link.connection.peer)
             link.connection.close(close_codes.SLOW, "its answers take too much memory; ask fewer ranks", flush=False)
@@ -83,20 +83,20 @@ def _rank_left(hub: Hub, link: RankLink) -> None:
         return
     del hub.ranks[rank.key]
     hub.glances.forget(rank.key)
-    hub.probes.remove(rank.key)
+    hub.probe_schedule.remove(rank.key)
     lose(hub, rank)
     ended = "the process has ended" if rank.state is RankState.EXITED else "its connection ended"
-    for finished in hub.gather.rank_ended(rank.key, ended):
+    for finished in hub.questions.rank_ended(rank.key, ended):
         hub.deliver(finished)
     logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
 
 
 def _guard_left(hub: Hub, link: RankLink) -> None:
     """Note that a guard's connection ended: its rank may go on, and answers for itself then."""
-    key = link.witness_of
-    if key is None or hub.witnesses.get(key) is not link:
+    key = link.guard_of
+    if key is None or hub.guards.get(key) is not link:
         return
-    del hub.witnesses[key]
+    del hub.guards[key]
     rank = hub.registry.find(key)
     if rank is not None and rank.is_live and key not in hub.ranks:
         # It has never spoken itself, and now nobody speaks for it.
@@ -110,6 +110,6 @@ def _guard_left(hub: Hub, link: RankLink) -> None:
 def _terminal_left(hub: Hub, link: TerminalLink) -> None:
     del hub.terminals[link.number]
     hub.watchers.pop(link.number, None)
-    for finished in hub.gather.drop_client(link.number):
+    for finished in hub.questions.drop_client(link.number):
         hub.deliver(finished)
-    hub.carry_out(hub.sessions.leave(link.number))
+    hub.carry_out(hub.seats.leave(link.number))

@@ -26,17 +26,17 @@ MAX_ASKS = 64
 def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
     """Take what a guard has found. Raise PeerError if it breaks the protocol."""
     check_testimony(message)
-    if link.rank is not None or link.witness_of not in (None, message.key):
+    if link.rank is not None or link.guard_of not in (None, message.key):
         raise PeerError("a `testimony` from somebody else's connection")
     rank = hub.registry.find(message.key) or _enter(hub, message)
     if rank is None:
         hub.refuse(link.connection, RefusalCode.NO_SUCH_RANK, f"no rank has the key {message.key!r}")
         link.connection.close(close_codes.DONE, "this broker does not know the rank")
         return
-    if link.witness_of is None:
-        link.witness_of = message.key
+    if link.guard_of is None:
+        link.guard_of = message.key
         hub.welcome(link.connection, rank.address, rank.child)
-    hub.witnesses[message.key] = link
+    hub.guards[message.key] = link
     logger.info("%s (%s) is found %s by its guard", rank.address, rank.key, message.kind.value)
     if message.kind in (Finding.STUCK, Finding.SUSPENDED):
         lost_ranks.fell_silent(hub, rank)
@@ -62,18 +62,18 @@ def _enter(hub: Hub, message: Testimony) -> RankRecord | None:
 
 def take(hub: Hub, link: RankLink, message: Message) -> None:
     """Take anything else that a guard says. Raise PeerError if it is no answer."""
-    if not isinstance(message, Answer) or link.witness_of is None:
+    if not isinstance(message, Answer) or link.guard_of is None:
         raise PeerError("a guard says nothing but `testimony` and `answer`")
     if message.kind not in (Kind.VALUE, Kind.ERROR):
         raise PeerError(f"an answer of kind {message.kind.value!r} from a guard")
     check_frames("answer.frames", message.frames)
     link.asks.pop(message.request, None)
-    rank = hub.registry.find(link.witness_of)
+    rank = hub.registry.find(link.guard_of)
     if rank is not None and message.frames:
         hub.registry.last_words(rank, message.frames, rank.detail)
     elif rank is not None:
         message = replace(message, frames=rank.frames)
-    finished = hub.gather.answer(link.witness_of, message)
+    finished = hub.questions.answer(link.guard_of, message)
     departures.bound_answers(hub)
     if finished is not None:
         hub.deliver(finished)
@@ -81,14 +81,14 @@ def take(hub: Hub, link: RankLink, message: Message) -> None:
 
 def ask(hub: Hub, rank: RankRecord | None, key: str, message: Ask) -> None:
     """Ask a rank, or its guard where the rank can't answer."""
-    witness = hub.witnesses.get(key)
+    guard = hub.guards.get(key)
     is_mute = rank is not None and rank.state is RankState.UNRESPONSIVE
-    if witness is None or not is_mute or message.action is not Action.WHERE:
+    if guard is None or not is_mute or message.action is not Action.WHERE:
         hub.tell_rank(key, message)
         return
-    if len(witness.asks) < MAX_ASKS:
-        witness.asks[message.request] = message
-    witness.connection.send_message(message)
+    if len(guard.asks) < MAX_ASKS:
+        guard.asks[message.request] = message
+    guard.connection.send_message(message)
 
 
 def _note_signal(rank: RankRecord, message: Testimony) -> None:

@@ -43,7 +43,7 @@ def take(hub: Hub, link: RankLink, message: Message) -> None:
     if isinstance(message, Testimony):
         from_guards.testify(hub, link, message)
         return
-    if link.witness_of is not None:
+    if link.guard_of is not None:
         from_guards.take(hub, link, message)
         return
     if isinstance(message, Register):
@@ -71,7 +71,7 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
     now = hub.clock()
     if link.rank is not None and link.rank.key != message.key:
         raise PeerError("a second `register` with another key")
-    registration = hub.registry.register(message, now, link.mark)
+    registration = hub.registry.register(message, now, link.prefix)
     rank = registration.rank
     if registration.gone is not None:
         lost_ranks.forget(hub, registration.gone, f"its process is {rank.address} of job {rank.said.job} by now")
@@ -80,18 +80,18 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
         _replace(hub, former, rank.key)
     link.rank = rank
     hub.ranks[rank.key] = link
-    hub.probes.add(rank.key, now)
+    hub.probe_schedule.add(rank.key, now)
     hub.welcome(link.connection, rank.address, rank.child)
     for child in registration.renamed:
         if (below := hub.ranks.get(child.key)) is not None:
             hub.welcome(below.connection, child.address, child.child)
         hub.listing.changed(child.key)
     hub.listing.changed(rank.key)
-    hub.holds.came_back(rank.key)
-    hub.crashes.came_back(rank.key)
+    hub.held_ranks.came_back(rank.key)
+    hub.crashed_ranks.came_back(rank.key)
     hub.rank_changed(rank)
-    hub.carry_out(hub.sessions.rank_came(rank.key, message.report.generation))
-    if message.report.session is not None and hub.sessions.viewers(rank.key):
+    hub.carry_out(hub.seats.rank_came(rank.key, message.report.generation))
+    if message.report.session is not None and hub.seats.viewers(rank.key):
         # What it drew while it had no connection has reached nobody.
         hub.want_repaint(rank.key)
     logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
@@ -101,7 +101,7 @@ def _replace(hub: Hub, former: RankLink, key: str) -> None:
     """Close the connection from which a newer one took a rank over; what it was asked it will not answer."""
     former.rank = None
     former.connection.close(close_codes.REPLACED, "a newer connection of this rank took over")
-    for finished in hub.gather.rank_ended(key, "it connected anew"):
+    for finished in hub.questions.rank_ended(key, "it connected anew"):
         hub.deliver(finished)
 
 
@@ -109,7 +109,7 @@ def _heard(hub: Hub, rank: RankRecord) -> None:
     now = hub.clock()
     # A signal that seemed to end it was caught by the program, as some do with their own faults.
     rank.signal = None
-    hub.probes.heard(rank.key, now)
+    hub.probe_schedule.heard(rank.key, now)
     if hub.registry.heard(rank, now):
         hub.rank_changed(rank)
         hub.listing.changed(rank.key)
@@ -145,7 +145,7 @@ def _answer(hub: Hub, rank: RankRecord, message: Answer) -> None:
         raise PeerError(f"an answer of kind {message.kind.value!r}, which is the broker's word")
     check_frames("answer.frames", message.frames)
     for number in hub.glances.answered(rank.key, message, hub.clock()):
-        finished = hub.gather.answer(rank.key, replace(message, request=number))
+        finished = hub.questions.answer(rank.key, replace(message, request=number))
         departures.bound_answers(hub)
         if finished is not None:
             hub.deliver(finished)
@@ -156,8 +156,8 @@ def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:
     hub.registry.goodbye(rank, message.exit, hub.clock())
     if message.frames:
         hub.registry.last_words(rank, message.frames, message.detail)
-    hub.probes.remove(rank.key)
-    for finished in hub.gather.rank_ended(rank.key, "the process has ended"):
+    hub.probe_schedule.remove(rank.key)
+    for finished in hub.questions.rank_ended(rank.key, "the process has ended"):
         hub.deliver(finished)
     hub.rank_changed(rank)
     hub.listing.changed(rank.key)

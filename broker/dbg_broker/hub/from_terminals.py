@@ -20,7 +20,7 @@ from dbg_broker.ranks.claims import check_attach, check_greet
 from dbg_broker.ranks.questions import TooMuchWaits
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.glances import FOR_WATCHERS
-from dbg_broker.terminals.seats import Verdict
+from dbg_broker.terminals.seats import InputVerdict
 from dbg_wire import limits
 from dbg_wire.codec import Input, decode_data
 from dbg_wire.errors import PeerError
@@ -86,13 +86,13 @@ def take_input(hub: Hub, link: TerminalLink, data: bytes) -> None:
     if link.role is Role.WATCHER:
         hub.refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS)
         return
-    verdict = hub.sessions.judge_input(link.number, keys.generation)
-    if verdict is Verdict.NOT_ATTACHED:
+    verdict = hub.seats.judge_input(link.number, keys.generation)
+    if verdict is InputVerdict.NOT_ATTACHED:
         _refuse_not_attached(hub, link)
-    elif verdict is Verdict.NOT_DRIVING:
+    elif verdict is InputVerdict.NOT_DRIVING:
         text = "another terminal types at this rank; take the keyboard first"
         hub.refuse(link.connection, RefusalCode.NOT_DRIVING, text)
-    elif verdict is Verdict.STALE:
+    elif verdict is InputVerdict.STALE:
         _discard(hub, link, keys, "it was typed for an earlier turn at the keyboard")
     else:
         _relay(hub, link, keys, data)
@@ -107,7 +107,7 @@ def _may_watcher(message: Message) -> bool:
 
 
 def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
-    viewer = hub.sessions.viewer(link.number)
+    viewer = hub.seats.viewer(link.number)
     rank_link = hub.ranks.get(viewer.key) if viewer else None
     if rank_link is None:
         # A lost rank may come back: the terminal keeps what isn't settled, and its new seat tells it what to do.
@@ -133,7 +133,7 @@ def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
 
 
 def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
-    link.feed.subscribe(hub.registry.keys(), once=message.once)
+    link.changes.subscribe(hub.registry.keys(), once=message.once)
     hub.listing.supply(link)
 
 
@@ -145,23 +145,23 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
         hub.refuse(link.connection, RefusalCode.NO_SUCH_RANK, text)
     elif rank.state is RankState.EXITED:
         hub.refuse(link.connection, RefusalCode.GONE, f"{rank.address} has exited{_with_status(rank)}")
-    elif hub.sessions.is_full(message.key, link.number) and not _makes_room(hub, rank, message):
+    elif hub.seats.is_full(message.key, link.number) and not _makes_room(hub, rank, message):
         text = f"{rank.address} has {limits.MAX_VIEWERS_PER_RANK} terminals already"
         hub.refuse(link.connection, RefusalCode.FULL, text)
     else:
         name = link.name or "?"
-        hub.carry_out(hub.sessions.attach(link.number, name, message, rank.report.generation))
+        hub.carry_out(hub.seats.attach(link.number, name, message, rank.report.generation))
         if rank.report.session is not None:
             hub.want_repaint(rank.key)
 
 
 def _makes_room(hub: Hub, rank: RankRecord, message: Attach) -> bool:
     """Tell whether a terminal gets a seat where no more may look: as the driver, for whom a watcher may have to go."""
-    if hub.sessions.driver(rank.key) is None:
+    if hub.seats.driver(rank.key) is None:
         return message.mode is not Mode.WATCH
     if message.mode is not Mode.TAKE and message.resume is None:
         return False
-    looking = list(hub.sessions.last_to_look(rank.key))
+    looking = list(hub.seats.last_to_look(rank.key))
     # Watchers' tokens go first: the others came to type, and wait for the keyboard.
     gives_way = next((number for number in looking if hub.terminals[number].role is Role.WATCHER), looking[0])
     departures.give_way(hub, gives_way, f"{rank.address} has as many terminals as it may, and one that types came")
@@ -171,16 +171,16 @@ def _makes_room(hub: Hub, rank: RankRecord, message: Attach) -> bool:
 def _take(hub: Hub, link: TerminalLink, _: Take) -> None:
     rank = _rank_of(hub, link)
     if rank is not None:
-        hub.carry_out(hub.sessions.take(link.number, rank.report.generation))
+        hub.carry_out(hub.seats.take(link.number, rank.report.generation))
 
 
 def _detach(hub: Hub, link: TerminalLink, _: Detach) -> None:
-    hub.carry_out(hub.sessions.leave(link.number))
+    hub.carry_out(hub.seats.leave(link.number))
 
 
 def _resize(hub: Hub, link: TerminalLink, message: Resize) -> None:
     if _rank_of(hub, link) is not None:
-        hub.carry_out(hub.sessions.resize(link.number, message.rows, message.columns))
+        hub.carry_out(hub.seats.resize(link.number, message.rows, message.columns))
 
 
 def _repaint(hub: Hub, link: TerminalLink, _: Repaint) -> None:
@@ -197,22 +197,22 @@ def _dial(hub: Hub, link: TerminalLink, message: Dial) -> None:
 
 
 def _question(hub: Hub, link: TerminalLink, message: Question) -> None:
-    if hub.gather.open_of(link.number) + len(link.answers) >= MAX_QUESTIONS:
+    if hub.questions.open_of(link.number) + len(link.answers) >= MAX_QUESTIONS:
         text = f"{MAX_QUESTIONS} questions are open already; wait for their answers"
         hub.refuse(link.connection, RefusalCode.FULL, text)
         return
     now = hub.clock()
     known = {key: said for key in message.keys if (said := _known_answer(hub, key, message)) is not None}
     try:
-        number, to_ask = hub.gather.ask(link.number, message, known, now)
+        number, to_ask = hub.questions.ask(link.number, message, known, now)
     except TooMuchWaits as error:
         hub.refuse(link.connection, RefusalCode.FULL, str(error))
         return
     departures.bound_answers(hub)
-    if not hub.gather.is_open(number):
+    if not hub.questions.is_open(number):
         # This terminal had most, and is closed.
         return
-    seconds = hub.gather.deadline(number) - now
+    seconds = hub.questions.deadline(number) - now
     if link.role is Role.WATCHER:
         for key in to_ask:
             _glance(hub, key, _ask_of(message, number, seconds))
@@ -220,7 +220,7 @@ def _question(hub: Hub, link: TerminalLink, message: Question) -> None:
         _pass_on(hub, _ask_of(message, number, seconds), to_ask, known)
     if not to_ask:
         _end_question(hub, number)
-    elif hub.gather.is_open(number):
+    elif hub.questions.is_open(number):
         # An answer that is here already, and waits for its turn, counts.
         hub.schedule(seconds, partial(hub.turns.after, partial(_end_question, hub, number)))
 
@@ -255,7 +255,7 @@ def _glance(hub: Hub, key: str, ask: Ask) -> None:
     """Answer a watcher by what a rank said a moment ago, or ask the rank when that may be."""
     known = hub.glances.known(key, ask, hub.clock())
     if known is not None:
-        finished = hub.gather.answer(key, known)
+        finished = hub.questions.answer(key, known)
         if finished is not None:
             hub.deliver(finished)
         return
@@ -265,7 +265,7 @@ def _glance(hub: Hub, key: str, ask: Ask) -> None:
 
 
 def _end_question(hub: Hub, number: int) -> None:
-    finished = hub.gather.finish(number)
+    finished = hub.questions.finish(number)
     if finished is not None:
         hub.deliver(finished)
 
@@ -280,7 +280,7 @@ def _known_answer(hub: Hub, key: str, question: Question) -> RankAnswer | None:
         return RankAnswer(key=key, kind=Kind.LOST, text=_how_it_ended(rank), frames=frames)
     if rank.state is RankState.LOST:
         return RankAnswer(key=key, kind=Kind.LOST, text="its connection is lost", frames=frames)
-    if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and key not in hub.witnesses:
+    if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and key not in hub.guards:
         age = hub.clock() - rank.heard
         return RankAnswer(key=key, kind=Kind.VALUE, text=f"unresponsive, last seen {age:.0f} s ago", frames=frames)
     if rank.state is RankState.UNRESPONSIVE and question.action is Action.INTERRUPT:
@@ -302,7 +302,7 @@ def _place(rank: RankRecord, before: str) -> str:
 
 def _rank_of(hub: Hub, link: TerminalLink) -> RankRecord | None:
     """Return the rank where a terminal sits; it is refused if it sits nowhere."""
-    viewer = hub.sessions.viewer(link.number)
+    viewer = hub.seats.viewer(link.number)
     rank = hub.registry.find(viewer.key) if viewer else None
     if rank is None:
         _refuse_not_attached(hub, link)

@@ -33,10 +33,10 @@ def check_deaths(hub: Hub, now: float) -> None:
 def forget(hub: Hub, key: str, why: str = "the rank ended long ago and is forgotten") -> None:
     """Have nobody know any more a rank that the registry has removed."""
     hub.listing.changed(key)
-    hub.holds.forget(key)
-    if hub.crashes.forget(key):
+    hub.held_ranks.forget(key)
+    if hub.crashed_ranks.forget(key):
         hub.spread.changed()
-    for number in hub.sessions.rank_gone(key):
+    for number in hub.seats.rank_gone(key):
         hub.refuse(hub.terminals[number].connection, RefusalCode.GONE, why)
 
 

@@ -11,9 +11,9 @@ from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.hub.sweeper import Sweeper
 from dbg_broker.net import tcp
-from dbg_broker.net.connection import Connection
-from dbg_broker.net.http import PAGES, Answer, Connected, Upgrade, admit, page, path_of, path_shown
-from dbg_broker.net.rate import Pace
+from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.http import PAGES, Connected, HttpAnswer, Upgrade, admit, page, path_of, path_shown
+from dbg_broker.net.rate import RateLimit
 from dbg_broker.net.unfinished import MESSAGE_SECONDS
 from dbg_wire import limits
 from dbg_wire.codec import UnknownType, decode
@@ -50,7 +50,7 @@ class Reception:
         """Tell whether one more connection may come now."""
         return self._hub.arrivals.has_room(self._hub.clock())
 
-    def accepted(self, connection: Connection) -> None:
+    def accepted(self, connection: PeerConnection) -> None:
         """Count a connection until its first message; where too many wait, the oldest one goes."""
         logger.debug("connection %d comes from %s", connection.number, connection.peer)
         hub = self._hub
@@ -58,7 +58,7 @@ class Reception:
         if oldest is not None:
             self._give_up(oldest, "too many connections wait")
 
-    def admit(self, connection: Connection, upgrade: Upgrade) -> Role | Answer:
+    def admit(self, connection: PeerConnection, upgrade: Upgrade) -> Role | HttpAnswer:
         """Return the role in which this request may become a WebSocket, or what to answer instead."""
         hub = self._hub
         path = path_of(upgrade.path)
@@ -68,13 +68,13 @@ class Reception:
         clients, watchers = len(hub.terminals), len(hub.watchers)
         connected = Connected(ranks=len(hub.links) - clients, drivers=clients - watchers, watchers=watchers)
         decided = admit(upgrade, self._tokens, connected, hub.capacity)
-        if isinstance(decided, Answer):
+        if isinstance(decided, HttpAnswer):
             hub.meters.refusals[decided.status] += 1
             shown = path_shown(upgrade.path)
             logger.info("a request of %s for %s is refused: %d", connection.peer, shown, decided.status)
         return decided
 
-    def opened(self, connection: Connection, role: Role) -> None:
+    def opened(self, connection: PeerConnection, role: Role) -> None:
         """Take a new WebSocket."""
         logger.debug("connection %d is open, for a %s", connection.number, role.value)
         hub = self._hub
@@ -82,7 +82,7 @@ class Reception:
         if role is Role.RANK:
             hub.link_rank(connection)
             return
-        link = TerminalLink(connection, role, Pace(hub.clock(), limits.MAX_INPUT_PER_SECOND))
+        link = TerminalLink(connection, role, RateLimit(hub.clock(), limits.MAX_INPUT_PER_SECOND))
         hub.links[connection.number] = hub.terminals[connection.number] = link
         if role is Role.WATCHER:
             hub.watchers[connection.number] = None
@@ -90,7 +90,7 @@ class Reception:
             why = "the broker is full, and a terminal that may type came"
             departures.give_way(hub, next(reversed(hub.watchers)), why)
 
-    def failed(self, connection: Connection, reason: str) -> None:
+    def failed(self, connection: PeerConnection, reason: str) -> None:
         """Note that somebody who is none of us was here; for the same connection again nothing more is noted."""
         if connection.has_failed:
             # Given up in its TLS handshake, which then ends.
@@ -99,18 +99,18 @@ class Reception:
         self._hub.meters.failures += 1
         logger.info("the connection from %s is closed: %s", connection.peer, reason)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: PeerConnection) -> None:
         """Forget a connection."""
         departures.lost(self._hub, connection)
 
-    def overflowed(self, connection: Connection) -> None:
+    def overflowed(self, connection: PeerConnection) -> None:
         """Note that a control message had no room."""
         if connection.number in self._hub.terminals:
             departures.close_slow(self._hub, connection)
         else:
             logger.info("the rank at %s does not read; a message to it is dropped", connection.peer)
 
-    def unfinished(self, connection: Connection, size: int, *, is_new: bool) -> None:
+    def unfinished(self, connection: PeerConnection, size: int, *, is_new: bool) -> None:
         """Count the bytes of a message that is not complete; where all are too many, the connection goes with most."""
         hub = self._hub
         if connection.number not in hub.links:
@@ -119,13 +119,13 @@ class Reception:
         while (number := hub.unfinished.heaviest()) is not None:
             self._end_unfinished(number, "messages that are not complete take too much memory, most of it here").abort()
 
-    def drained(self, connection: Connection) -> None:
+    def drained(self, connection: PeerConnection) -> None:
         """Send what had no room."""
         hub = self._hub
         link = hub.terminals.get(connection.number)
         if link is None:
             return
-        viewer = hub.sessions.viewer(link.number)
+        viewer = hub.seats.viewer(link.number)
         if connection.missed_output() and viewer is not None:
             if hub.has_log(viewer.key):
                 # Told where it sits, a terminal asks for what it has not had; nothing else may come for long.
@@ -157,11 +157,11 @@ class Reception:
 
     # ------------------------------------------------------------------------------------------------- what they say
 
-    def has_bytes(self, connection: Connection) -> bool:
+    def has_bytes(self, connection: PeerConnection) -> bool:
         """Have a connection read what came, now or when it is its turn; return whether it waits for that."""
         return self._hub.turns.take(connection, types=self._types(connection))
 
-    def text_received(self, connection: Connection, text: str) -> None:
+    def text_received(self, connection: PeerConnection, text: str) -> None:
         """Take a control message: refuse it, or hand it to its function."""
         hub = self._hub
         link = hub.links.get(connection.number)
@@ -169,7 +169,7 @@ class Reception:
             return
         try:
             is_rank = isinstance(link, RankLink)
-            self._charge(connection, link.pace, len(text) + (RANK_MESSAGE_COST if is_rank else MESSAGE_COST))
+            self._charge(connection, link.rate, len(text) + (RANK_MESSAGE_COST if is_rank else MESSAGE_COST))
             message = decode(text, Sender.AGENT if is_rank else Sender.CLIENT)
             # Its kind alone: values, keys and tokens are nobody's business.
             logger.debug("connection %d says %s", connection.number, type(message).__name__)
@@ -182,42 +182,42 @@ class Reception:
         except PeerError as error:
             self._close_bad(connection, error)
 
-    def data_received(self, connection: Connection, data: bytes) -> None:
+    def data_received(self, connection: PeerConnection, data: bytes) -> None:
         """Take terminal bytes."""
         hub = self._hub
         link = hub.links.get(connection.number)
         try:
             if isinstance(link, RankLink):
-                self._charge(connection, link.pace, RANK_OUTPUT_COST)
+                self._charge(connection, link.rate, RANK_OUTPUT_COST)
                 from_ranks.take_output(hub, link, data)
             elif link is not None:
-                self._charge(connection, link.pace, len(data) + KEYS_COST)
+                self._charge(connection, link.rate, len(data) + KEYS_COST)
                 from_terminals.take_input(hub, link, data)
         except PeerError as error:
             self._close_bad(connection, error)
 
-    def frame_received(self, connection: Connection) -> None:
+    def frame_received(self, connection: PeerConnection) -> None:
         """Note a frame that is no message, and costs as much as one."""
         link = self._hub.links.get(connection.number)
         if link is not None:
-            self._charge(connection, link.pace, RANK_MESSAGE_COST if isinstance(link, RankLink) else MESSAGE_COST)
+            self._charge(connection, link.rate, RANK_MESSAGE_COST if isinstance(link, RankLink) else MESSAGE_COST)
 
     # ---------------------------------------------------------------------------------------------------------- inner
 
-    def _types(self, connection: Connection) -> bool:
+    def _types(self, connection: PeerConnection) -> bool:
         """Tell whether keys come on this connection, or their echo."""
         hub = self._hub
         link = hub.links.get(connection.number)
         if isinstance(link, RankLink):
-            return link.rank is not None and hub.sessions.driver(link.rank.key) is not None
-        return link is not None and hub.sessions.generation_of(link.number) is not None
+            return link.rank is not None and hub.seats.driver(link.rank.key) is not None
+        return link is not None and hub.seats.generation_of(link.number) is not None
 
-    def _charge(self, connection: Connection, pace: Pace, size: int) -> None:
-        seconds = pace.spend(size, self._hub.clock())
+    def _charge(self, connection: PeerConnection, rate: RateLimit, size: int) -> None:
+        seconds = rate.spend(size, self._hub.clock())
         if seconds > 0:
             connection.rest(seconds)
 
-    def _give_up(self, connection: Connection, reason: str) -> None:
+    def _give_up(self, connection: PeerConnection, reason: str) -> None:
         self._hub.arrivals.leave(connection.number)
         self.failed(connection, reason)
         connection.abort()
@@ -229,7 +229,7 @@ class Reception:
         connection.close(close_codes.SLOW, reason, flush=False)
         return connection
 
-    def _close_bad(self, connection: Connection, error: PeerError) -> None:
+    def _close_bad(self, connection: PeerConnection, error: PeerError) -> None:
         logger.info("the connection from %s is closed: %s", connection.peer, error)
         self._hub.refuse(connection, RefusalCode.BAD_MESSAGE, error.reason)
         connection.close(close_codes.BAD_MESSAGE, error.reason)

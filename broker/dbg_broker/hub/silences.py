@@ -76,6 +76,6 @@ class Silences:
                 continue
             if unheard >= PING_SECONDS:
                 connection.ping()
-            key = self._hub.sessions.note_silence(link.number, unheard >= limits.SILENT_SECONDS)
+            key = self._hub.seats.note_silence(link.number, unheard >= limits.SILENT_SECONDS)
             if key is not None:
                 self._hub.listing.changed(key)

@@ -16,22 +16,22 @@ from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink, Unread
 from dbg_broker.hub.listing import Listing
 from dbg_broker.net.arrivals import Arrivals
 from dbg_broker.net.capacity import Capacity
-from dbg_broker.net.connection import Connection
+from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.frames import pack_data, pack_message
 from dbg_broker.net.http import Gauges, Meters
-from dbg_broker.net.rate import Pace
+from dbg_broker.net.rate import RateLimit
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.unfinished import Unfinished
-from dbg_broker.ranks.crashes import Crashes
+from dbg_broker.ranks.crashes import CrashedRanks
 from dbg_broker.ranks.death_checks import DeathChecks
-from dbg_broker.ranks.holds import Holds
+from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.probe_schedule import ProbeIntervals, ProbeSchedule
-from dbg_broker.ranks.questions import Finished, Gather
+from dbg_broker.ranks.questions import Finished, OpenQuestions
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.spread import Spread
 from dbg_broker.terminals.glances import Glances
-from dbg_broker.terminals.seats import Decision, Sessions
+from dbg_broker.terminals.seats import Decision, Seats
 from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.messages import Message, Refusal, Repaint, Seat, Welcome
@@ -68,40 +68,40 @@ class Hub:
         self._host, self._pid = host, pid
         self._started = clock()
         # Connections: those without a first message, then links of ranks and of terminals by their numbers.
-        self.arrivals: Arrivals[Connection] = Arrivals(self.capacity)
+        self.arrivals: Arrivals[PeerConnection] = Arrivals(self.capacity)
         self.unfinished = Unfinished()
         self.links: dict[int, RankLink | TerminalLink] = {}
         self.terminals: dict[int, TerminalLink] = {}
         self.watchers: dict[int, None] = {}
         self.ranks: dict[str, RankLink] = {}
-        self.witnesses: dict[str, RankLink] = {}
+        self.guards: dict[str, RankLink] = {}
         self.on_empty: Callable[[], None] | None = None
         self.on_unused: Callable[[], None] | None = None
         """Called when the last rank or terminal has gone; those that only ask for a page are neither."""
         self.dial: Dial | None = None
         # What is known of ranks, asked of them, and told to them.
         self.registry = Registry()
-        self.gather = Gather()
+        self.questions = OpenQuestions()
         self.glances = Glances()
-        self.probes = ProbeSchedule(intervals or ProbeIntervals())
+        self.probe_schedule = ProbeSchedule(intervals or ProbeIntervals())
         self.silent: set[str] = set()
         self.death_checks = DeathChecks()
-        self.holds = Holds(self.registry)
-        self.crashes = Crashes()
-        self.spread = Spread((self.holds, self.crashes), pack_message, self._tell_frame, clock, schedule)
+        self.held_ranks = HeldRanks(self.registry)
+        self.crashed_ranks = CrashedRanks()
+        self.spread = Spread((self.held_ranks, self.crashed_ranks), pack_message, self._tell_frame, clock, schedule)
         # Who sits where, and hears what.
-        self.sessions = Sessions()
+        self.seats = Seats()
         self.listing = Listing(
-            self.registry, self.sessions, self.terminals, self.gather, clock=clock, schedule=schedule
+            self.registry, self.seats, self.terminals, self.questions, clock=clock, schedule=schedule
         )
         self.turns = Turns(time.thread_time, schedule)
 
     # ---------------------------------------------------------------------------------------------------- connections
 
-    def link_rank(self, peer: RankPeer, mark: str = "") -> RankLink:
+    def link_rank(self, peer: RankPeer, prefix: str = "") -> RankLink:
         """Take a connection of an agent, or of what stands in for one, as a rank's link; it registers next."""
-        pace = Pace(self.clock(), limits.MAX_REPORTED_PER_SECOND)
-        self.links[peer.number] = link = RankLink(peer, pace, mark=mark)
+        rate = RateLimit(self.clock(), limits.MAX_REPORTED_PER_SECOND)
+        self.links[peer.number] = link = RankLink(peer, rate, prefix=prefix)
         return link
 
     @property
@@ -116,7 +116,7 @@ class Hub:
 
     def gauges(self) -> Gauges:
         """Return how many there are of everything now."""
-        sessions, drivers, watchers = self.sessions.counts()
+        sessions, drivers, watchers = self.seats.counts()
         return Gauges(
             ranks=self.registry.counts,
             terminals=len(self.terminals),
@@ -157,13 +157,13 @@ class Hub:
     def rank_changed(self, rank: RankRecord) -> None:
         """Tell other ranks what a change of this one means for them."""
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
-        is_news = [self.holds.changed(rank), self.crashes.changed(rank)]
+        is_news = [self.held_ranks.changed(rank), self.crashed_ranks.changed(rank)]
         if any(is_news):
             self.spread.changed()
 
     def tell_terminals(self, key: str, message: Message, instead_of: Hashable = None) -> None:
         """Send a message to all terminals at a rank."""
-        numbers = self.sessions.viewers(key)
+        numbers = self.seats.viewers(key)
         if numbers:
             frame = pack_message(message)
             for number in numbers:
@@ -172,7 +172,7 @@ class Hub:
     def relay_output(self, key: str, data: bytes) -> None:
         """Pass a frame of terminal bytes to all terminals at a rank, unread; who is behind misses it."""
         self.meters.bytes_from_ranks += len(data)
-        numbers = self.sessions.viewers(key)
+        numbers = self.seats.viewers(key)
         if not numbers:
             return
         frame = pack_data(data)
@@ -201,7 +201,7 @@ class Hub:
         for key in decision.audiences:
             rank = self.registry.find(key)
             if rank is not None:
-                audience = self.sessions.audience(key, rank.report.generation)
+                audience = self.seats.audience(key, rank.report.generation)
                 self.tell_rank(key, audience, "audience")
                 self.attend(key)
                 self.listing.changed(key)
@@ -210,7 +210,7 @@ class Hub:
 
     def attend(self, key: str) -> None:
         """Probe a rank as often as it is looked at."""
-        self.probes.attend(key, self.sessions.is_attended(key) or self.gather.is_asked(key), self.clock())
+        self.probe_schedule.attend(key, self.seats.is_attended(key) or self.questions.is_asked(key), self.clock())
 
     def deliver(self, finished: Finished) -> None:
         """Send the answers to a question to the terminal that asked, as it can take them."""
@@ -222,16 +222,16 @@ class Hub:
             self.listing.supply(link)
 
     def send_seat(self, number: int) -> None:
-        viewer = self.sessions.viewer(number)
+        viewer = self.seats.viewer(number)
         rank = self.registry.find(viewer.key) if viewer else None
         if viewer is None or rank is None:
             return
         seat = Seat(
             rank=self.listing.info(rank),
             report=rank.report,
-            generation=self.sessions.generation_of(number),
-            driver=self.sessions.driver(viewer.key),
-            watchers=self.sessions.watchers(viewer.key),
+            generation=self.seats.generation_of(number),
+            driver=self.seats.driver(viewer.key),
+            watchers=self.seats.watchers(viewer.key),
         )
         self.terminals[number].connection.send_message(seat)
 
@@ -246,13 +246,13 @@ class Hub:
     def _tell_frame(self, frame: bytes, key: str, name: Hashable) -> None:
         """Send a frame that many ranks get; one that is behind is told all of it later instead of what changed."""
         link = self.ranks.get(key)
-        if link is None or not isinstance(link.connection, Connection):
+        if link is None or not isinstance(link.connection, PeerConnection):
             # Gone, or a stock session, which waits for nobody.
             return
         if name is not None or link.connection.is_ready:
             link.connection.send_control(frame, name)
         else:
-            self.holds.missed(key)
+            self.held_ranks.missed(key)
 
     def has_log(self, key: str) -> bool:
         """Tell whether the rank's debugger is one whose output is a log."""

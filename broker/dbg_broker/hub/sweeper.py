@@ -40,7 +40,7 @@ class Sweeper:
 
     def _probe(self, now: float) -> None:
         hub = self._hub
-        due = hub.probes.due(now)
+        due = hub.probe_schedule.due(now)
         for key in due.probe:
             if (link := hub.ranks.get(key)) is not None:
                 link.connection.send_message(Probe(), "probe")

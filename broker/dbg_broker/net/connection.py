@@ -22,7 +22,7 @@ from websockets.typing import Subprotocol
 from dbg_broker.home.tokens import Role
 from dbg_broker.net import tcp
 from dbg_broker.net.frames import Fragments, pack_data, pack_message
-from dbg_broker.net.http import Answer, Upgrade, method_not_allowed
+from dbg_broker.net.http import HttpAnswer, Upgrade, method_not_allowed
 from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, upgrade_of
 from dbg_broker.net.outbox import Fate, Outbox
 from dbg_broker.net.owner import Owner
@@ -53,7 +53,7 @@ OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSP
 """Bytes that may wait for one peer, whichever it is."""
 
 
-class Connection(asyncio.Protocol):
+class PeerConnection(asyncio.Protocol):
     """Hold one connection from accept to its end."""
 
     # There may be tens of thousands.
@@ -83,7 +83,7 @@ class Connection(asyncio.Protocol):
         "was_made",
     )
 
-    def __init__(self, number: int, peer: str, owner: Owner[Connection], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, number: int, peer: str, owner: Owner[PeerConnection], loop: asyncio.AbstractEventLoop) -> None:
         self.number = number
         self.peer = peer
         self.was_made = False
@@ -238,7 +238,7 @@ class Connection(asyncio.Protocol):
                 self._receive(head.rest)
         elif head.method == "HEAD":
             answer = self._owner.admit(self, Upgrade(head.target, None, None, ()))
-            if isinstance(answer, Answer):
+            if isinstance(answer, HttpAnswer):
                 self._respond(answer, with_body=False)
         else:
             self._respond(method_not_allowed(head.method))
@@ -253,12 +253,12 @@ class Connection(asyncio.Protocol):
             self._write_library_frames(handshake)
             return
         answer = self._owner.admit(self, upgrade_of(request))
-        if isinstance(answer, Answer):
+        if isinstance(answer, HttpAnswer):
             self._respond(answer)
             return
         response = handshake.accept(request)
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
-            self._respond(Answer(response.status_code, (response.body or b"").decode("utf-8", "replace")))
+            self._respond(HttpAnswer(response.status_code, (response.body or b"").decode("utf-8", "replace")))
             return
         handshake.send_response(response)
         self._write_library_frames(handshake)
@@ -439,7 +439,7 @@ class Connection(asyncio.Protocol):
             # Pings without end from somebody who doesn't read the answers.
             self.abort()
 
-    def _respond(self, answer: Answer, *, with_body: bool = True) -> None:
+    def _respond(self, answer: HttpAnswer, *, with_body: bool = True) -> None:
         if self._transport is None:
             return
         self._write(answer_bytes(answer, with_body=with_body))

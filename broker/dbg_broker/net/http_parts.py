@@ -10,7 +10,7 @@ from websockets.exceptions import WebSocketException
 from websockets.headers import parse_subprotocol
 from websockets.http11 import Request
 
-from dbg_broker.net.http import Answer, Upgrade
+from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_wire import limits
 
 MAX_HEAD_BYTES = 16 * limits.KIB
@@ -66,7 +66,7 @@ def read_head(data: bytes) -> Head | None:
     return Head(name, target, head + end, rest)
 
 
-def answer_bytes(answer: Answer, *, with_body: bool = True) -> bytes:
+def answer_bytes(answer: HttpAnswer, *, with_body: bool = True) -> bytes:
     """Return an answer as it goes over the wire, after which the connection ends."""
     body = answer.body.encode()
     headers = {"Connection": "close", "Content-Length": str(len(body)), "Content-Type": answer.content_type}

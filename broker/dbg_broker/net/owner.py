@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol, TypeVar
 
 from dbg_broker.home.tokens import Role
-from dbg_broker.net.http import Answer, Upgrade
+from dbg_broker.net.http import HttpAnswer, Upgrade
 
 C_contra = TypeVar("C_contra", contravariant=True)
 
@@ -13,7 +13,7 @@ C_contra = TypeVar("C_contra", contravariant=True)
 class Owner(Protocol[C_contra]):
     """Be told what happens on connections."""
 
-    def admit(self, connection: C_contra, upgrade: Upgrade) -> Role | Answer:
+    def admit(self, connection: C_contra, upgrade: Upgrade) -> Role | HttpAnswer:
         """Return the role in which this request may become a WebSocket, or what to answer instead."""
 
     def opened(self, connection: C_contra, role: Role) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from dbg_broker.net import tcp
-from dbg_broker.net.connection import Connection
+from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.owner import Owner
 from dbg_wire import limits
 
@@ -43,14 +43,14 @@ def bound_tls_buffers() -> None:
         sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
 
 
-class ServerOwner(Owner[Connection], Protocol):
+class ServerOwner(Owner[PeerConnection], Protocol):
     """Take the connections that a server accepts."""
 
     @property
     def can_accept(self) -> bool:
         """Tell whether one more connection may come now."""
 
-    def accepted(self, connection: Connection) -> None:
+    def accepted(self, connection: PeerConnection) -> None:
         """Take a connection of which nothing has come yet."""
 
     def sweep(self) -> None:
@@ -129,7 +129,7 @@ class Server:
                 self._loop.call_later(NO_DESCRIPTORS_SECONDS, self._accept_again)
                 return
             self._last_number += 1
-            connection = Connection(self._last_number, tcp.peer_name(address), self._owner, self._loop)
+            connection = PeerConnection(self._last_number, tcp.peer_name(address), self._owner, self._loop)
             task = self._loop.create_task(self._hand_over(connection, accepted))
             connection.cancel_handshake = task.cancel
             self._handshakes.add(task)
@@ -140,7 +140,7 @@ class Server:
         if self._listener.fileno() >= 0:
             self._loop.add_reader(self._listener, self._accept)
 
-    async def _hand_over(self, connection: Connection, accepted: socket.socket) -> None:
+    async def _hand_over(self, connection: PeerConnection, accepted: socket.socket) -> None:
         """Give a socket its transport; with TLS that ends with the handshake, one way or the other."""
         reason = "it ended during the TLS handshake"
         try:

@@ -29,7 +29,7 @@ class _Launch:
     told: tuple[int, ...] = ()
 
 
-class Crashes:
+class CrashedRanks:
     """Know who belongs to which run and which of them are kept."""
 
     def __init__(self) -> None:

@@ -36,7 +36,7 @@ class TooMuchWaits(Exception):
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenQuestion:
     """Hold one open question; ``answers`` is in the order in which the ranks were named."""
 
     question: Question
@@ -72,12 +72,12 @@ class Finished:
         yield Answers(request=self.question.request, answers=tuple(page), last=True)
 
 
-class Gather:
+class OpenQuestions:
     """Hold all open questions, each under a number that the broker gives it."""
 
     def __init__(self) -> None:
         self.budget = AnswerBudget()
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenQuestion] = {}
         self._asked: dict[str, set[int]] = {}
         self._last = 0
 
@@ -106,7 +106,7 @@ class Gather:
         for key in question.keys:
             answers[key] = known.get(key)
         to_ask = [key for key, answer in answers.items() if answer is None]
-        self._open[self._last] = _Open(question, client, seconds, now + seconds, answers, len(to_ask), size)
+        self._open[self._last] = _OpenQuestion(question, client, seconds, now + seconds, answers, len(to_ask), size)
         for key in to_ask:
             self._asked.setdefault(key, set()).add(self._last)
         return self._last, to_ask

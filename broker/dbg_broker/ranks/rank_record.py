@@ -41,7 +41,7 @@ class RankRecord:
     """Which signal ends or ended it, as its guard says."""
     core: str = ""
     """Where its core is, in words."""
-    mark: str = ""
+    prefix: str = ""
     """What stands before its number in the address of a session that has no rank."""
 
     @property
@@ -53,7 +53,7 @@ class RankRecord:
     def address(self) -> str:
         """Return ``host:rank`` or ``host:rank.child``; of a stock session ``host:?number``."""
         child = "" if self.child is None else f".{self.child}"
-        return f"{self.said.host}:{self.mark}{self.said.rank}{child}"
+        return f"{self.said.host}:{self.prefix}{self.said.rank}{child}"
 
     @property
     def is_live(self) -> bool:

@@ -70,12 +70,12 @@ class Registry:
 
     # ------------------------------------------------------------------------------------------------ what ranks say
 
-    def register(self, message: Register, now: float, mark: str = "") -> Registration:
+    def register(self, message: Register, now: float, prefix: str = "") -> Registration:
         """Enter a rank, or one that came back. Raise PeerError if it claims what can't be true.
 
-        With a ``mark`` the broker itself speaks, for a debugger that can't: it has nothing to claim.
+        With a ``prefix`` the broker itself speaks, for a debugger that can't: it has nothing to claim.
         """
-        if not mark:
+        if not prefix:
             check_register(message)
         message = _sharing(message, self._texts)
         old = self._ranks.get(message.key)
@@ -83,7 +83,7 @@ class Registry:
             self._remove(old)
             old = None
         if old is None:
-            return self._enter(message, now, mark)
+            return self._enter(message, now, prefix)
         same_family = old.family == family_of(message)
         self.children.leave(old)
         self._forget_lost(old)
@@ -93,12 +93,18 @@ class Registry:
         self._ended.drop(old.key)
         return Registration(old, renamed)
 
-    def _enter(self, message: Register, now: float, mark: str) -> Registration:
+    def _enter(self, message: Register, now: float, prefix: str) -> Registration:
         state = move_rank(None, _EVENT_OF_REPORT[message.report.state])
         rank = RankRecord(
-            said=message, report=message.report, state=state, child=None, since=now, heard=now, entered=now, mark=mark
+            said=message,
+            report=message.report,
+            state=state,
+            child=None,
+            since=_began(message.report, now),
+            heard=now,
+            entered=now,
+            prefix=prefix,
         )
-        rank.since = _began(message.report, now)
         gone = self._lost.get((message.kernel, message.pid)) if message.kernel else None
         if gone is not None:
             self._remove(self._ranks[gone])
@@ -184,7 +190,7 @@ class Registry:
             self._lost[rank.said.kernel, rank.said.pid] = rank.key
         else:
             self._forget_lost(rank)
-        self._ended.put(rank.key, rank.weight(), now, is_stock=bool(rank.mark))
+        self._ended.put(rank.key, rank.weight(), now, is_stock=bool(rank.prefix))
         if rank.state is RankState.EXITED:
             self.children.ended(rank)
 

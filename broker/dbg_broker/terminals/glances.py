@@ -28,7 +28,7 @@ FOR_WATCHERS = frozenset({Action.SCREEN, Action.WHERE})
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenGlance:
     """Hold the numbers of questions that the next answer is for, if it comes until then."""
 
     numbers: list[int]
@@ -51,7 +51,7 @@ class Glances:
         self._said: OrderedDict[tuple[str, Hashable], _Said] = OrderedDict()
         self._names: dict[str, set[Hashable]] = {}
         self._size = 0
-        self._open: dict[str, dict[Hashable, _Open]] = {}
+        self._open: dict[str, dict[Hashable, _OpenGlance]] = {}
         self._free_at: dict[str, float] = {}
 
     def known(self, key: str, ask: Ask, now: float) -> Answer | None:
@@ -73,7 +73,7 @@ class Glances:
         if at - now > ask.seconds:
             return None
         self._free_at[key] = at + GLANCE_SECONDS
-        asked[_name(ask)] = _Open([ask.request], at + ask.seconds)
+        asked[_name(ask)] = _OpenGlance([ask.request], at + ask.seconds)
         return at - now
 
     def answered(self, key: str, answer: Answer, now: float) -> list[int]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dbg_broker.classic.sessions import Classic
+from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.home.certificate import server_context
 from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.rendezvous import (
@@ -153,7 +153,7 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
         capacity=Capacity(_descriptors()),
     )
     server = Server(Reception(hub, tokens), setup.listener, setup.context)
-    classic = Classic(hub, loop, stock.size)
+    classic = StockSessions(hub, loop, stock.size)
     server.start()
     if stock.listener is not None:
         await classic.listen(stock.listener)

@@ -13,7 +13,7 @@ import pytest
 
 from dbg_broker.classic.crowd import MAX_CALLERS, MIN_DRAWN
 from dbg_broker.classic.hosts import short_name
-from dbg_broker.classic.sessions import Classic
+from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.home.tokens import Role
 from dbg_broker.net.listener import listen
 from dbg_wire.codec import Input, Output
@@ -73,7 +73,7 @@ class Stock:
 class ClassicBroker:
     """Hold a broker with a classic port, and those who called it."""
 
-    def __init__(self, broker: Broker, classic: Classic, port: int) -> None:
+    def __init__(self, broker: Broker, classic: StockSessions, port: int) -> None:
         self.broker = broker
         self.classic = classic
         self.port = port
@@ -99,7 +99,7 @@ class ClassicBroker:
 async def port(tmp_path: Path) -> AsyncIterator[ClassicBroker]:
     """Run a broker with a classic port."""
     async with running_broker(tmp_path) as broker:
-        classic = Classic(broker.hub, asyncio.get_running_loop())
+        classic = StockSessions(broker.hub, asyncio.get_running_loop())
         listener = listen("127.0.0.1", 0)
         await classic.listen(listener)
         called = ClassicBroker(broker, classic, listener.getsockname()[1])

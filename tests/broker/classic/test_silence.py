@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.classic import connection as classic_connection
-from dbg_broker.classic.sessions import Classic
+from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.net.listener import listen
 from dbg_wire.messages import Change, Subscribe
 from dbg_wire.ranks import RankState
@@ -24,7 +24,7 @@ async def test_who_shows_no_debugger_is_closed_and_who_does_stays(
 ) -> None:
     monkeypatch.setattr(classic_connection, "SILENCE_SECONDS", SHORT)
     async with running_broker(tmp_path) as broker:
-        classic = Classic(broker.hub, asyncio.get_running_loop())
+        classic = StockSessions(broker.hub, asyncio.get_running_loop())
         listener = listen("127.0.0.1", 0)
         await classic.listen(listener)
         terminal = await broker.terminal()

@@ -211,7 +211,7 @@ async def test_questions_of_a_terminal_that_left_are_forgotten(broker: Broker) -
     await other.say(question(key(0)))
     await reply(rank)
     assert (await answers(other))[key(0)].kind is Kind.VALUE
-    assert not broker.hub.gather.is_asked(key(0))
+    assert not broker.hub.questions.is_asked(key(0))
 
 
 async def test_answers_that_come_late_to_one_that_is_closed_for_them_count_no_more(
@@ -241,6 +241,6 @@ async def test_a_question_that_is_too_much_itself_ends_with_who_asked_it(
     monkeypatch.setattr(answer_budget, "MAX_BYTES", 0)
     await terminal.say(question(key(0)))
     assert await terminal.closed() == (close_codes.SLOW, "its answers take too much memory; ask fewer ranks")
-    assert broker.hub.gather.budget.size == 0
-    assert not broker.hub.gather.is_asked(key(0))
+    assert broker.hub.questions.budget.size == 0
+    assert not broker.hub.questions.is_asked(key(0))
     assert not any(record.exc_info for record in caplog.records)

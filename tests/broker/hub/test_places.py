@@ -45,7 +45,7 @@ async def test_a_rank_full_of_watchers_takes_its_driver(broker: Broker, monkeypa
     assert (await second.expect(Seat)).generation == 2
     assert (await driver.expect(Seat, lambda seat: seat.generation is None)).driver == "second@h"
     await gives_way(watchers[-1], "gpu013:0 has as many terminals as it may")
-    assert broker.hub.sessions.watchers(KEY) == 3
+    assert broker.hub.seats.watchers(KEY) == 3
 
 
 async def test_a_broker_full_of_watchers_takes_a_driver(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from websockets.typing import Subprotocol
 
 from dbg_broker.home.tokens import Role
 from dbg_broker.net import capacity
-from dbg_broker.net.connection import Connection
+from dbg_broker.net.connection import PeerConnection
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, encode
 from dbg_wire.messages import (
@@ -340,5 +340,5 @@ async def test_rank_that_does_not_read_has_input_discarded_by_name(
 
 def waiting(broker: Broker, key: str) -> int:
     connection = broker.hub.ranks[key].connection
-    assert isinstance(connection, Connection)
+    assert isinstance(connection, PeerConnection)
     return connection._outbox.waiting + connection._held()

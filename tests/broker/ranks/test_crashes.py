@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import Kept, RankReport
 from tests.broker.peers import RUNNING
-from tests.broker.ranks.test_holds import CRASHED, Job
+from tests.broker.ranks.test_held_ranks import CRASHED, Job
 
 RANKS = 200
 

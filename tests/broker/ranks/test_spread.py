@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from dbg_broker.net.frames import pack_message
-from dbg_broker.ranks.crashes import Crashes
-from dbg_broker.ranks.holds import Holds
+from dbg_broker.ranks.crashes import CrashedRanks
+from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.spread import REST_SECONDS, TOLD_AT_ONCE, Spread
@@ -41,8 +41,8 @@ class Job:
         self.told: Counter[str] = Counter()
         self.turns: list[int] = []
         self.registry = Registry()
-        self.holds = Holds(self.registry)
-        self.crashes = Crashes()
+        self.holds = HeldRanks(self.registry)
+        self.crashes = CrashedRanks()
         self.behind: set[str] = set()
         self.spread = Spread((self.holds, self.crashes), self.pack, self.tell, lambda: self.now, self.schedule)
         self.ranks = [self.registry.register(registration(n, report=RUNNING), 0.0).rank for n in range(RANKS)]

@@ -156,4 +156,4 @@ async def test_a_question_that_ends_before_its_occasion_ends_as_silence(broker: 
         await watcher.say(question(number, seconds=0.1))
     for _ in range(2):
         assert (await watcher.expect(Answers)).answers[0].kind is Kind.SILENT
-    assert not broker.hub.gather._open
+    assert not broker.hub.questions._open

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dbg_broker.ranks.crashes import Crashes
-from dbg_broker.ranks.holds import Holds
+from dbg_broker.ranks.crashes import CrashedRanks
+from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_wire.messages import Arrival, Chosen, ChosenRank, Kept, RankReport, Waiting
@@ -33,8 +33,8 @@ class Job:
 
     def __init__(self) -> None:
         self.registry = Registry()
-        self.holds = Holds(self.registry)
-        self.crashes = Crashes()
+        self.holds = HeldRanks(self.registry)
+        self.crashes = CrashedRanks()
         self.now = 0.0
 
     def enter(self, number: int, report: RankReport, **changes: Any) -> RankRecord:
