@@ -48,7 +48,10 @@ PREFIX = "?"
 
 
 class StockSessions:
-    """Hold the connections of stock debuggers for a hub. ``size`` is the (rows, columns) they are told to have."""
+    """Hold the connections of stock debuggers for a hub, and have their number as its length.
+
+    ``size`` is the (rows, columns) that they are told to have.
+    """
 
     def __init__(self, hub: Hub, loop: asyncio.AbstractEventLoop, size: tuple[int, int] | None = None) -> None:
         self.hub = hub
@@ -64,6 +67,9 @@ class StockSessions:
         self._lookups = threading.BoundedSemaphore(MAX_LOOKUPS)
         self._server: asyncio.Server | None = None
         hub.dial = self.dial
+
+    def __len__(self) -> int:
+        return len(self._connections)
 
     async def listen(self, listener: socket.socket) -> None:
         """Begin to accept."""

@@ -72,7 +72,7 @@ class Server:
         sweep_seconds: float = SWEEP_SECONDS,
     ) -> None:
         self._owner = owner
-        self._listener = listener
+        self.listener = listener
         self._sweep_seconds = sweep_seconds
         self._loop = asyncio.get_running_loop()
         self._tls: dict[str, Any] = {}
@@ -87,8 +87,8 @@ class Server:
 
     def start(self) -> None:
         """Begin to accept and to sweep."""
-        self._listener.setblocking(False)
-        self._loop.add_reader(self._listener, self._accept)
+        self.listener.setblocking(False)
+        self._loop.add_reader(self.listener, self._accept)
         self._sweep()
 
     async def stop(self) -> None:
@@ -96,10 +96,10 @@ class Server:
 
         Again does nothing.
         """
-        if self._listener.fileno() < 0:
+        if self.listener.fileno() < 0:
             return
-        self._loop.remove_reader(self._listener)
-        self._listener.close()
+        self._loop.remove_reader(self.listener)
+        self.listener.close()
         if self._sweeping is not None:
             self._sweeping.cancel()
         empty = asyncio.Event()
@@ -116,16 +116,16 @@ class Server:
         for _ in range(ACCEPTED_AT_ONCE):
             if not self._owner.can_accept:
                 # The kernel keeps those that come now, until one of those that are in has said something.
-                self._loop.remove_reader(self._listener)
+                self._loop.remove_reader(self.listener)
                 self._loop.call_later(FULL_SECONDS, self._accept_again)
                 return
             try:
-                accepted, address = self._listener.accept()
+                accepted, address = self.listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
                 logger.warning("no connection can be accepted for a moment: %s", error.strerror)
-                self._loop.remove_reader(self._listener)
+                self._loop.remove_reader(self.listener)
                 self._loop.call_later(NO_DESCRIPTORS_SECONDS, self._accept_again)
                 return
             self._last_number += 1
@@ -137,8 +137,8 @@ class Server:
             self._owner.accepted(connection)
 
     def _accept_again(self) -> None:
-        if self._listener.fileno() >= 0:
-            self._loop.add_reader(self._listener, self._accept)
+        if self.listener.fileno() >= 0:
+            self._loop.add_reader(self.listener, self._accept)
 
     async def _hand_over(self, connection: PeerConnection, accepted: socket.socket) -> None:
         """Give a socket its transport; with TLS that ends with the handshake, one way or the other."""

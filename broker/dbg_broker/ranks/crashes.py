@@ -30,12 +30,15 @@ class _Launch:
 
 
 class CrashedRanks:
-    """Know who belongs to which run and which of them are kept."""
+    """Know who belongs to which run and which of them are kept. The length is the number of runs."""
 
     def __init__(self) -> None:
         self._launches: dict[_Run, _Launch] = {}
         self._run_of: dict[str, _Run] = {}
         self._due: dict[_Run, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._launches)
 
     def changed(self, rank: RankRecord) -> bool:
         """Take in a change of a rank; tell whether anybody has something to hear of :meth:`tell`."""

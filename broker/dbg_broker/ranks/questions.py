@@ -81,6 +81,9 @@ class OpenQuestions:
         self._asked: dict[str, set[int]] = {}
         self._last = 0
 
+    def __len__(self) -> int:
+        return len(self._open)
+
     def is_asked(self, key: str) -> bool:
         """Tell whether a question to this rank is open."""
         return key in self._asked

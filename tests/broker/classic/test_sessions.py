@@ -224,7 +224,7 @@ async def test_a_thousand_connections_push_out_no_session(port: ClassicBroker) -
         await driver.expect_data()
         await port.call(SCREEN)
         await port.listed(terminal, f"{HOST}:?2")
-        assert len(port.classic._connections) <= MAX_CALLERS
+        assert len(port.classic) <= MAX_CALLERS
         await asyncio.gather(*(stock.close() for stock in silent))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

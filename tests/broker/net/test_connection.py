@@ -341,4 +341,4 @@ async def test_rank_that_does_not_read_has_input_discarded_by_name(
 def waiting(broker: Broker, key: str) -> int:
     connection = broker.hub.ranks[key].connection
     assert isinstance(connection, PeerConnection)
-    return connection._outbox.waiting + connection._held()
+    return connection.waiting_bytes

@@ -53,7 +53,7 @@ async def test_slow_terminal_costs_a_mebibyte_and_nobody_else_anything(any_broke
         piece = Output(session=1, offset=number * len(CHUNK), data=CHUNK)
         await rank.send(piece)
         assert await healthy.expect_data() == piece
-        most = max(most, link.connection._outbox.waiting + link.connection._held())
+        most = max(most, link.connection.waiting_bytes)
     assert any_broker.hub.meters.dropped_frames > 0
     assert most <= limits.MAX_VIEWER_BACKLOG
     slow.websocket.transport.resume_reading()
@@ -143,7 +143,7 @@ async def test_shutdown_says_goodbye_to_everyone(tmp_path: Path) -> None:
 
 
 async def test_two_thousand_and_more_may_knock_at_once(broker: Broker) -> None:
-    backlog = broker.server._listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    backlog = broker.server.listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     assert backlog == 1
     ranks = await asyncio.gather(*(broker.rank(number) for number in range(64)))
     assert len(ranks) == broker.hub.registry.live() == 64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +16,7 @@ from dbg_wire.codec import Input
 from dbg_wire.messages import Goodbye, Refusal, Sender
 from dbg_wire.ranks import RankState
 from tests.broker.peers import RUNNING, Broker, Peer, registration
+from tests.support.time_unit import seconds
 
 COST = SLICE_SECONDS / 4
 """Seconds that a piece takes to read, in the made-up time of these tests."""
@@ -110,12 +112,14 @@ def test_what_is_due_waits_for_one_slice_of_those_before_it_and_for_no_flood() -
 
 
 def test_a_full_queue_is_left_alone_by_what_has_no_room() -> None:
-    outbox = Outbox(10 * (10 + FRAME_COST), 0.0)
+    outbox = Outbox(10_000 * (10 + FRAME_COST), 0.0)
     while outbox.offer_control(bytes(10), 0) is Fate.QUEUED:
         pass
-    queue = outbox._waiting
-    assert outbox.offer_control(bytes(10), 0) is Fate.OVERFLOW
-    assert outbox._waiting is queue
+    began = time.thread_time()
+    for _ in range(5_000):
+        assert outbox.offer_control(bytes(10), 0) is Fate.OVERFLOW
+    # Gone through each time, the queue would cost a hundred times as much.
+    assert time.thread_time() - began < seconds(0.5)
 
 
 async def flood(peer: Peer, count: int) -> None:
