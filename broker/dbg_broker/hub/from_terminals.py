@@ -5,19 +5,16 @@ A watcher's token gets no further than looking, whatever its terminal sends.
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dbg_broker.home.tokens import Role
-from dbg_broker.hub import departures, from_guards, from_line_terminals
+from dbg_broker.hub import departures, from_asking_terminals, from_line_terminals
+from dbg_broker.hub.from_asking_terminals import with_status
 from dbg_broker.hub.from_line_terminals import FOR_DRIVERS
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.claims import check_attach, check_greet
-from dbg_broker.ranks.questions import TooMuchWaits
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.glances import FOR_WATCHERS
 from dbg_broker.terminals.seats import InputVerdict
@@ -25,8 +22,6 @@ from dbg_wire import limits
 from dbg_wire.codec import Input, decode_data
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import (
-    Action,
-    Ask,
     Attach,
     Complete,
     Detach,
@@ -34,11 +29,9 @@ from dbg_wire.messages import (
     Discarded,
     Greet,
     Interrupt,
-    Kind,
     Message,
     Mode,
     Question,
-    RankAnswer,
     RefusalCode,
     Repaint,
     Replay,
@@ -50,16 +43,8 @@ from dbg_wire.messages import (
 )
 from dbg_wire.ranks import RankState
 
-MAX_QUESTIONS = 16
-"""Questions of one terminal that are open or not yet read: nobody asks more at once."""
-
 CONTROL_RESERVE = 128 * limits.KIB
 """Bytes of a rank's queue that input leaves free, so that a rank which doesn't read still gets what it is told."""
-
-NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND})
-
-NOBODY = 0
-"""Number of a question whose answer is not waited for; gather counts from one."""
 
 _ONLY_DRIVERS = "this token may only watch; `dbg-broker token --role driver` prints one that may type"
 
@@ -144,7 +129,7 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
         text = f"no rank has the key {message.key!r}"
         hub.refuse(link.connection, RefusalCode.NO_SUCH_RANK, text)
     elif rank.state is RankState.EXITED:
-        hub.refuse(link.connection, RefusalCode.GONE, f"{rank.address} has exited{_with_status(rank)}")
+        hub.refuse(link.connection, RefusalCode.GONE, f"{rank.address} has exited{with_status(rank)}")
     elif hub.seats.is_full(message.key, link.number) and not _makes_room(hub, rank, message):
         text = f"{rank.address} has {limits.MAX_VIEWERS_PER_RANK} terminals already"
         hub.refuse(link.connection, RefusalCode.FULL, text)
@@ -196,110 +181,6 @@ def _dial(hub: Hub, link: TerminalLink, message: Dial) -> None:
         hub.dial(link.number, message.host, message.port)
 
 
-def _question(hub: Hub, link: TerminalLink, message: Question) -> None:
-    if hub.questions.open_of(link.number) + len(link.answers) >= MAX_QUESTIONS:
-        text = f"{MAX_QUESTIONS} questions are open already; wait for their answers"
-        hub.refuse(link.connection, RefusalCode.FULL, text)
-        return
-    now = hub.clock()
-    known = {key: said for key in message.keys if (said := _known_answer(hub, key, message)) is not None}
-    try:
-        number, to_ask = hub.questions.ask(link.number, message, known, now)
-    except TooMuchWaits as error:
-        hub.refuse(link.connection, RefusalCode.FULL, str(error))
-        return
-    departures.bound_answers(hub)
-    if not hub.questions.is_open(number):
-        # This terminal had most, and is closed.
-        return
-    seconds = hub.questions.deadline(number) - now
-    if link.role is Role.WATCHER:
-        for key in to_ask:
-            _glance(hub, key, _ask_of(message, number, seconds))
-    else:
-        _pass_on(hub, _ask_of(message, number, seconds), to_ask, known)
-    if not to_ask:
-        _end_question(hub, number)
-    elif hub.questions.is_open(number):
-        # An answer that is here already, and waits for its turn, counts.
-        hub.schedule(seconds, partial(hub.turns.after, partial(_end_question, hub, number)))
-
-
-def _ask_of(message: Question, number: int, seconds: float) -> Ask:
-    return Ask(
-        request=number,
-        action=message.action,
-        rows=max(limits.MIN_ROWS, min(message.rows, limits.MAX_ROWS)),
-        columns=max(limits.MIN_COLUMNS, min(message.columns, limits.MAX_COLUMNS)),
-        seconds=seconds,
-        text=message.text,
-        live=message.live,
-        stats=message.stats,
-        parts=message.parts,
-        withdrawn=message.withdrawn,
-    )
-
-
-def _pass_on(hub: Hub, ask: Ask, to_ask: Iterable[str], known: Iterable[str]) -> None:
-    """Pass a question on to the ranks that are to be asked; a break-in also to those that can't answer it now."""
-    for key in to_ask:
-        from_guards.ask(hub, hub.registry.find(key), key, ask)
-        hub.attend(key)
-    if ask.action is Action.INTERRUPT:
-        for key in known:
-            # Stuck in C code, it stops when it comes out of that; nobody waits for its answer by then.
-            hub.tell_rank(key, replace(ask, request=NOBODY))
-
-
-def _glance(hub: Hub, key: str, ask: Ask) -> None:
-    """Answer a watcher by what a rank said a moment ago, or ask the rank when that may be."""
-    known = hub.glances.known(key, ask, hub.clock())
-    if known is not None:
-        finished = hub.questions.answer(key, known)
-        if finished is not None:
-            hub.deliver(finished)
-        return
-    wait = hub.glances.wait(key, ask, hub.clock())
-    if wait is not None:
-        hub.schedule(wait, partial(_pass_on, hub, ask, (key,), ()))
-
-
-def _end_question(hub: Hub, number: int) -> None:
-    finished = hub.questions.finish(number)
-    if finished is not None:
-        hub.deliver(finished)
-
-
-def _known_answer(hub: Hub, key: str, question: Question) -> RankAnswer | None:
-    """Return what the broker can say itself, or None if the rank is to be asked."""
-    rank = hub.registry.find(key)
-    if rank is None:
-        return RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key")
-    frames = rank.frames if question.action is Action.WHERE else ()
-    if rank.state is RankState.EXITED:
-        return RankAnswer(key=key, kind=Kind.LOST, text=_how_it_ended(rank), frames=frames)
-    if rank.state is RankState.LOST:
-        return RankAnswer(key=key, kind=Kind.LOST, text="its connection is lost", frames=frames)
-    if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and key not in hub.guards:
-        age = hub.clock() - rank.heard
-        return RankAnswer(key=key, kind=Kind.VALUE, text=f"unresponsive, last seen {age:.0f} s ago", frames=frames)
-    if rank.state is RankState.UNRESPONSIVE and question.action is Action.INTERRUPT:
-        if question.withdrawn:
-            return RankAnswer(key=key, kind=Kind.VALUE, text="goes on")
-        age = hub.clock() - rank.heard
-        text = f"in C code{_place(rank, ' at ')}, unresponsive for {age:.0f} s; stops on return"
-        return RankAnswer(key=key, kind=Kind.RUNNING, text=text)
-    if question.action in NEEDS_STOP and not rank.halted and not question.live:
-        return RankAnswer(key=key, kind=Kind.RUNNING, text=f"running{_place(rank, ', ')}")
-    if question.action is Action.RELEASE and rank.state is not RankState.HELD:
-        return RankAnswer(key=key, kind=Kind.ERROR, text=f"{rank.state.value}, not held")
-    return None
-
-
-def _place(rank: RankRecord, before: str) -> str:
-    return f"{before}{rank.place.file}:{rank.place.line}" if rank.place is not None else ""
-
-
 def _rank_of(hub: Hub, link: TerminalLink) -> RankRecord | None:
     """Return the rank where a terminal sits; it is refused if it sits nowhere."""
     viewer = hub.seats.viewer(link.number)
@@ -313,19 +194,6 @@ def _refuse_not_attached(hub: Hub, link: TerminalLink) -> None:
     hub.refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
 
 
-def _how_it_ended(rank: RankRecord) -> str:
-    if rank.exit is not None and rank.exit < 0:
-        try:
-            return f"killed by {signal.Signals(-rank.exit).name}"
-        except ValueError:
-            return f"killed by signal {-rank.exit}"
-    return f"exited{_with_status(rank)}"
-
-
-def _with_status(rank: RankRecord) -> str:
-    return "" if rank.exit is None else f" with status {rank.exit}"
-
-
 _METHODS: Mapping[type[Message], Callable[[Hub, TerminalLink, Any], None]] = {
     Subscribe: _subscribe,
     Attach: _attach,
@@ -333,7 +201,7 @@ _METHODS: Mapping[type[Message], Callable[[Hub, TerminalLink, Any], None]] = {
     Detach: _detach,
     Resize: _resize,
     Repaint: _repaint,
-    Question: _question,
+    Question: from_asking_terminals.take,
     Reply: from_line_terminals.pass_on,
     Complete: from_line_terminals.pass_on,
     Interrupt: from_line_terminals.pass_on,

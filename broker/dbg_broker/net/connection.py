@@ -24,7 +24,7 @@ from dbg_broker.net import tcp
 from dbg_broker.net.frames import Fragments, pack_data, pack_message
 from dbg_broker.net.http import HttpAnswer, Upgrade, method_not_allowed
 from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, upgrade_of
-from dbg_broker.net.outbox import Fate, Outbox
+from dbg_broker.net.outgoing import Outgoing
 from dbg_broker.net.owner import Owner
 from dbg_wire import limits
 from dbg_wire.errors import printable
@@ -40,17 +40,11 @@ _library_logger.setLevel(logging.CRITICAL + 1)
 WRITE_HIGH_WATER = 16 * limits.KIB
 """Bytes in the transport from which frames wait in the outbox instead, where they can still be dropped."""
 
-TRANSPORT_SLACK = 128 * limits.KIB
-"""Bytes that TLS and its transport may hold beside what they own up to: one frame each, and 64 KiB of asyncio's."""
-
 PIECE_BYTES = 4 * limits.KIB
 """Bytes that are read at once, between two looks at the clock: 200 short messages, which cost 8 ms."""
 
 UNREAD_BYTES = 64 * limits.KIB
 """Bytes from which the socket is not read on while these wait for their turn."""
-
-OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSPORT_SLACK
-"""Bytes that may wait for one peer, whichever it is."""
 
 
 class PeerConnection(asyncio.Protocol):
@@ -64,10 +58,9 @@ class PeerConnection(asyncio.Protocol):
         "_has_unfinished",
         "_head",
         "_is_closing",
-        "_is_paused",
         "_is_resting",
         "_loop",
-        "_outbox",
+        "_outgoing",
         "_owner",
         "_transport",
         "_unread",
@@ -101,8 +94,7 @@ class PeerConnection(asyncio.Protocol):
         self._fragments = Fragments()
         self._has_finished = False
         self._has_unfinished = False
-        self._outbox = Outbox(OUTBOX_BYTES, loop.time())
-        self._is_paused = False
+        self._outgoing = Outgoing(loop.time())
         self._is_closing = False
         self._is_resting = False
         self._abort_handle: asyncio.TimerHandle | None = None
@@ -116,6 +108,7 @@ class PeerConnection(asyncio.Protocol):
         """Begin."""
         self._transport = typing.cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        self._outgoing.transport = self._transport
         self.was_made = True
 
     def data_received(self, data: bytes) -> None:
@@ -154,11 +147,11 @@ class PeerConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Hold frames back."""
-        self._is_paused = True
+        self._outgoing.is_paused = True
 
     def resume_writing(self) -> None:
         """Go on with the frames that wait."""
-        self._is_paused = False
+        self._outgoing.is_paused = False
         try:
             self._pump()
         except Exception:
@@ -172,7 +165,7 @@ class PeerConnection(asyncio.Protocol):
         if self._transport is not None:
             # Python 3.10 takes a TLS transport for open until this is called.
             self._transport.close()
-        self._transport = None
+        self._transport = self._outgoing.transport = None
         self._was_lost = True
         if self._is_closing:
             self._unread.clear()
@@ -186,7 +179,7 @@ class PeerConnection(asyncio.Protocol):
             self._note_failure("it ended before a request")
         self._is_closing = True
         self.is_open = False
-        self._outbox.clear()
+        self._outgoing.clear()
         self._fragments.clear()
         if self._websocket is not None:
             # The library's objects refer to one another, so what they hold would stay until they are found.
@@ -305,7 +298,7 @@ class PeerConnection(asyncio.Protocol):
     @property
     def is_ready(self) -> bool:
         """Tell whether a frame sent now would not wait."""
-        return self.is_open and not self._is_closing and not self._is_paused and not self._outbox
+        return self.is_open and not self._is_closing and self._outgoing.is_free
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
         """Send a control message as :meth:`send_control` does."""
@@ -317,8 +310,7 @@ class PeerConnection(asyncio.Protocol):
         Tell whether it was taken.
         """
         frame = pack_data(data)
-        has_room = self._outbox.has_room(len(frame) + reserve, self._held())
-        return self.is_open and has_room and self.send_control(frame)
+        return self.is_open and self._outgoing.has_room(len(frame) + reserve) and self.send_control(frame)
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
         """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
@@ -327,22 +319,14 @@ class PeerConnection(asyncio.Protocol):
         """
         if not self.is_open or self._is_closing:
             return False
-        if not self._is_paused and not self._outbox:
-            self._write_frame(frame)
+        if self._outgoing.send_control(frame, instead_of):
             return True
-        if self._outbox.offer_control(frame, self._held(), instead_of) is Fate.OVERFLOW:
-            self._owner.overflowed(self)
-            return False
-        return True
+        self._owner.overflowed(self)
+        return False
 
     def send_output(self, frame: bytes) -> bool:
         """Send terminal output, or let it wait; False if it was dropped."""
-        if not self.is_open or self._is_closing:
-            return False
-        if not self._is_paused and not self._outbox and not self._outbox.is_skipping:
-            self._write_frame(frame)
-            return True
-        return self._outbox.offer_output(frame, self._held()) is Fate.QUEUED
+        return self.is_open and not self._is_closing and self._outgoing.send_output(frame)
 
     def close(self, code: int, reason: str, *, flush: bool = True) -> None:
         """Close with a code and a sentence; what waits goes out before, unless ``flush`` is False."""
@@ -352,9 +336,9 @@ class PeerConnection(asyncio.Protocol):
         if websocket is None or websocket.state is not State.OPEN:
             self.abort()
             return
-        while flush and (frame := self._outbox.take()) is not None:
-            self._write(frame)
-        self._outbox.clear()
+        if flush:
+            self._outgoing.flush()
+        self._outgoing.clear()
         self._is_closing = True
         websocket.send_close(code, printable(reason, 60).encode()[:120].decode("utf-8", "ignore"))
         self._write_library_frames(websocket)
@@ -384,16 +368,16 @@ class PeerConnection(asyncio.Protocol):
 
     def missed_output(self) -> bool:
         """Tell, once, that output was dropped and the peer can take a repaint."""
-        return self.is_ready and self._outbox.missed()
+        return self.is_ready and self._outgoing.missed()
 
     def is_stalled(self, now: float, seconds: float) -> bool:
         """Tell whether the peer has taken nothing for ``seconds`` although things wait."""
-        return not self._is_closing and self._outbox.is_stalled(self._held(), now, seconds)
+        return not self._is_closing and self._outgoing.is_stalled(now, seconds)
 
     @property
     def waiting_bytes(self) -> int:
         """Return how many bytes wait for the peer, in the outbox and in the transport."""
-        return self._outbox.waiting + self._held()
+        return self._outgoing.waiting_bytes
 
     def seconds_since_ack(self) -> float:
         """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
@@ -401,23 +385,10 @@ class PeerConnection(asyncio.Protocol):
 
     # ---------------------------------------------------------------------------------------------------------- inner
 
-    def _held(self) -> int:
-        return self._transport.get_write_buffer_size() if self._transport else 0
-
-    def _write_frame(self, frame: bytes) -> None:
-        self._outbox.passed(len(frame))
-        self._write(frame)
-
-    def _write(self, data: bytes) -> None:
-        # asyncio complains of bytes for a connection that has failed.
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
     def _pump(self) -> None:
         if self._is_closing or self._transport is None:
             return
-        while not self._is_paused and (frame := self._outbox.take()) is not None:
-            self._write(frame)
+        self._outgoing.pump()
         if self.is_ready:
             self._owner.drained(self)
 
@@ -432,17 +403,17 @@ class PeerConnection(asyncio.Protocol):
             if transport.is_closing():
                 continue
             if data:
-                self._write(data)
+                self._outgoing.write(data)
             else:
                 self._end_output(transport)
-        if not transport.is_closing() and self._held() > limits.MAX_VIEWER_BACKLOG:
+        if not transport.is_closing() and self._outgoing.held > limits.MAX_VIEWER_BACKLOG:
             # Pings without end from somebody who doesn't read the answers.
             self.abort()
 
     def _respond(self, answer: HttpAnswer, *, with_body: bool = True) -> None:
         if self._transport is None:
             return
-        self._write(answer_bytes(answer, with_body=with_body))
+        self._outgoing.write(answer_bytes(answer, with_body=with_body))
         self._end_output(self._transport)
 
     def _end_output(self, transport: asyncio.Transport) -> None:
