@@ -24,7 +24,7 @@ from dbg_broker.net import tcp
 from dbg_broker.net.frames import Fragments, pack_data, pack_message
 from dbg_broker.net.http import HttpAnswer, Upgrade, method_not_allowed
 from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, upgrade_of
-from dbg_broker.net.outgoing import Outgoing
+from dbg_broker.net.outgoing import OutgoingFrames
 from dbg_broker.net.owner import Owner
 from dbg_wire import limits
 from dbg_wire.errors import printable
@@ -94,7 +94,7 @@ class PeerConnection(asyncio.Protocol):
         self._fragments = Fragments()
         self._has_finished = False
         self._has_unfinished = False
-        self._outgoing = Outgoing(loop.time())
+        self._outgoing = OutgoingFrames(loop.time())
         self._is_closing = False
         self._is_resting = False
         self._abort_handle: asyncio.TimerHandle | None = None

@@ -15,7 +15,7 @@ OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSP
 """Bytes that may wait for one peer, whichever it is."""
 
 
-class Outgoing:
+class OutgoingFrames:
     """Write frames to a transport, or keep them in an outbox while it is paused."""
 
     __slots__ = ("_outbox", "is_paused", "transport")
