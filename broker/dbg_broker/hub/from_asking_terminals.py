@@ -74,12 +74,21 @@ def _ask_of(message: Question, number: int, seconds: float) -> Ask:
 def _pass_on(hub: Hub, ask: Ask, to_ask: Iterable[str], known: Iterable[str]) -> None:
     """Pass a question on to the ranks that are to be asked; a break-in also to those that can't answer it now."""
     for key in to_ask:
-        from_guards.ask(hub, hub.registry.find(key), key, ask)
+        guard = hub.guards.get(key) if ask.action is Action.WHERE else None
+        if guard is not None and _is_unresponsive(hub, key):
+            from_guards.ask(guard, ask)
+        else:
+            hub.tell_rank(key, ask)
         hub.attend(key)
     if ask.action is Action.INTERRUPT:
         for key in known:
             # Stuck in C code, it stops when it comes out of that; nobody waits for its answer by then.
             hub.tell_rank(key, replace(ask, request=NOBODY))
+
+
+def _is_unresponsive(hub: Hub, key: str) -> bool:
+    rank = hub.registry.find(key)
+    return rank is not None and rank.state is RankState.UNRESPONSIVE
 
 
 def _glance(hub: Hub, key: str, ask: Ask) -> None:

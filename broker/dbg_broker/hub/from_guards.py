@@ -14,7 +14,7 @@ from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.claims import check_frames, check_testimony
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Action, Answer, Ask, Finding, Kind, Message, RefusalCode, Testimony
+from dbg_wire.messages import Answer, Ask, Finding, Kind, Message, RefusalCode, Testimony
 from dbg_wire.ranks import RankState
 
 logger = logging.getLogger("dbg_broker")
@@ -79,13 +79,8 @@ def take(hub: Hub, link: RankLink, message: Message) -> None:
         hub.deliver(finished)
 
 
-def ask(hub: Hub, rank: RankRecord | None, key: str, message: Ask) -> None:
-    """Ask a rank, or its guard where the rank can't answer."""
-    guard = hub.guards.get(key)
-    is_mute = rank is not None and rank.state is RankState.UNRESPONSIVE
-    if guard is None or not is_mute or message.action is not Action.WHERE:
-        hub.tell_rank(key, message)
-        return
+def ask(guard: RankLink, message: Ask) -> None:
+    """Ask the guard of a rank that can't answer."""
     if len(guard.asks) < MAX_ASKS:
         guard.asks[message.request] = message
     guard.connection.send_message(message)

@@ -91,7 +91,7 @@ class Reception:
             departures.give_way(hub, next(reversed(hub.watchers)), why)
 
     def failed(self, connection: PeerConnection, reason: str) -> None:
-        """Note that somebody who is none of us was here; for the same connection again nothing more is noted."""
+        """Count a stranger, once for each connection."""
         if connection.has_failed:
             # Given up in its TLS handshake, which then ends.
             return

@@ -81,7 +81,7 @@ class PeerConnection(asyncio.Protocol):
         self.peer = peer
         self.was_made = False
         self.has_failed = False
-        """Whether the hub was told that somebody is here who is none of us."""
+        """Whether the owner has counted it as a stranger's."""
         self.is_open = False
         self.heard_at = loop.time()
         """When the peer was heard last, or will be read again, on the loop's clock."""

@@ -1,4 +1,4 @@
-"""Whom a connection tells what happens on it."""
+"""What a connection tells its owner, so that it knows neither ranks nor terminals."""
 
 from __future__ import annotations
 
@@ -44,4 +44,4 @@ class Owner(Protocol[C_contra]):
         """Forget a connection."""
 
     def failed(self, connection: C_contra, reason: str) -> None:
-        """Note that somebody who is none of us was here."""
+        """Count a stranger: what came on the connection was no request for a WebSocket of ours."""
