@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.hub import sweeper
+from dbg_broker.net import server
 from dbg_broker.net.server import TLS_BUFFER_BYTES, bound_tls_buffers
 from dbg_wire import limits
 from dbg_wire.codec import Output
@@ -139,6 +140,11 @@ async def test_shutdown_says_goodbye_to_everyone(tmp_path: Path) -> None:
         assert (await terminal.closed())[0] == 1001
         await asyncio.wait_for(stopping, SECONDS)
         writer.close()
+
+
+async def test_shutdown_waits_for_nobody_where_nobody_is(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SHUTDOWN_SECONDS", 2 * SECONDS)
+    await asyncio.wait_for(broker.server.stop(), SECONDS)
 
 
 async def test_two_thousand_and_more_may_knock_at_once(broker: Broker) -> None:
