@@ -1,4 +1,9 @@
-"""The life of a run: which processes it has, and what follows when one of them ends or a signal comes."""
+"""The life of a run: which processes it has, and what follows when one of them ends or a signal comes.
+
+A run holds the broker, starts the command and a terminal beside it, and waits for any of them to end. Only the
+terminal, which is ``dbg-attach`` in a process of its own, touches the screen; only a small keeper waits for the
+command, so that it and its broker outlive the terminal that they were started from.
+"""
 
 from __future__ import annotations
 
