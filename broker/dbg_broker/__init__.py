@@ -1,1 +1,1 @@
-"""The central process that ranks and terminals dial, and the command `dbg-broker` with its verbs."""
+"""The broker: ranks and terminals dial it; it lists the ranks, says who types where, and passes bytes on unread."""
