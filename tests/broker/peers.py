@@ -23,6 +23,7 @@ from dbg_broker.net.listener import listen
 from dbg_broker.net.server import Server
 from dbg_broker.ranks.probe_schedule import ProbeIntervals
 from dbg_client.core.deadline import within
+from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
 from dbg_wire.endpoint import Endpoint
 from dbg_wire.messages import (
@@ -222,6 +223,14 @@ class Broker:
     async def hang_up(self) -> None:
         """End all connections of the test."""
         await asyncio.gather(*(cut(websocket) for websocket in self._peers))
+
+
+def narrow(broker: Broker) -> socket.socket:
+    """Return a connection whose kernel holds little for its reader."""
+    connected = socket.socket()
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * limits.KIB)
+    connected.connect(("127.0.0.1", broker.endpoint.port))
+    return connected
 
 
 @asynccontextmanager

@@ -26,18 +26,10 @@ from dbg_wire.messages import (
     Sender,
     Welcome,
 )
-from tests.broker.peers import SECONDS, Broker, Peer, attach, registration, running_broker
+from tests.broker.peers import SECONDS, Broker, Peer, attach, narrow, registration, running_broker
 
 KEY = registration().key
 CHUNK = bytes(16 * 1024)
-
-
-def narrow(broker: Broker) -> socket.socket:
-    """Return a connection whose kernel holds little for its reader."""
-    connected = socket.socket()
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * limits.KIB)
-    connected.connect(("127.0.0.1", broker.endpoint.port))
-    return connected
 
 
 async def test_slow_terminal_costs_a_mebibyte_and_nobody_else_anything(any_broker: Broker) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 
@@ -15,7 +16,7 @@ from dbg_wire import limits
 from dbg_wire.codec import Input
 from dbg_wire.messages import Goodbye, Refusal, Sender
 from dbg_wire.ranks import RankState
-from tests.broker.peers import RUNNING, Broker, Peer, registration
+from tests.broker.peers import RUNNING, Broker, Peer, narrow, registration
 from tests.support.time_unit import seconds
 
 COST = SLICE_SECONDS / 4
@@ -138,7 +139,10 @@ async def test_a_rank_that_reads_no_refusals_is_closed_and_keys_go_on(
 ) -> None:
     # As slowly as a rank is read, its refusals would take half a minute to be too many.
     monkeypatch.setattr(limits, "MAX_REPORTED_PER_SECOND", 1024 * limits.MIB)
-    flooding = Peer(await broker.dial("/agent", broker.tokens.rank, max_queue=1), Sender.AGENT)
+    # The kernel keeps little of them: otherwise it keeps megabytes, for which the broker works for seconds.
+    broker.server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * limits.KIB)
+    websocket = await broker.dial("/agent", broker.tokens.rank, max_queue=1, sock=narrow(broker))
+    flooding = Peer(websocket, Sender.AGENT)
     rank = await broker.rank()
     driver = await broker.seated(registration().key)
     attacked = asyncio.create_task(flood(flooding, 100_000))
