@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from dbg_client.cli import build_parser, main
-from dbg_client.words.settings import Arguments
+from dbg_client.cli import main
 from dbg_wire.version import RELEASE
 from tests.client.fake_broker import FakeBroker, make_rank
 
@@ -39,20 +38,6 @@ def test_help_version_and_usage_errors_load_nothing_heavy(words: list[str]) -> N
     )
 
     assert done.stdout.splitlines()[-1].strip() == "heavy:"
-
-
-def test_the_parser_gives_what_settings_take() -> None:
-    assert Arguments(**vars(build_parser().parse_args(["5", "--wait", "3", "-y"]))) == Arguments(
-        target="5", wait="3", yes=True
-    )
-
-
-def test_help_leads_with_examples_and_tells_every_exit_status() -> None:
-    text = build_parser().format_help()
-
-    assert text.index("examples:") < text.index("--watch  ")
-    for status in ("0", "1", "2", "3", "4", "5", "6", "7", "8", "130"):
-        assert f" {status}  " in text[text.index("exit status:") :]
 
 
 def test_version_names_release_and_protocol(environ: dict[str, str]) -> None:

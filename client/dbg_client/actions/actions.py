@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from dbg_wire.codec import Output
@@ -23,10 +23,10 @@ from ..core.giving_up import unless_given_up
 from ..core.reach import find_reach
 from ..core.redial import Down, Line, Up
 from ..core.remembered_groups import read_target
+from ..core.user import user_name
 from ..core.waiting import list_ranks, wait_for_stop
 from ..errors import LostRank, NeedsTarget, NotHeld, NotStopped, RankEnded, RankVanished, why_not_stopped
 from ..say import data, talk
-from ..terminal.attach import attach, user_name
 from ..views.answers import show_answers, show_answers_json, show_screen, show_screen_json
 from ..views.compare import Saved
 from ..views.list import show_json, show_plain, show_table
@@ -41,8 +41,11 @@ _WITHOUT_TARGET = (Verb.LIST, Verb.WHERE)
 """Actions on all ranks where none are named."""
 
 
-async def run_action(settings: Settings) -> int:
-    """Do what the settings ask for and return the exit status. Raises DbgError."""
+async def run_action(settings: Settings, attach: Callable[[Settings], Awaitable[int]]) -> int:
+    """Do what the settings ask for and return the exit status. Raises DbgError.
+
+    ``attach`` holds a session afterwards, where one rank was broken into, and returns the exit status.
+    """
     if settings.target is None and settings.verb not in _WITHOUT_TARGET:
         raise NeedsTarget(settings.verb.value)
     target = await asyncio.to_thread(read_target, settings.target, os.environ) if settings.target is not None else None

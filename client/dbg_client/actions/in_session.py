@@ -18,9 +18,9 @@ from ..core.choose import choose, is_ready
 from ..core.directory import Directory
 from ..core.remembered_groups import read_target
 from ..core.shared_connection import SharedLine
-from ..terminal.commands import USUAL_TARGETS, read_scope
 from ..views.answers import show_answers, show_screen
 from ..views.list import show_table
+from ..words.commands import USUAL_TARGETS, read_scope
 from ..words.settings import Settings, Verb
 from .many import ask_many, break_in, read_saved
 

@@ -27,9 +27,10 @@ from ..core.choose import Choice, is_ready
 from ..core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, Wanted, next_stop, ranks_of
 from ..core.reach import find_reach
 from ..core.redial import Line
+from ..core.user import user_name
 from ..core.waiting import list_ranks, until
 from ..say import talk
-from ..terminal.attach import Attaching, how_it_ended, user_name
+from ..terminal.attach import Attaching, how_it_ended
 from ..terminal.session import End, Outcome
 from ..words.settings import Settings
 from .job_output import JobOutput

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
 import math
 import os
-import socket
 import sys
 import termios
 
@@ -24,6 +22,7 @@ from ..core.directory import Directory
 from ..core.reach import find_reach
 from ..core.redial import Line
 from ..core.remembered_groups import read_target
+from ..core.user import user_name
 from ..core.waiting import list_ranks, wait_for_stop
 from ..errors import NoTerminal
 from ..say import talk
@@ -35,15 +34,6 @@ WENT_ON = 7
 
 _FEW_COLORS = ("linux", "vt", "ansi", "dumb", "cons", "screen.linux")
 """Beginnings of the TERM of terminals that know eight or sixteen colours."""
-
-
-def user_name() -> str:
-    """Return who sits here, for others to see: ``user@host``."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname().partition('.')[0]}"
 
 
 async def attach(settings: Settings) -> int:

@@ -14,9 +14,9 @@ from dbg_wire.ranks import RankInfo
 
 from ..actions.in_session import Answered, Answering, NeedsYes
 from ..views import pages
+from ..words.commands import parse_command
 from ..words.settings import Settings
 from .command_row import CommandRow, terminal_output
-from .commands import parse_command
 from .key_presses import key_bytes, key_presses
 from .pager import Pager
 

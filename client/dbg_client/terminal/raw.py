@@ -10,11 +10,12 @@ from dbg_wire.ranks import RankState
 from ..attachment.effects import Bell, Blank, Effect, Show
 from ..views import pages
 from ..views.status import status_of
+from ..views.status_line import render
+from ..words.escape_key import key_name
 from .canvas import Canvas
-from .escape import Command, EscapeParser, Keys, key_name
+from .escape import Command, EscapeParser, Keys
 from .face import Host
 from .screen import RawTerminal
-from .status_line import render
 
 READ_SIZE = 32 * 1024
 """Bytes of one read of the keyboard: a large paste in a few frames, each well below MAX_DATA_BYTES."""

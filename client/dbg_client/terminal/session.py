@@ -25,7 +25,7 @@ from ..core.shared_connection import SharedLine
 from ..say import talk
 from ..views.status import Others, count_others
 from ..words.engine import ENGINES, LINE_ENGINE
-from .escape import key_name
+from ..words.escape_key import key_name
 from .face import Face
 from .raw import RawFace
 from .screen import RawTerminal

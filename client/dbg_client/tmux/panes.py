@@ -29,9 +29,9 @@ from ..core.directory import Directory
 from ..core.reach import find_reach
 from ..core.redial import Line
 from ..core.remembered_groups import read_target
+from ..core.user import user_name
 from ..core.waiting import list_ranks
 from ..errors import NeedsTarget, NoTerminal, RankEnded, TimedOut
-from ..terminal.attach import user_name
 from ..words.settings import Settings
 from . import pane_process
 from .tmux import MAX_PANES, Pane, Place, attach_session, open_window, plain_name, with_loader_path

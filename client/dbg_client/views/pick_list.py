@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.choose import is_ready, may_be_picked
-from dbg_client.views.list import align
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo, RankState
+
+from ..core.choose import is_ready, may_be_picked
+from .list import align
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbg_client.views.groups import MAX_NAMES, MAX_REASONS, Group, Said, count_answered, group_answers
-from dbg_client.views.naming import Naming, clip, order
 from dbg_wire.messages import Kind
 from dbg_wire.ranks import Place, RankInfo
+
+from .groups import MAX_NAMES, MAX_REASONS, Group, Said, count_answered, group_answers
+from .naming import Naming, clip, order
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
 """States of which JSON says nothing: `--list` tells them. Others say how far a stack can be believed."""

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from dbg_client.attachment.attachment import Attachment
-from dbg_client.terminal.status_line import Status
-from dbg_client.words.engine import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import Place, RankInfo, RankState
+
+from ..attachment.attachment import Attachment
+from ..words.engine import LINE_ENGINE
+from .status_line import Status
 
 LONG_STEP_SECONDS = 3.0
 """Seconds of running after which one asks oneself where the rank is; most steps end sooner."""

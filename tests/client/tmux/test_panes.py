@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_client.cli import build_parser
 from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded
 from dbg_client.tmux.panes import TooManyPanes, attach_words, make_seats, open_panes
-from dbg_client.words.settings import Arguments, Settings, settle
+from dbg_client.words.arguments import read_arguments
+from dbg_client.words.settings import Settings, settle
 from dbg_wire.errors import BadInput
 from dbg_wire.ranks import RankState
 from tests.client.fake_broker import make_rank
 
 
 def settled(*words: str, environ: dict[str, str] | None = None) -> Settings:
-    arguments = Arguments(**vars(build_parser().parse_args(words)))
+    arguments = read_arguments(words)
     return settle(arguments, environ or {}, stdout_is_tty=True)
 
 

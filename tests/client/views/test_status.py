@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from dbg_client.attachment.attachment import Attachment
-from dbg_client.terminal.status_line import Status, text_width
 from dbg_client.views.line_status import toolbar_of
 from dbg_client.views.status import LONG_STEP_SECONDS, Others, count_others, status_of
+from dbg_client.views.status_line import Status
+from dbg_client.views.width import text_width
 from dbg_wire.messages import Mode, Pulse, RankReport, Report, Seat, StopInfo, Waiting
 from dbg_wire.ranks import Place, RankState
 from tests.client.fake_broker import HERE, make_pdb_report, make_prompt, make_rank, make_report

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from dbg_client.words.arguments import Arguments
 from dbg_client.words.engine import Wish
-from dbg_client.words.settings import Arguments, Format, Settings, Verb, settle
+from dbg_client.words.settings import Format, Settings, Verb, settle
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Mode
 

@@ -22,7 +22,7 @@ from ...attachment.effects import Bell, Blank, Completed, Cut, Effect, Look, Not
 from ...views import pages
 from ...views.line_status import toolbar_of
 from ...views.source import show_source
-from ..escape import key_name
+from ...words.escape_key import key_name
 from ..face import Host
 from ..key_presses import key_bytes, key_presses
 from .completer import RankCompleter

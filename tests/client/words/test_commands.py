@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.terminal.commands import parse_command, read_scope
+from dbg_client.words.commands import parse_command, read_scope
 from dbg_client.words.settings import Settings, Verb
 from dbg_wire.errors import BadInput
 from dbg_wire.ranks import RankState
