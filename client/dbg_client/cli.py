@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from dbg_wire.errors import DbgError, printable
 
-from .say import silence, talk
+from .streams import silence, tell
 from .words.arguments import read_arguments
 from .words.settings import Settings, Verb, settle
 
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _fail(sentence: str, status: int, verbose: bool) -> int:
     if verbose:
         traceback.print_exc()
-    talk(f"dbg-attach: {sentence}")
+    tell(f"dbg-attach: {sentence}")
     return status
 
 

@@ -17,7 +17,8 @@ from ..core.asking import Asker
 from ..core.choose import choose, is_ready
 from ..core.directory import Directory
 from ..core.remembered_groups import read_target
-from ..core.shared_connection import SharedLine
+from ..core.shared_link import SharedLink
+from ..streams import terminal_size
 from ..views.answers import show_answers, show_screen
 from ..views.list import show_table
 from ..words.commands import USUAL_TARGETS, read_scope
@@ -44,20 +45,20 @@ class NeedsYes(Exception):
 class Answering:
     """Answer commands of one session, one at a time."""
 
-    def __init__(self, line: SharedLine, directory: Directory) -> None:
-        self._line = line
+    def __init__(self, link: SharedLink, directory: Directory) -> None:
+        self._link = link
         self._directory = directory
-        # Its own directory: the session keeps the real one, and is told itself of a broken line.
-        self._asker = Asker(line, Directory(), 0)
+        # Its own directory: the session keeps the real one, and is told itself of a broken link.
+        self._asker = Asker(link, Directory(), 0, terminal_size)
 
     async def answer(self, settings: Settings, rank: RankInfo) -> Answered:
         """Do what the command asks for, from a session at ``rank``. Raises DbgError and NeedsYes."""
         self._asker.seconds = settings.timeout
-        self._line.begin()
+        self._link.begin()
         try:
             return await self._act(settings, rank)
         finally:
-            self._line.end()
+            self._link.end()
 
     async def _act(self, settings: Settings, rank: RankInfo) -> Answered:
         ranks, note = self._found(settings, await self._target(settings, rank), rank)

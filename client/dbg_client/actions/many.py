@@ -17,7 +17,7 @@ from dbg_wire.ranks import RankInfo, RankState
 from ..core.asking import Asker
 from ..core.remembered_groups import find_marks
 from ..errors import why_not_stopped
-from ..say import talk
+from ..streams import tell
 from ..views.compare import (
     Comparison,
     Saved,
@@ -209,7 +209,7 @@ def _remember(groups: Mapping[str, Sequence[str]]) -> None:
     try:
         marks.save(groups)
     except OSError as error:
-        talk(f"dbg-attach: the groups' names are not remembered ({error.strerror or type(error).__name__})")
+        tell(f"dbg-attach: the groups' names are not remembered ({error.strerror or type(error).__name__})")
 
 
 def _write(path: str, text: str) -> None:

@@ -55,7 +55,7 @@ _ANSWERS_TO_ATTACH = frozenset({RefusalCode.NO_SUCH_RANK, RefusalCode.ROLE, Refu
 class Attachment:
     """Decide for one terminal at one rank.
 
-    ``line_up``, ``line_down``, ``rank_listed`` and ``message`` tell what comes from the broker, ``keys``, ``take`` and
+    ``link_up``, ``link_down``, ``rank_listed`` and ``message`` tell what comes from the broker, ``keys``, ``take`` and
     ``resize`` what the user does; ``tick`` is called every second. ``prefix`` is the escape key's name, for notices.
     """
 
@@ -76,8 +76,8 @@ class Attachment:
         self._wish = wish
         self.report: RankReport | None = None
         self.driver: str | None = None
-        self.line_down_since: float | None = None
-        self.line_down_reason = ""
+        self.link_down_since: float | None = None
+        self.link_down_reason = ""
         self.absent_since: float | None = None
         self.lost_since: float | None = None
         self.moving_since: float | None = None
@@ -148,7 +148,7 @@ class Attachment:
     def attach(self) -> Effects:
         """Ask for a seat at the rank."""
         self._asked = True
-        # Whoever comes back after a broken line wants the seat it had, not the one it asked for at first.
+        # Whoever comes back after a broken link wants the seat it had, not the one it asked for at first.
         back_to = Mode.DRIVE if self.driving else Mode.WATCH
         attach = Attach(
             key=self.rank.key,
@@ -162,17 +162,17 @@ class Attachment:
         )
         return [Send(attach)]
 
-    def line_up(self, now: float) -> None:
+    def link_up(self, now: float) -> None:
         """Take note that the broker is back; its list of ranks follows."""
-        self.line_down_since = None
+        self.link_down_since = None
         self.absent_since = now
 
-    def line_down(self, reason: str, now: float) -> None:
+    def link_down(self, reason: str, now: float) -> None:
         """Take note that the broker is gone, or that another attempt to reach it failed."""
-        if self.line_down_since is None:
-            self.line_down_since = now
+        if self.link_down_since is None:
+            self.link_down_since = now
             self._notices.forget()
-        self.line_down_reason = reason
+        self.link_down_reason = reason
         self._seated = self._asked = False
         self.lost_since = self.absent_since = None
 
@@ -243,7 +243,7 @@ class Attachment:
     # -------------------------------------------------------------------------------------------------- the user's side
 
     def keys(self, data: bytes, now: float) -> Effects:
-        """Take typed keys: send them at once, or keep them while there is no seat or no line."""
+        """Take typed keys: send them at once, or keep them while there is no seat or no link."""
         if not self.opened:
             if len(self._early) + len(data) > MAX_INPUT_PENDING:
                 return self._notices.discarded(data, "too much is waiting already", now)
@@ -300,7 +300,7 @@ class Attachment:
     # ----------------------------------------------------------------------------------------------------- what follows
 
     def _may_ask_again(self) -> bool:
-        away = (self.line_down_since, self.absent_since, self.lost_since)
+        away = (self.link_down_since, self.absent_since, self.lost_since)
         return self.opened and not self._seated and not self._asked and away == (None, None, None)
 
     def _take_seat(self, seat: Seat, now: float) -> Effects:

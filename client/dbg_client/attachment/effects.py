@@ -11,7 +11,7 @@ from dbg_wire.messages import Message, Source
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Give this to the broker; lost while the line is down."""
+    """Give this to the broker; lost while the link is down."""
 
     item: Message | Input
 

@@ -67,7 +67,7 @@ class Log:
         return [Wake(ON_ITS_WAY_SECONDS)] if not self._gap and self._falls_short(now) else []
 
     def resume(self, now: float) -> Effects:
-        """Ask for what this terminal missed while its line was down."""
+        """Ask for what this terminal missed while its link was down."""
         if self._expected is None:
             return []
         self._end_gap()

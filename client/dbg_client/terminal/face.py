@@ -7,14 +7,14 @@ from typing import Protocol
 
 from ..attachment.attachment import Attachment
 from ..attachment.effects import Effect, Effects
-from ..attachment.options import Manner
 from ..views.status import Others
+from .options import SessionOptions
 
 
 class Host(Protocol):
     """Be the session that a face belongs to, as the face sees it."""
 
-    manner: Manner
+    options: SessionOptions
     others: Others
 
     @property

@@ -31,8 +31,8 @@ class RawFace:
         self._loop = asyncio.get_running_loop()
         self._terminal = terminal
         self._canvas = self._new_canvas()
-        self._keyboard = EscapeParser(host.manner.prefix)
-        self._prefix = key_name(host.manner.prefix) if host.manner.prefix else ""
+        self._keyboard = EscapeParser(host.options.prefix)
+        self._prefix = key_name(host.options.prefix) if host.options.prefix else ""
         self._helping = False
 
     @property
@@ -83,7 +83,7 @@ class RawFace:
             prefix=self._prefix,
             pending=self._keyboard.pending,
         )
-        self._canvas.paint(render(status, self._canvas.size[1], color=self._host.manner.color))
+        self._canvas.paint(render(status, self._canvas.size[1], color=self._host.options.color))
 
     def resized(self) -> None:
         """Take note that the window has another size."""
@@ -132,7 +132,7 @@ class RawFace:
         self.paint()
 
     def _new_canvas(self) -> Canvas:
-        return Canvas(self._terminal, status=self._host.manner.status, dropped=self._uncover, gone=self._host.detach)
+        return Canvas(self._terminal, status=self._host.options.status, dropped=self._uncover, gone=self._host.detach)
 
     def _resize(self) -> None:
         self._host.perform(self._host.attachment.resize(*self._canvas.rank_size, self._host.now()))

@@ -17,16 +17,16 @@ from dbg_wire.ranks import Breakpoint, RankInfo
 
 from ..attachment.attachment import Attachment
 from ..attachment.effects import Bell, Effects, Finish, Open, Send, Wake
-from ..attachment.options import Manner
 from ..core.choose import neighbour
 from ..core.directory import Directory
-from ..core.redial import Down, Line, Up
-from ..core.shared_connection import SharedLine
-from ..say import talk
+from ..core.link import BrokerLink, Down, Up
+from ..core.shared_link import SharedLink
+from ..streams import tell
 from ..views.status import Others, count_others
 from ..words.engine import ENGINES, LINE_ENGINE
 from ..words.escape_key import key_name
 from .face import Face
+from .options import SessionOptions
 from .raw import RawFace
 from .screen import RawTerminal
 
@@ -79,12 +79,14 @@ class Session:
     is as it was before when :meth:`run` returns or raises.
     """
 
-    def __init__(self, line: Line, directory: Directory, rank: RankInfo, manner: Manner, picker: Picker) -> None:
-        self.manner = manner
+    def __init__(
+        self, link: BrokerLink, directory: Directory, rank: RankInfo, options: SessionOptions, picker: Picker
+    ) -> None:
+        self.options = options
         self.others = Others()
-        self._line = line
+        self._link = link
         self._directory = directory
-        self._questions = SharedLine(line.send)
+        self._questions = SharedLink(link.send)
         self._answering: Answering | None = None
         self._pick_rank = picker
         self._loop = asyncio.get_running_loop()
@@ -92,8 +94,8 @@ class Session:
         self._terminal = RawTerminal(STDIN, STDOUT)
         self._raw = RawFace(self, self._terminal)
         self._face: Face | None = None
-        self._prefix = key_name(manner.prefix) if manner.prefix else ""
-        self._attachment = self._attachment_to(rank, manner.mode)
+        self._prefix = key_name(options.prefix) if options.prefix else ""
+        self._attachment = self._attachment_to(rank, options.mode)
         self._back: RankInfo | None = None
         self._choosing = asyncio.Lock()
         self._lending: asyncio.Task[None] | None = None
@@ -105,13 +107,13 @@ class Session:
 
     @property
     def breakpoints(self) -> tuple[Breakpoint, ...]:
-        """Return what people have set in all ranks that ``manner.breakpoints`` knows, ordered by file and line."""
+        """Return what people have set in all ranks that ``options.breakpoints`` knows, ordered by file and line."""
         self._note_breakpoints()
-        return self.manner.breakpoints.all
+        return self.options.breakpoints.all
 
     def _note_breakpoints(self) -> None:
         if self._attachment.opened:
-            self.manner.breakpoints.note(self._attachment.rank.key, self._attachment.breakpoints)
+            self.options.breakpoints.note(self._attachment.rank.key, self._attachment.breakpoints)
 
     async def run(self) -> Outcome:
         """Attach, and return how the session ended. Raises BadInput where stdin is no terminal."""
@@ -173,10 +175,10 @@ class Session:
             rank,
             mode,
             (self._face or self._raw).size,
-            colors=self.manner.colors,
+            colors=self.options.colors,
             prefix=self._prefix,
-            wish=self.manner.wish,
-            startup=self.manner.startup.for_rank(rank.key),
+            wish=self.options.wish,
+            startup=self.options.startup.for_rank(rank.key),
         )
 
     def _opened(self) -> None:
@@ -199,7 +201,7 @@ class Session:
             return
         engine = attachment.engine
         if engine is None and self._face is None and guess:
-            engine = self.manner.wish.asked or "pudb"
+            engine = self.options.wish.asked or "pudb"
         if engine is None:
             return
         lines = engine == LINE_ENGINE
@@ -207,10 +209,10 @@ class Session:
             return
         keys = attachment.take_unsent()
         if self._face is None:
-            talk(self._first_line())
+            tell(self._first_line())
         else:
             keys += await self._face.close()
-            talk(f"{printable(attachment.rank.address)} is in {ENGINES.get(engine, printable(engine))} now.")
+            tell(f"{printable(attachment.rank.address)} is in {ENGINES.get(engine, printable(engine))} now.")
         self._face = self._line_face() if lines else self._raw
         await self._face.open(keys)
         self._face.begin(attachment.rank.address)
@@ -224,7 +226,7 @@ class Session:
         engine = self._attachment.engine
         shown = f" ({ENGINES.get(engine, printable(engine))})" if engine else ""
         leave = f"{self._prefix} d detaches, {self._prefix} ? helps." if self._prefix else "Close the window to detach."
-        note = f" {printable(self.manner.note)}" if self.manner.note else ""
+        note = f" {printable(self.options.note)}" if self.options.note else ""
         return f"Attached to {printable(self._attachment.rank.address)}{shown}. {leave}{note}"
 
     def _finish(self, error: DbgError | None) -> None:
@@ -262,17 +264,17 @@ class Session:
 
     async def _pump(self) -> None:
         while True:
-            event = await self._line.next()
+            event = await self._link.next()
             now = self.now()
             refused_seat = isinstance(event, Refusal) and self._attachment.asks
             if not refused_seat and self._questions.offer(event):
                 continue
             if isinstance(event, Up):
                 self._directory.begin()
-                self._attachment.line_up(now)
+                self._attachment.link_up(now)
             elif isinstance(event, Down):
                 self._directory.cut_off(event.reason)
-                self._attachment.line_down(event.reason, now)
+                self._attachment.link_down(event.reason, now)
             elif isinstance(event, Output):
                 self.perform(self._attachment.output(event, now))
             else:
@@ -284,7 +286,7 @@ class Session:
 
     def _list_changed(self, now: float) -> None:
         rank = self._attachment.rank
-        if self._directory.complete and self._attachment.line_down_since is None:
+        if self._directory.complete and self._attachment.link_down_since is None:
             self.perform(self._attachment.rank_listed(self._directory.by_key.get(rank.key), now))
 
     async def _tick(self) -> None:
@@ -300,7 +302,7 @@ class Session:
         """Carry out effects, in order."""
         for effect in effects:
             if isinstance(effect, Send):
-                self._line.send(effect.item)
+                self._link.send(effect.item)
             elif isinstance(effect, Open):
                 self._opened()
             elif isinstance(effect, Finish):
@@ -350,13 +352,13 @@ class Session:
         left = self._attachment
         self._back = left.rank if left.opened else None
         self._note_breakpoints()
-        mode = Mode.WATCH if self.manner.mode is Mode.WATCH else Mode.DRIVE
+        mode = Mode.WATCH if self.options.mode is Mode.WATCH else Mode.DRIVE
         self._attachment = self._attachment_to(rank, mode)
         self.perform(self._attachment.attach())
 
     def lends(self, key: str) -> bool:
         """Tell whether the key behind the prefix opens something that takes the terminal for a while."""
-        return key in ("r", ":") or (key == "R" and self.manner.may_run_again)
+        return key in ("r", ":") or (key == "R" and self.options.may_run_again)
 
     def lend(self, key: str, typed_ahead: bytes) -> None:
         """Open what the key behind the prefix means; keys typed ahead are for it.
@@ -381,7 +383,7 @@ class Session:
         from .command_line import CommandLine
 
         self._answering = self._answering or Answering(self._questions, self._directory)
-        return await CommandLine(self._answering, self._attachment.rank, color=self.manner.color).run(typed_ahead)
+        return await CommandLine(self._answering, self._attachment.rank, color=self.options.color).run(typed_ahead)
 
     def _lend(self, use: Callable[[], Awaitable[Picked]], *, row: bool) -> None:
         if self._lending is None and self._face is not None:

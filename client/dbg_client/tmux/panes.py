@@ -25,11 +25,9 @@ from dbg_wire.messages import Mode
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.targets import select, unique_target
 
+from ..core.broker import link_to_broker
 from ..core.directory import Directory
-from ..core.reach import find_reach
-from ..core.redial import Line
 from ..core.remembered_groups import read_target
-from ..core.user import user_name
 from ..core.waiting import list_ranks
 from ..errors import NeedsTarget, NoTerminal, RankEnded, TimedOut
 from ..words.settings import Settings
@@ -100,12 +98,12 @@ async def _find(settings: Settings, text: str) -> tuple[tuple[RankInfo, ...], tu
     """Return the ranks of the target, and all that are known."""
     target = await asyncio.to_thread(read_target, text, os.environ)
     directory = Directory()
-    line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
-    await line.open()
+    link = link_to_broker(settings.broker, settings.timeout)
+    await link.open()
     try:
-        await list_ranks(line, directory, settings.timeout)
+        await list_ranks(link, directory, settings.timeout)
     finally:
-        await line.close()
+        await link.close()
     return select(target, directory.ranks).ranks, directory.ranks
 
 

@@ -113,9 +113,9 @@ def _state(attachment: Attachment, now: float) -> tuple[str, float | None, Place
     """Return state, for how long, where, and the notice that stands as long as the state does."""
     report = attachment.report
     stopped_at = report.stop.where if report is not None and report.stop is not None else None
-    if attachment.line_down_since is not None:
-        notice = f"reconnecting; keys are kept ({attachment.line_down_reason})"
-        return "broker gone", now - attachment.line_down_since, stopped_at, notice
+    if attachment.link_down_since is not None:
+        notice = f"reconnecting; keys are kept ({attachment.link_down_reason})"
+        return "broker gone", now - attachment.link_down_since, stopped_at, notice
     if attachment.absent_since is not None:
         notice = "the broker is back, the rank has not called it yet; keys are kept"
         return "away", now - attachment.absent_since, stopped_at, notice

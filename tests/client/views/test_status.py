@@ -116,9 +116,9 @@ def test_a_silent_rank_shows_since_when() -> None:
 
 def test_a_broken_line_shows_so_until_the_rank_is_back() -> None:
     attachment = attached()
-    attachment.line_down("it shut down", 1.0)
+    attachment.link_down("it shut down", 1.0)
     down = status(attachment, 3.0)
-    attachment.line_up(4.0)
+    attachment.link_up(4.0)
     away = status(attachment, 5.0)
 
     assert (down.state, down.since) == ("broker gone", 2.0)

@@ -1,21 +1,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from dbg_client.terminal.escape import COMMANDS
-from dbg_client.terminal.lines.prompt import line_lexer
 from dbg_client.views import pages
 from dbg_client.views.answers import show_answers, show_answers_json, show_screen, show_screen_json
 from dbg_client.views.list import show_json, show_plain, show_table
 from dbg_client.views.pick_list import PickList, empty_text, footer_text
-from dbg_client.views.source import show_source
-from dbg_wire.messages import Kind, RankAnswer, Source
+from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import DIED, Place, RankInfo, RankState
 from dbg_wire.targets import parse_target, select
-from tests.client.fake_broker import HERE, make_rank
+from tests.client.fake_broker import make_rank
 from tests.support.screen import VirtualScreen
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
@@ -281,36 +278,3 @@ def test_the_footer_says_why_a_rank_can_not_be_attached_to() -> None:
     assert "Enter attaches" in footer(make_rank())
     assert "Esc shows all" in footer(None, filtering=True)
     assert "broker gone" in footer(make_rank(), away="it shut down")
-
-
-# ------------------------------------------------------------------------------------------------------ line debuggers
-
-
-def shown_source(source: Source, columns: int = 40) -> list[str]:
-    return "".join(part[1] for part in show_source(source, columns, line_lexer(color=True))).split("\n")
-
-
-def test_the_source_has_numbers_breakpoints_and_the_current_line() -> None:
-    lines = ("def f():", "    a = 1", "    b = 2")
-
-    assert shown_source(Source(where=replace(HERE, line=10), first=9, lines=lines, breakpoints=(9, 10))) == [
-        "train.py:10 in step",
-        " 9 B   def f():",
-        "10 B->     a = 1",
-        "11         b = 2",
-        "",
-    ]
-
-
-def test_the_source_is_cut_to_the_terminal_and_acts_on_nothing() -> None:
-    lines = ("x = '\x1b[2J'\t# tab", "y = " + "界" * 40)
-
-    shown = shown_source(Source(where=HERE, first=41, lines=lines, breakpoints=()), columns=30)
-
-    assert shown[1] == "41  -> x = '\\x1b[2J'      # ta"
-    assert len(shown[2]) == 7 + 4 + (30 - 11) // 2
-    assert all(line.isprintable() for line in shown)
-
-
-def test_a_place_without_source_is_named_alone() -> None:
-    assert shown_source(Source(where=HERE, first=0, lines=(), breakpoints=())) == ["train.py:41 in step", ""]

@@ -21,7 +21,6 @@ from dbg_wire.messages import PromptInfo, PromptState, Source
 from ...attachment.effects import Bell, Blank, Completed, Cut, Effect, Look, Note, Text
 from ...views import pages
 from ...views.line_status import toolbar_of
-from ...views.source import show_source
 from ...words.escape_key import key_name
 from ..face import Host
 from ..key_presses import key_bytes, key_presses
@@ -31,6 +30,7 @@ from .input import LineInput
 from .keys import line_keys
 from .pasted import pasted_commands
 from .prompt import LineOutput, line_lexer, line_style, prompt_session
+from .source import show_source
 from .text import Lines
 
 STICKY_ROWS = 30
@@ -56,24 +56,24 @@ class LineFace:
     def __init__(self, host: Host) -> None:
         self.pending = False
         self._host = host
-        self._prefix = key_name(host.manner.prefix) if host.manner.prefix else ""
+        self._prefix = key_name(host.options.prefix) if host.options.prefix else ""
         self._input = LineInput(sys.stdin, self._takes_lines, self._take_lines)
         self._output = LineOutput.from_pty(sys.stdout, term=os.environ.get("TERM"))
         self._completer = RankCompleter(self._ask_completions)
-        self._lexer = line_lexer(color=host.manner.color)
+        self._lexer = line_lexer(color=host.options.color)
         self._session = prompt_session(
             source=self._input,
             screen=self._output,
-            color=host.manner.color,
+            color=host.options.color,
             message=self._message,
             toolbar=self._toolbar,
             lexer=lambda: self._lexer if self._takes_code() else None,
             completer=self._completer,
             suggests=self._takes_code,
             history=open_history(os.environ, self._takes_code),
-            keys=line_keys(self, host.manner.prefix, self._may_type),
+            keys=line_keys(self, host.options.prefix, self._may_type),
         )
-        self._session.editing_mode = EditingMode.VI if host.manner.vi else EditingMode.EMACS
+        self._session.editing_mode = EditingMode.VI if host.options.vi else EditingMode.EMACS
         self._session.default_buffer.read_only = ~Condition(self._may_type)
         self._session.default_buffer.accept_handler = self._accept
         self._session.app.before_render += lambda _: self._check_size()
@@ -294,7 +294,7 @@ class LineFace:
         if self._lent:
             self._kept = (self._kept + text)[-MAX_KEPT:]
         elif text:
-            text = text if self._host.manner.color else _plain(text)
+            text = text if self._host.options.color else _plain(text)
             # Colours that a line leaves on end with what was printed.
             reset = "\x1b[0m" if "\x1b" in text else ""
             self._above(lambda: self._output.write_raw(text + reset))

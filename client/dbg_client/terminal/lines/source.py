@@ -9,8 +9,8 @@ from prompt_toolkit.lexers import Lexer
 from dbg_wire.errors import printable
 from dbg_wire.messages import Source
 
-from .status import show_place
-from .width import char_width
+from ...views.status import show_place
+from ...views.width import char_width
 
 MAX_SHOWN = 1000
 """Characters of one line; no terminal is wider."""

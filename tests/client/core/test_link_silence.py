@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.core import connection
-from dbg_client.core import redial as line
+from dbg_client.core import connection, link
 from dbg_client.core.deadline import in_thread, within
-from dbg_client.core.redial import Down, Line, Up
+from dbg_client.core.link import BrokerLink, Down, Up
 from dbg_wire.messages import Snapshot, Subscribe
 from tests.client.core.test_connection import reach
-from tests.client.core.test_redial import PATIENCE, Where
+from tests.client.core.test_link import PATIENCE, Where
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.time_unit import seconds
 
@@ -41,8 +40,8 @@ sys.exit(main())
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a silence be noticed within half a second."""
     monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
-    monkeypatch.setattr(line, "SILENT_SECONDS", 0.3)
-    monkeypatch.setattr(line, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(link, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(link, "LOOK_SECONDS", 0.05)
 
 
 @pytest.mark.usefixtures("soon")
@@ -50,7 +49,7 @@ async def test_while_a_broker_is_silent_another_one_is_dialled_and_taken() -> No
     enough = threading.Event()
     with FakeBroker(make_rank()) as first, FakeBroker(make_rank()) as second:
         where = Where(reach(first.port))
-        to_broker = Line(where, "me@here", PATIENCE)
+        to_broker = BrokerLink(where, "me@here", PATIENCE)
         await to_broker.open()
         assert isinstance(await to_broker.next(), Snapshot)
         where.reach = reach(second.port)
@@ -66,10 +65,10 @@ async def test_while_a_broker_is_silent_another_one_is_dialled_and_taken() -> No
 @pytest.mark.usefixtures("soon")
 async def test_a_broker_that_answers_pings_keeps_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     # More than a busy machine keeps the thread of a broker waiting.
-    monkeypatch.setattr(line, "SILENT_SECONDS", seconds(1.5))
+    monkeypatch.setattr(link, "SILENT_SECONDS", seconds(1.5))
     with FakeBroker(make_rank()) as broker:
         where = Where(reach(broker.port))
-        to_broker = Line(where, "me@here", PATIENCE)
+        to_broker = BrokerLink(where, "me@here", PATIENCE)
         await to_broker.open()
         assert isinstance(await to_broker.next(), Snapshot)
         with pytest.raises(asyncio.TimeoutError):
