@@ -14,7 +14,7 @@ from dbg_wire.errors import DbgError, printable
 
 from .streams import silence, tell
 from .words.arguments import read_arguments
-from .words.settings import Settings, Verb, settle
+from .words.settings import CommandSettings, Verb, settle
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells give it: 128 plus SIGINT."""
@@ -44,7 +44,7 @@ def _fail(sentence: str, status: int, verbose: bool) -> int:
     return status
 
 
-def _run(settings: Settings) -> int:
+def _run(settings: CommandSettings) -> int:
     import asyncio
     import logging
 
@@ -67,7 +67,7 @@ def _run(settings: Settings) -> int:
     return asyncio.run(run_action(settings, _attach))
 
 
-async def _attach(settings: Settings) -> int:
+async def _attach(settings: CommandSettings) -> int:
     from .terminal.attach import attach  # hardly any action ends in a session
 
     return await attach(settings)

@@ -18,7 +18,7 @@ from dbg_client.core.reach import find_reach
 from dbg_client.core.waiting import list_ranks
 from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.picker import pick_in_session
-from dbg_client.terminal.session import Outcome, Session
+from dbg_client.terminal.session import Session, SessionOutcome
 from dbg_client.words.engine import Wish
 from dbg_wire.messages import Mode
 from dbg_wire.targets import parse_target
@@ -26,7 +26,7 @@ from dbg_wire.targets import parse_target
 SECONDS = 30.0
 
 
-async def hold_session(target: str, engine: str) -> Outcome:
+async def hold_session(target: str, engine: str) -> SessionOutcome:
     """Hold one session at the rank of this target until it ends."""
     link = BrokerLink(lambda: find_reach(None, os.environ), "me@here", SECONDS)
     await link.open()

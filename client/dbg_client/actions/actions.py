@@ -26,11 +26,11 @@ from ..core.waiting import list_ranks, wait_for_stop
 from ..errors import LostRank, NeedsTarget, NotHeld, NotStopped, RankEnded, RankVanished, why_not_stopped
 from ..streams import tell, terminal_size, write_result
 from ..views.answers import show_answers, show_answers_json, show_screen, show_screen_json
-from ..views.compare import Saved
+from ..views.compare import SavedAnswers
 from ..views.list import show_json, show_plain, show_table
-from ..words.settings import Format, Settings, Verb
+from ..words.settings import CommandSettings, Format, Verb
 from .giving_up import unless_given_up
-from .many import PARTIAL, Shown, ask_many, break_in, read_saved
+from .many import PARTIAL, ShownAnswers, ask_many, break_in, read_saved
 from .repeat import repeat
 
 WITHDRAWAL_SECONDS = 2.0
@@ -40,7 +40,7 @@ _WITHOUT_TARGET = (Verb.LIST, Verb.WHERE)
 """Actions on all ranks where none are named."""
 
 
-async def run_action(settings: Settings, attach: Callable[[Settings], Awaitable[int]]) -> int:
+async def run_action(settings: CommandSettings, attach: Callable[[CommandSettings], Awaitable[int]]) -> int:
     """Do what the settings ask for and return the exit status. Raises DbgError.
 
     ``attach`` holds a session afterwards, where one rank was broken into, and returns the exit status.
@@ -64,7 +64,7 @@ async def run_action(settings: Settings, attach: Callable[[Settings], Awaitable[
 class _Acting:
     """Do one action over one link; ``attach_to`` is the target to attach to afterwards, if any."""
 
-    def __init__(self, settings: Settings, link: BrokerLink, saved: Saved | None) -> None:
+    def __init__(self, settings: CommandSettings, link: BrokerLink, saved: SavedAnswers | None) -> None:
         self.attach_to: str | None = None
         self._settings = settings
         self._link = link
@@ -96,7 +96,7 @@ class _Acting:
         await list_ranks(self._link, self._directory, self._settings.timeout)
         return (await self._show(target)).text
 
-    async def _show(self, target: Target | None) -> Shown:
+    async def _show(self, target: Target | None) -> ShownAnswers:
         if self._settings.verb is Verb.LIST:
             return self._list(target)
         if target is None:
@@ -113,15 +113,15 @@ class _Acting:
         # The stacks of a job that has ended stay readable, and with no other the last one is meant.
         return there or list(select(parse_target("all"), self._directory.ranks).ranks)
 
-    def _list(self, target: Target | None) -> Shown:
+    def _list(self, target: Target | None) -> ShownAnswers:
         known = self._directory.ranks
         shown = self._listed(target)
         if self._settings.format is Format.JSON:
-            return Shown(show_json(shown))
+            return ShownAnswers(show_json(shown))
         if self._settings.format is Format.PLAIN:
-            return Shown(show_plain(shown, known))
+            return ShownAnswers(show_plain(shown, known))
         table = show_table(shown, time.time(), color=self._settings.color)
-        return Shown(table, hint="" if shown else _empty(known, self._link.url))
+        return ShownAnswers(table, hint="" if shown else _empty(known, self._link.url))
 
     def _listed(self, target: Target | None) -> list[RankInfo]:
         if target is None:
@@ -255,7 +255,7 @@ class _Acting:
         return 0 if kinds == {Kind.VALUE} else PARTIAL if kinds - {Kind.VALUE, Kind.ERROR} else 1
 
 
-def _print(shown: Shown) -> int:
+def _print(shown: ShownAnswers) -> int:
     write_result(shown.text)
     if shown.hint:
         tell(shown.hint)

@@ -22,7 +22,7 @@ from ..streams import terminal_size
 from ..views.answers import show_answers, show_screen
 from ..views.list import show_table
 from ..words.commands import USUAL_TARGETS, read_scope
-from ..words.settings import Settings, Verb
+from ..words.settings import CommandSettings, Verb
 from .many import ask_many, break_in, read_saved
 
 
@@ -51,7 +51,7 @@ class Answering:
         # Its own directory: the session keeps the real one, and is told itself of a broken link.
         self._asker = Asker(link, Directory(), 0, terminal_size)
 
-    async def answer(self, settings: Settings, rank: RankInfo) -> Answered:
+    async def answer(self, settings: CommandSettings, rank: RankInfo) -> Answered:
         """Do what the command asks for, from a session at ``rank``. Raises DbgError and NeedsYes."""
         self._asker.seconds = settings.timeout
         self._link.begin()
@@ -60,7 +60,7 @@ class Answering:
         finally:
             self._link.end()
 
-    async def _act(self, settings: Settings, rank: RankInfo) -> Answered:
+    async def _act(self, settings: CommandSettings, rank: RankInfo) -> Answered:
         ranks, note = self._found(settings, await self._target(settings, rank), rank)
         if settings.verb is Verb.ATTACH:
             return Answered(rank=ranks[0])
@@ -68,7 +68,7 @@ class Answering:
         return Answered(f"{printable(note)}\n{text}" if note else text)
 
     def _found(
-        self, settings: Settings, target: Target | None, rank: RankInfo
+        self, settings: CommandSettings, target: Target | None, rank: RankInfo
     ) -> tuple[Sequence[RankInfo], str | None]:
         known = self._directory.ranks
         if target is None:
@@ -79,14 +79,14 @@ class Answering:
         found = select(target, known)
         return found.ranks, found.note
 
-    async def _target(self, settings: Settings, rank: RankInfo) -> Target | None:
+    async def _target(self, settings: CommandSettings, rank: RankInfo) -> Target | None:
         """Return whom the command means; None for the session's own rank, and for a list of all."""
         text = settings.target if settings.target is not None else USUAL_TARGETS.get(settings.verb)
         if text is None:
             return None
         return read_scope(await asyncio.to_thread(read_target, text, os.environ), rank.job)
 
-    async def _ask(self, settings: Settings, ranks: Sequence[RankInfo]) -> str:
+    async def _ask(self, settings: CommandSettings, ranks: Sequence[RankInfo]) -> str:
         if settings.verb in (Verb.EVAL, Verb.COMMAND, Verb.WHERE):
             saved = await asyncio.to_thread(read_saved, settings.against)
             shown = await ask_many(settings, self._asker, ranks, saved)
@@ -104,7 +104,7 @@ class Answering:
             return show_screen(answers[0].rows or tuple(answers[0].text.split("\n")))
         return show_answers(answers, self._directory.by_key)
 
-    def _list(self, settings: Settings, ranks: Sequence[RankInfo]) -> str:
+    def _list(self, settings: CommandSettings, ranks: Sequence[RankInfo]) -> str:
         listed = [rank for rank in ranks if settings.all or rank.state is not RankState.EXITED]
         away = self._directory.away
         news = "" if away is None else f"The broker is gone ({printable(away)}); its list was at last:\n\n"

@@ -15,7 +15,7 @@ from dbg_wire.errors import DbgError
 from ..core.directory import Directory
 from ..core.link import BrokerLink, Down, Up
 from ..streams import tell, terminal_size, write_result
-from ..words.settings import Format, Settings
+from ..words.settings import CommandSettings, Format
 
 CLEAR, HOME, CLEAR_REST = "\x1b[2J", "\x1b[H", "\x1b[J"
 CLEAR_LINE = "\x1b[K\r\n"
@@ -23,7 +23,11 @@ NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
 
 
 async def repeat(
-    settings: Settings, seconds: float, link: BrokerLink, directory: Directory, show: Callable[[], Awaitable[str]]
+    settings: CommandSettings,
+    seconds: float,
+    link: BrokerLink,
+    directory: Directory,
+    show: Callable[[], Awaitable[str]],
 ) -> NoReturn:
     """Show what ``show`` returns every ``seconds`` until Ctrl-C.
 
@@ -50,7 +54,7 @@ def in_place(lines: Sequence[str], rows: int) -> str:
 
 
 class _Painter:
-    def __init__(self, settings: Settings, seconds: float) -> None:
+    def __init__(self, settings: CommandSettings, seconds: float) -> None:
         self._seconds = seconds
         self._repaints = (
             settings.format is Format.TABLE and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"

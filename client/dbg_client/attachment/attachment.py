@@ -37,7 +37,7 @@ from .drawing import Drawing
 from .effects import Bell, Blank, Effects, Finish, Open, Send, Wake
 from .notices import Notices
 from .sentences import Turn, who_types, why_blank
-from .unsettled_keys import Ledger, Typed
+from .unsettled_keys import Typed, UnsettledKeys
 
 CTRL_C = b"\x03"
 
@@ -86,7 +86,7 @@ class Attachment:
         self.heard = 0.0
         (self._rows, self._columns), self._colors = size, colors
         self._how_to_take = f"; {prefix} w takes the keyboard" if prefix else ""
-        self._ledger = Ledger()
+        self._keys = UnsettledKeys()
         self._early = b""
         self.opened = self._seated = self._asked = False
         self._drawing = Drawing()
@@ -109,7 +109,7 @@ class Attachment:
     @property
     def driving(self) -> bool:
         """Return whether this terminal has the keyboard."""
-        return self._ledger.generation is not None
+        return self._keys.generation is not None
 
     @property
     def engine(self) -> str | None:
@@ -158,7 +158,7 @@ class Attachment:
             colors=self._colors,
             engine=self._wish.asked,
             fallback_engine=self._wish.default,
-            resume=self._ledger.generation,
+            resume=self._keys.generation,
         )
         return [Send(attach)]
 
@@ -204,9 +204,9 @@ class Attachment:
         if isinstance(message, Report):
             return self._take_report(message.report, now)
         if isinstance(message, Applied):
-            self._ledger.settle(message.generation, message.offset)
+            self._keys.settle(message.generation, message.offset)
         elif isinstance(message, Discarded):
-            lost = self._ledger.discard(message.generation, message.offset, message.count)
+            lost = self._keys.discard(message.generation, message.offset, message.count)
             return self._notices.discarded(lost, message.reason, now)
         elif isinstance(message, Pulse):
             self.pulse = message.where
@@ -253,12 +253,12 @@ class Attachment:
             return self.refuse(now)
         stop = self.report.stop if self.report else None
         if self.report is None or stop is None:
-            if self.report is not None and CTRL_C in data and self._ledger.generation is not None:
-                return [Send(Interrupt(generation=self._ledger.generation))]
+            if self.report is not None and CTRL_C in data and self._keys.generation is not None:
+                return [Send(Interrupt(generation=self._keys.generation))]
             self.say(f"{self.rank.address} is not stopped; keys are not kept, but Ctrl-C breaks in", now)
             return [Bell()]
         session = self.report.session
-        typed = self._ledger.add(data, stop.number, session.number if session else None)
+        typed = self._keys.add(data, stop.number, session.number if session else None)
         if typed is None:
             return self._notices.discarded(data, "too much is waiting already", now)
         return self._send_keys((typed,))
@@ -270,7 +270,7 @@ class Attachment:
 
     def take_unsent(self) -> bytes:
         """Return the keys that no debugger got yet; they are the caller's now."""
-        return self._ledger.abandon_unsent()
+        return self._keys.abandon_unsent()
 
     def take(self, now: float) -> Effects:
         """Take the keyboard."""
@@ -334,21 +334,21 @@ class Attachment:
 
     def _begin_generation(self, seat: Seat) -> bytes:
         """Use the seat's number from here on; return the keys of the one before whose fate nobody knows."""
-        report, mine = seat.report, self._ledger.generation
-        self._ledger.settle(report.generation, report.applied)
+        report, mine = seat.report, self._keys.generation
+        self._keys.settle(report.generation, report.applied)
         if seat.generation == mine:
             return b""
         settled = report.applied if report.generation == seat.generation else 0
         # Another driver sat down in between, so the rank no longer says what it took of ours.
-        return self._ledger.begin(seat.generation, settled)
+        return self._keys.begin(seat.generation, settled)
 
     def _send_again(self, now: float) -> Effects:
         stop = self.report.stop if self.report else None
-        stale = self._ledger.abandon_but(stop.number if stop else None)
-        return self._notices.discarded(stale, "the stop ended", now) + self._send_keys(self._ledger.unsettled)
+        stale = self._keys.abandon_but(stop.number if stop else None)
+        return self._notices.discarded(stale, "the stop ended", now) + self._send_keys(self._keys.unsettled)
 
     def _send_keys(self, keys: tuple[Typed, ...]) -> Effects:
-        generation = self._ledger.generation
+        generation = self._keys.generation
         if generation is None or not self._seated:
             return []
         return [
@@ -359,11 +359,11 @@ class Attachment:
 
     def _take_report(self, report: RankReport, now: float, *, anew: bool = False) -> Effects:
         before, self.report = self.report, report
-        self._ledger.settle(report.generation, report.applied)
+        self._keys.settle(report.generation, report.applied)
         self._keep_time(report, now)
-        talk = self.conversation.report(report, self._ledger.generation, now, anew=anew)
+        talk = self.conversation.report(report, self._keys.generation, now, anew=anew)
         if report.stop is None:
-            effects = talk + self._notices.discarded(self._ledger.abandon_unsent(), "the stop ended", now)
+            effects = talk + self._notices.discarded(self._keys.abandon_unsent(), "the stop ended", now)
             if report.state is RankState.RUNNING and not report.breakpoints and not report.queued:
                 return effects + self._go_on(before, now)
             self._went_on_at = None
@@ -375,9 +375,9 @@ class Attachment:
             if report.session is not None:
                 effects += self.ask_repaint(now)
         if before is not None and before.stop is not None and before.stop.number != report.stop.number:
-            effects += self._notices.discarded(self._ledger.abandon_unsent(), "the stop ended", now)
+            effects += self._notices.discarded(self._keys.abandon_unsent(), "the stop ended", now)
         if report.session is not None and report.session.engine != LINE_ENGINE:
-            opened = self._ledger.open_session(report.stop.number, report.session.number)
+            opened = self._keys.open_session(report.stop.number, report.session.number)
             effects += self._send_keys(opened)
         return effects + self._fit(before, report, now)
 

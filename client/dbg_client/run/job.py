@@ -24,14 +24,14 @@ from dbg_wire.targets import parse_target
 
 from ..core.broker import link_to_broker
 from ..core.choose import Choice, is_ready
-from ..core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, Wanted, next_stop, ranks_of
+from ..core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, next_stop, ranks_of
 from ..core.link import BrokerLink
 from ..core.waiting import list_ranks, until
 from ..streams import tell
 from ..terminal.attach import Attaching, how_it_ended
-from ..terminal.session import End, Outcome
+from ..terminal.session import End, SessionOutcome
 from ..terminal.startup import read_startup
-from ..words.settings import Settings
+from ..words.settings import CommandSettings
 from .job_output import JobOutput
 
 STDIN = 0
@@ -47,7 +47,7 @@ MAX_TASK = 64 * 1024
 """Bytes of what a run says at most: a path and a target."""
 
 
-async def follow_job(settings: Settings, descriptor: int) -> int:
+async def follow_job(settings: CommandSettings, descriptor: int) -> int:
     """Follow the job of the run at the other end of a socket until it is over; return the exit status.
 
     Blocks until the run knows what to do. Raises PeerError if it says something else than a task.
@@ -55,7 +55,7 @@ async def follow_job(settings: Settings, descriptor: int) -> int:
     connection = socket.socket(fileno=descriptor)
     task, rest = _read_task(connection)
     settings = replace(settings, commands=task.commands)
-    run = _Run(connection, task)
+    run = _RunSocket(connection, task)
     if rest:
         run.over.set()
     output = JobOutput(run.task.output)
@@ -86,7 +86,7 @@ def _read_task(connection: socket.socket) -> tuple[Task, bytes]:
     return decode_task(line), rest
 
 
-async def _follow(settings: Settings, run: _Run, output: JobOutput) -> None:
+async def _follow(settings: CommandSettings, run: _RunSocket, output: JobOutput) -> None:
     home = os.environ.get("HOME") if settings.rc else None
     try:
         startup = await asyncio.to_thread(read_startup, home, settings.commands)
@@ -103,7 +103,7 @@ async def _follow(settings: Settings, run: _Run, output: JobOutput) -> None:
         await link.close()
 
 
-class _Run:
+class _RunSocket:
     """Be the run's end of the socket, as seen from here."""
 
     def __init__(self, connection: socket.socket, task: Task) -> None:
@@ -158,13 +158,13 @@ class _Following:
     """Go from stop to stop."""
 
     def __init__(
-        self, settings: Settings, run: _Run, output: JobOutput, link: BrokerLink, attaching: Attaching
+        self, settings: CommandSettings, run: _RunSocket, output: JobOutput, link: BrokerLink, attaching: Attaching
     ) -> None:
         self._settings, self._run, self._output = settings, run, output
         self._link, self._attaching, self._directory = link, attaching, attaching.directory
         self._target = parse_target(run.task.ranks)
         self._left: dict[str, float] = {}
-        self._wanted = None if run.task.prefer is None else Wanted(run.task.prefer, PREFERRED_SECONDS)
+        self._wanted = None if run.task.prefer is None else WantedRank(run.task.prefer, PREFERRED_SECONDS)
         self._told = Told()
         self._come_back = asyncio.Event()
         self._last_left: str | None = None
@@ -251,7 +251,7 @@ class _Following:
         rank, is_clear = next_stop(self._target, ranks, self._left, self._wanted, self._back_to)
         return (rank, is_clear) if rank is not None and (is_clear or not clear) else None
 
-    def _take(self, outcome: Outcome) -> None:
+    def _take(self, outcome: SessionOutcome) -> None:
         """Take note of how a session ended."""
         rank = outcome.rank
         self._wanted = self._back_to = None
@@ -262,7 +262,7 @@ class _Following:
         if outcome.end is End.AGAIN:
             self._note(replace(self._told, again=True))
         elif outcome.end is End.WENT_ON:
-            self._wanted = Wanted(rank.rank, SAME_RANK_SECONDS)
+            self._wanted = WantedRank(rank.rank, SAME_RANK_SECONDS)
             tell(f"{how_it_ended(outcome)}; waiting for the next stop.")
         elif outcome.end is End.DETACHED:
             self._leave(rank)

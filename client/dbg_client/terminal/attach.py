@@ -16,16 +16,16 @@ from dbg_wire.targets import Target, parse_target, unique_target
 from ..attachment.breakpoints import Breakpoints
 from ..core.broker import link_to_broker
 from ..core.choose import Choice, choose, choose_when_ready
-from ..core.dialled import Stock, dial, parse_stock
 from ..core.directory import Directory
 from ..core.link import BrokerLink
 from ..core.remembered_groups import read_target
+from ..core.stock_debugger import Stock, dial_stock, parse_stock
 from ..core.waiting import list_ranks, wait_for_stop
 from ..errors import NoTerminal
 from ..streams import tell
-from ..words.settings import Settings
+from ..words.settings import CommandSettings
 from .options import SessionOptions
-from .session import End, Outcome, Picked, Session
+from .session import End, Picked, Session, SessionOutcome
 from .startup import Startup, read_startup
 
 WENT_ON = 7
@@ -35,7 +35,7 @@ _FEW_COLORS = ("linux", "vt", "ansi", "dumb", "cons", "screen.linux")
 """Beginnings of the TERM of terminals that know eight or sixteen colours."""
 
 
-async def attach(settings: Settings) -> int:
+async def attach(settings: CommandSettings) -> int:
     """Attach to the target, or to what the user picks, and return the exit status.
 
     Raises DbgError where it comes to no session, or where one ends badly.
@@ -68,7 +68,9 @@ def require_terminal() -> None:
 class Attaching:
     """Hold one session after another over one link; those of one job if it can be run again from there."""
 
-    def __init__(self, settings: Settings, link: BrokerLink, startup: Startup, *, may_run_again: bool = False) -> None:
+    def __init__(
+        self, settings: CommandSettings, link: BrokerLink, startup: Startup, *, may_run_again: bool = False
+    ) -> None:
         self._settings = settings
         self._startup = startup
         self._link = link
@@ -104,7 +106,7 @@ class Attaching:
         return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
 
     async def _dial(self, stock: Stock) -> tuple[Target, Choice]:
-        rank = await dial(self._link, self.directory, stock)
+        rank = await dial_stock(self._link, self.directory, stock)
         return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
 
     async def _first_choice(self, target: Target) -> Choice:
@@ -123,7 +125,7 @@ class Attaching:
                 termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         return choice
 
-    async def session(self, choice: Choice) -> Outcome:
+    async def session(self, choice: Choice) -> SessionOutcome:
         """Hold one session, and return how it ended."""
         options = SessionOptions(
             mode=self._settings.mode,
@@ -149,7 +151,7 @@ class Attaching:
         if self._session is not None:
             self._session.detach()
 
-    def _goes_on(self, outcome: Outcome) -> bool:
+    def _goes_on(self, outcome: SessionOutcome) -> bool:
         if not self._settings.follow or outcome.end is End.DETACHED:
             return False
         return outcome.opened or outcome.end is End.WENT_ON
@@ -161,7 +163,7 @@ async def _pick_in_session(directory: Directory, typed_ahead: bytes) -> Picked:
     return await pick_in_session(directory, typed_ahead)
 
 
-def _tell(outcome: Outcome) -> int:
+def _tell(outcome: SessionOutcome) -> int:
     if outcome.error is not None:
         raise outcome.error
     if outcome.end is End.WENT_ON:
@@ -172,7 +174,7 @@ def _tell(outcome: Outcome) -> int:
     return 0
 
 
-def how_it_ended(outcome: Outcome) -> str:
+def how_it_ended(outcome: SessionOutcome) -> str:
     """Return that in a few words, without an end."""
     if outcome.error is not None:
         return str(outcome.error)

@@ -1,4 +1,4 @@
-"""The face of a debugger that draws a screen: the user's keyboard and window, and one rank's PuDB in them."""
+"""The display of a debugger that draws a screen: the user's keyboard and window, and one rank's PuDB in them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dbg_wire.ranks import RankState
 
 from ..attachment.effects import Bell, Blank, Effect, Show
 from ..views import pages
-from ..views.status import status_of
+from ..views.session_status import status_of
 from ..views.status_line import render
 from ..words.escape_key import key_name
 from .canvas import Canvas
+from .display import HostSession
 from .escape import Command, EscapeParser, Keys
-from .face import Host
 from .screen import RawTerminal
 
 READ_SIZE = 32 * 1024
@@ -23,10 +23,10 @@ READ_SIZE = 32 * 1024
 STDIN = 0
 
 
-class RawFace:
+class RawDisplay:
     """Pass keys and bytes on, and keep the last row for a status line. The terminal is raw while this is open."""
 
-    def __init__(self, host: Host, terminal: RawTerminal) -> None:
+    def __init__(self, host: HostSession, terminal: RawTerminal) -> None:
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._terminal = terminal

@@ -22,12 +22,12 @@ from ..core.directory import Directory
 from ..core.link import BrokerLink, Down, Up
 from ..core.shared_link import SharedLink
 from ..streams import tell
-from ..views.status import Others, count_others
+from ..views.session_status import Others, count_others
 from ..words.engine import ENGINES, LINE_ENGINE
 from ..words.escape_key import key_name
-from .face import Face
+from .display import Display
 from .options import SessionOptions
-from .raw import RawFace
+from .raw import RawDisplay
 from .screen import RawTerminal
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class End(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SessionOutcome:
     """Hold how a session ended and at which rank.
 
     ``error`` says it where it failed, ``opened`` if it began, ``loss`` which keys were discarded right before.
@@ -75,8 +75,8 @@ class Session:
     """Join the user and the broker until the session ends.
 
     Belongs to one event loop, and uses stdin and stdout, which must be terminals. What the user sees and types goes
-    through one of two faces, by the debugger that is open. The terminal is taken when the broker grants the seat, and
-    is as it was before when :meth:`run` returns or raises.
+    through one of two displays, by the debugger that is open. The terminal is taken when the broker grants the seat,
+    and is as it was before when :meth:`run` returns or raises.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class Session:
         self._answering: Answering | None = None
         self._pick_rank = picker
         self._loop = asyncio.get_running_loop()
-        self._done: asyncio.Future[Outcome] = self._loop.create_future()
+        self._done: asyncio.Future[SessionOutcome] = self._loop.create_future()
         self._terminal = RawTerminal(STDIN, STDOUT)
-        self._raw = RawFace(self, self._terminal)
-        self._face: Face | None = None
+        self._raw = RawDisplay(self, self._terminal)
+        self._display: Display | None = None
         self._prefix = key_name(options.prefix) if options.prefix else ""
         self._attachment = self._attachment_to(rank, options.mode)
         self._back: RankInfo | None = None
@@ -115,7 +115,7 @@ class Session:
         if self._attachment.opened:
             self.options.breakpoints.note(self._attachment.rank.key, self._attachment.breakpoints)
 
-    async def run(self) -> Outcome:
+    async def run(self) -> SessionOutcome:
         """Attach, and return how the session ended. Raises BadInput where stdin is no terminal."""
         with self._terminal:
             self._catch_signals()
@@ -127,8 +127,8 @@ class Session:
             finally:
                 self._loop.set_exception_handler(None)
                 await _end_tasks([*tasks, self._lending])
-                if self._face is not None:
-                    await self._face.close()
+                if self._display is not None:
+                    await self._display.close()
                 self.perform(self._attachment.leave())
                 self._release_signals()
 
@@ -174,7 +174,7 @@ class Session:
         return Attachment(
             rank,
             mode,
-            (self._face or self._raw).size,
+            (self._display or self._raw).size,
             colors=self.options.colors,
             prefix=self._prefix,
             wish=self.options.wish,
@@ -184,43 +184,43 @@ class Session:
     def _opened(self) -> None:
         moved, self._back = self._back is not None, None
         self.others = count_others(self._attachment.rank, self._directory.ranks)
-        if self._face is not None:
+        if self._display is not None:
             address = self._attachment.rank.address
             if moved:
                 self._attachment.say(f"attached to {address}", self.now())
-            self._face.begin(address)
+            self._display.begin(address)
 
-    async def _show_face(self, *, guess: bool = False) -> None:
-        """Show the face of the debugger that is open; a ``guess`` is made if none is."""
+    async def _show_display(self, *, guess: bool = False) -> None:
+        """Show the display of the debugger that is open; a ``guess`` is made if none is."""
         async with self._choosing:
-            await self._choose_face(guess)
+            await self._choose_display(guess)
 
-    async def _choose_face(self, guess: bool) -> None:
+    async def _choose_display(self, guess: bool) -> None:
         attachment = self._attachment
         if not attachment.opened or self._done.done() or self._lending is not None:
             return
         engine = attachment.engine
-        if engine is None and self._face is None and guess:
+        if engine is None and self._display is None and guess:
             engine = self.options.wish.asked or "pudb"
         if engine is None:
             return
         lines = engine == LINE_ENGINE
-        if self._face is not None and lines == (self._face is not self._raw):
+        if self._display is not None and lines == (self._display is not self._raw):
             return
         keys = attachment.take_unsent()
-        if self._face is None:
+        if self._display is None:
             tell(self._first_line())
         else:
-            keys += await self._face.close()
+            keys += await self._display.close()
             tell(f"{printable(attachment.rank.address)} is in {ENGINES.get(engine, printable(engine))} now.")
-        self._face = self._line_face() if lines else self._raw
-        await self._face.open(keys)
-        self._face.begin(attachment.rank.address)
+        self._display = self._line_display() if lines else self._raw
+        await self._display.open(keys)
+        self._display.begin(attachment.rank.address)
 
-    def _line_face(self) -> Face:
-        from .lines.mode import LineFace  # what it needs is not loaded for PuDB
+    def _line_display(self) -> Display:
+        from .lines.display import LineDisplay  # what it needs is not loaded for PuDB
 
-        return LineFace(self)
+        return LineDisplay(self)
 
     def _first_line(self) -> str:
         engine = self._attachment.engine
@@ -247,7 +247,7 @@ class Session:
             rank = self._directory.by_key.get(self._attachment.rank.key, self._attachment.rank)
             attachment = self._attachment
             loss = attachment.unread_loss(self.now())
-            self._done.set_result(Outcome(end, rank, attachment.opened, error, loss, self.breakpoints))
+            self._done.set_result(SessionOutcome(end, rank, attachment.opened, error, loss, self.breakpoints))
 
     async def watched(self, part: Awaitable[None]) -> None:
         """Run a part of the session; what it raises ends all of it."""
@@ -281,7 +281,7 @@ class Session:
                 if self._directory.take(event):
                     self._list_changed(now)
                 self.perform(self._attachment.message(event, now))
-                await self._show_face()
+                await self._show_display()
             self._paint()
 
     def _list_changed(self, now: float) -> None:
@@ -295,7 +295,7 @@ class Session:
             # Here and not at each change: among thousands of ranks there is always one that changes.
             self.others = count_others(self._attachment.rank, self._directory.ranks)
             self.perform(self._attachment.tick(self.now()))
-            await self._show_face(guess=True)
+            await self._show_display(guess=True)
             self._paint()
 
     def perform(self, effects: Effects) -> None:
@@ -310,18 +310,18 @@ class Session:
                 return
             elif isinstance(effect, Wake):
                 self._loop.call_later(effect.seconds, self._wake)
-            elif self._face is not None:
-                self._face.show(effect)
+            elif self._display is not None:
+                self._display.show(effect)
 
     def _wake(self) -> None:
         self.perform(self._attachment.tick(self.now()))
 
     def _paint(self) -> None:
-        if self._face is not None:
-            self._face.paint()
+        if self._display is not None:
+            self._display.paint()
 
     def _resized(self) -> None:
-        (self._face or self._raw).resized()
+        (self._display or self._raw).resized()
 
     # ------------------------------------------------------------------------------------------------------ the user
 
@@ -380,26 +380,28 @@ class Session:
 
     async def _command(self, typed_ahead: bytes) -> Picked:
         from ..actions.in_session import Answering  # what it needs is not loaded before
-        from .command_line import CommandLine
+        from .command_line import SessionCommandLine
 
         self._answering = self._answering or Answering(self._questions, self._directory)
-        return await CommandLine(self._answering, self._attachment.rank, color=self.options.color).run(typed_ahead)
+        return await SessionCommandLine(self._answering, self._attachment.rank, color=self.options.color).run(
+            typed_ahead
+        )
 
     def _lend(self, use: Callable[[], Awaitable[Picked]], *, row: bool) -> None:
-        if self._lending is None and self._face is not None:
-            self._lending = self._loop.create_task(self.watched(self._lend_to(use, self._face, row=row)))
+        if self._lending is None and self._display is not None:
+            self._lending = self._loop.create_task(self.watched(self._lend_to(use, self._display, row=row)))
 
-    async def _lend_to(self, use: Callable[[], Awaitable[Picked]], face: Face, *, row: bool) -> None:
-        await (face.lend_row() if row else face.suspend())
+    async def _lend_to(self, use: Callable[[], Awaitable[Picked]], display: Display, *, row: bool) -> None:
+        await (display.lend_row() if row else display.suspend())
         try:
             rank, unused = await use()
         finally:
             self._lending = None
-            face.resume()
+            display.resume()
         if rank is not None and rank.key != self._attachment.rank.key:
             self._go_to(rank)
         if unused:
-            face.take_keys(unused)
+            display.take_keys(unused)
 
 
 def where_to_run_again(rank: RankInfo) -> str:

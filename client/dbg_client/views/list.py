@@ -10,7 +10,7 @@ from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.targets import unique_targets
 
 from ..errors import describe_exit
-from .status import show_place
+from .session_status import show_place
 from .width import text_width
 
 _COLORS = {

@@ -123,7 +123,7 @@ class Arguments:
     run: int | None = None
 
 
-class _Parser(argparse.ArgumentParser):
+class _ArgumentParser(argparse.ArgumentParser):
     """Say what is wrong in one sentence, like every other error of this command."""
 
     def error(self, message: str) -> NoReturn:
@@ -132,7 +132,7 @@ class _Parser(argparse.ArgumentParser):
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser; its result has the fields of Arguments."""
-    parser = _Parser(
+    parser = _ArgumentParser(
         prog="dbg-attach",
         usage="dbg-attach [TARGET] [action] [options]",
         description=_DESCRIPTION,

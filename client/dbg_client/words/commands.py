@@ -21,7 +21,7 @@ from dbg_wire.target_grammar import JOB_NAME, Group, Target, Term
 from dbg_wire.targets import parse_target
 
 from .arguments import Arguments, read_arguments
-from .settings import Settings, Verb, settle
+from .settings import CommandSettings, Verb, settle
 
 _ACTIONS = {
     **dict.fromkeys(("where", "w"), "--where"),
@@ -50,7 +50,7 @@ _NEED = {
 }
 
 
-def parse_command(text: str, environ: Mapping[str, str]) -> Settings | None:
+def parse_command(text: str, environ: Mapping[str, str]) -> CommandSettings | None:
     """Return the settings that a command line makes, None where help is asked for; raise BadInput."""
     word, _, rest = text.strip().partition(" ")
     if word in _HELP:

@@ -55,7 +55,7 @@ class Format(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class CommandSettings:
     """Hold what one run of the command does.
 
     ``wait`` is None without ``--wait``, infinity for one without a limit. ``status`` tells whether the last row is a
@@ -95,7 +95,7 @@ class Settings:
     run: int | None = None
 
 
-def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: bool) -> Settings:
+def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: bool) -> CommandSettings:
     """Return the settings that arguments and environment make together.
 
     Raises BadInput for options that contradict each other and for values that can't be used.
@@ -103,7 +103,7 @@ def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: b
     verb = _verb(arguments)
     _refuse_contradictions(arguments, verb)
     target, wait = _target_and_wait(arguments)
-    return Settings(
+    return CommandSettings(
         target=target,
         verb=verb,
         question=_question(arguments, verb),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dbg_client.attachment.attachment import LOST_SECONDS, NEXT_STOP_SECONDS, Attachment
 from dbg_client.attachment.drawing import REPAINT_SECONDS
-from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, Open, Send, Show, Text, Wake
+from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, LogText, Open, Send, Show, Wake
 from dbg_client.attachment.notices import NOTICE_SECONDS
 from dbg_client.errors import Declined, RankEnded, RankStayedAway, RankVanished
 from dbg_client.words.engine import Wish
@@ -457,7 +457,7 @@ def test_what_a_line_debugger_says_after_its_stop_is_shown() -> None:
     attachment = seated(report=make_pdb_report(make_prompt(1)))
     attachment.message(Report(report=RUNNING_ON), 0.0)
 
-    assert attachment.output(Output(1, 0, b"Deleted breakpoint 4\n"), 0.0) == [Text(b"Deleted breakpoint 4\n")]
+    assert attachment.output(Output(1, 0, b"Deleted breakpoint 4\n"), 0.0) == [LogText(b"Deleted breakpoint 4\n")]
 
 
 def test_a_debugger_that_drew_before_its_stop_was_told_is_drawn_again() -> None:
@@ -623,7 +623,7 @@ def test_who_asks_for_another_engine_than_the_drivers_is_told_how() -> None:
 def test_the_output_of_a_line_debugger_is_a_log_and_never_repainted() -> None:
     attachment = seated(report=make_pdb_report(make_prompt()))
 
-    assert attachment.output(Output(1, 0, b"one\n"), 0.0) == [Text(b"one\n")]
+    assert attachment.output(Output(1, 0, b"one\n"), 0.0) == [LogText(b"one\n")]
     assert sent(attachment.output(Output(1, 9, b"two\n"), 0.0)) == [Replay(session=1, offset=4)]
     assert attachment.ask_repaint(0.0) == []
     assert not any(isinstance(item, Repaint) for item in sent(attachment.resize(10, 40, 0.0)))

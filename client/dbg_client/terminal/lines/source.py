@@ -9,7 +9,7 @@ from prompt_toolkit.lexers import Lexer
 from dbg_wire.errors import printable
 from dbg_wire.messages import Source
 
-from ...views.status import show_place
+from ...views.session_status import show_place
 from ...views.width import char_width
 
 MAX_SHOWN = 1000

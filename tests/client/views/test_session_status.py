@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from dbg_client.attachment.attachment import Attachment
-from dbg_client.views.line_status import toolbar_of
-from dbg_client.views.status import LONG_STEP_SECONDS, Others, count_others, status_of
+from dbg_client.views.session_status import LONG_STEP_SECONDS, Others, count_others, status_of
 from dbg_client.views.status_line import Status
+from dbg_client.views.toolbar import toolbar_of
 from dbg_client.views.width import text_width
 from dbg_wire.messages import Mode, Pulse, RankReport, Report, Seat, StopInfo, Waiting
 from dbg_wire.ranks import Place, RankState

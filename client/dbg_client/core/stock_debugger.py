@@ -41,7 +41,7 @@ def parse_stock(target: str | None) -> Stock | None:
     return Stock(found["host"], int(found["port"]))
 
 
-async def dial(link: BrokerLink, directory: Directory, stock: Stock) -> RankInfo:
+async def dial_stock(link: BrokerLink, directory: Directory, stock: Stock) -> RankInfo:
     """Return the session as it is listed. Raise CantDial, Declined, TimedOut or BrokerUnreachable."""
     link.send(Dial(host=stock.host, port=stock.port))
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..attachment.attachment import Attachment
-from .status import Others, status_of
+from .session_status import Others, status_of
 from .status_line import Status, render
 
 

@@ -1,4 +1,4 @@
-"""The face of a line debugger: a prompt with editing, history and completion, and the rank's output above it."""
+"""The display of a line debugger: a prompt with editing, history and completion, and the rank's output above it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.messages import PromptInfo, PromptState, Source
 
-from ...attachment.effects import Bell, Blank, Completed, Cut, Effect, Look, Note, Text
+from ...attachment.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
 from ...views import pages
-from ...views.line_status import toolbar_of
+from ...views.toolbar import toolbar_of
 from ...words.escape_key import key_name
-from ..face import Host
+from ..display import HostSession
 from ..key_presses import key_bytes, key_presses
 from .completer import RankCompleter
 from .history import open_history
@@ -50,10 +50,10 @@ class _Left(Exception):
     """End a prompt without a line."""
 
 
-class LineFace:
+class LineDisplay:
     """Ask for lines, one after another, and show what the rank says above the one that is being typed."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: HostSession) -> None:
         self.pending = False
         self._host = host
         self._prefix = key_name(host.options.prefix) if host.options.prefix else ""
@@ -89,7 +89,7 @@ class LineFace:
         self._source: Source | None = None
         self._source_is_shown = False
 
-    # ------------------------------------------------------------------------------------------------- as a face
+    # ------------------------------------------------------------------------------------------------- as a display
 
     @property
     def size(self) -> tuple[int, int]:
@@ -120,7 +120,7 @@ class LineFace:
 
     def show(self, effect: Effect) -> None:
         """Carry out an effect that is about the screen."""
-        if isinstance(effect, Text):
+        if isinstance(effect, LogText):
             self._print(self._lines.feed(effect.data))
         elif isinstance(effect, Cut):
             self._print(f"{self._lines.cut()}[… {effect.count:,} bytes of output were cut …]\n")
