@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     verbose = "-v" in words or "--verbose" in words
     try:
-        return _run(settle(read_arguments(words), os.environ, stdout_is_tty=sys.stdout.isatty()))
+        return carry_out(settle(read_arguments(words), os.environ, stdout_is_tty=sys.stdout.isatty()))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -44,7 +44,8 @@ def _fail(sentence: str, status: int, verbose: bool) -> int:
     return status
 
 
-def _run(settings: CommandSettings) -> int:
+def carry_out(settings: CommandSettings) -> int:
+    """Do what the settings ask for and return the exit status. Raises DbgError."""
     import asyncio
     import logging
 

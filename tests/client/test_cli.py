@@ -97,7 +97,7 @@ def test_a_bug_is_one_line_and_a_traceback_only_with_v(
     def broken(settings: object) -> int:
         raise ValueError("\x1b[31m")
 
-    monkeypatch.setattr("dbg_client.cli._run", broken)
+    monkeypatch.setattr("dbg_client.cli.carry_out", broken)
 
     assert main(["-l"]) == 1
     assert capsys.readouterr().err == "dbg-attach: a bug of dbg-attach: ValueError: \\x1b[31m\n"
@@ -109,7 +109,7 @@ def test_ctrl_c_is_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(settings: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dbg_client.cli._run", interrupted)
+    monkeypatch.setattr("dbg_client.cli.carry_out", interrupted)
 
     assert main(["-l"]) == 130
 

@@ -79,6 +79,11 @@ class EscapeParser:
         """Say whether the prefix was typed and the key after it is awaited."""
         return self._pending
 
+    @property
+    def unfinished(self) -> int:
+        """Return how many bytes are remembered of a sequence that has begun and not ended."""
+        return len(self._rest)
+
     def feed(self, data: bytes) -> list[Keys | Command]:
         """Take the bytes of one read; return what they mean, in order, neighbouring keys joined."""
         if self._prefix is None:

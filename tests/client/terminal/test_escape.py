@@ -155,7 +155,7 @@ def test_an_endless_sequence_is_not_kept() -> None:
     out = []
     for byte in endless:
         out += parser.feed(bytes([byte]))
-        assert len(parser._rest) <= MAX_SEQUENCE
+        assert parser.unfinished <= MAX_SEQUENCE
     assert typed(out) == endless
     assert parser.feed(P + b"d") == [Command("d")]
 
