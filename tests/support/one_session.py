@@ -17,8 +17,9 @@ from dbg_client.core.link import BrokerLink
 from dbg_client.core.reach import find_reach
 from dbg_client.core.waiting import list_ranks
 from dbg_client.terminal.options import SessionOptions
+from dbg_client.terminal.outcome import SessionOutcome
 from dbg_client.terminal.picker import pick_in_session
-from dbg_client.terminal.session import Session, SessionOutcome
+from dbg_client.terminal.session import Session
 from dbg_client.words.engine import Wish
 from dbg_wire.messages import Mode
 from dbg_wire.targets import parse_target

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from dbg_wire.codec import Input, Output
@@ -71,31 +72,37 @@ class Asker:
         Raises TimedOut if the broker itself goes away or is silent, and Declined if it refuses.
         """
         rows, columns = self._size()
-        open_requests = set()
-        for start in range(0, len(ranks), PAGE):
-            question = Question(
-                request=self._next,
-                keys=tuple(rank.key for rank in ranks[start : start + PAGE]),
-                action=action,
-                seconds=self.seconds,
-                rows=rows,
-                columns=columns,
-                text=text,
-                live=live,
-                stats=stats,
-                parts=parts,
-                withdrawn=withdrawn,
-            )
-            open_requests.add(self._next)
-            self._next += 1
-            if not self._link.send(question):
-                raise TimedOut("the broker is gone")
+        question = Question(
+            request=0,
+            keys=(),
+            action=action,
+            seconds=self.seconds,
+            rows=rows,
+            columns=columns,
+            text=text,
+            live=live,
+            stats=stats,
+            parts=parts,
+            withdrawn=withdrawn,
+        )
+        open_requests = self._put(question, [rank.key for rank in ranks])
         seconds = self.seconds + GRACE_SECONDS
         try:
             answers = await within(seconds, self._answers(open_requests))
         except asyncio.TimeoutError:
             raise TimedOut(f"the broker did not answer within {seconds:g} s") from None
         return [answers.get(rank.key) or _left_out(rank) for rank in ranks]
+
+    def _put(self, question: Question, keys: Sequence[str]) -> set[int]:
+        """Send the question for these ranks, as many pages as it takes; return their numbers. Raises TimedOut."""
+        open_requests = set()
+        for start in range(0, len(keys), PAGE):
+            page = replace(question, request=self._next, keys=tuple(keys[start : start + PAGE]))
+            open_requests.add(self._next)
+            self._next += 1
+            if not self._link.send(page):
+                raise TimedOut("the broker is gone")
+        return open_requests
 
     async def _answers(self, open_requests: set[int]) -> dict[str, RankAnswer]:
         answers: dict[str, RankAnswer] = {}

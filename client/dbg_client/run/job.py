@@ -28,8 +28,8 @@ from ..core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, n
 from ..core.link import BrokerLink
 from ..core.waiting import list_ranks, until
 from ..streams import tell
-from ..terminal.attach import Attaching, how_it_ended
-from ..terminal.session import End, SessionOutcome
+from ..terminal.attach import Attaching
+from ..terminal.outcome import End, SessionOutcome, how_it_ended
 from ..terminal.startup import read_startup
 from ..words.settings import CommandSettings
 from .job_output import JobOutput

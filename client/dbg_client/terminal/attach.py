@@ -25,7 +25,8 @@ from ..errors import NoTerminal
 from ..streams import tell
 from ..words.settings import CommandSettings
 from .options import SessionOptions
-from .session import End, Picked, Session, SessionOutcome
+from .outcome import End, SessionOutcome, how_it_ended
+from .session import Picked, Session
 from .startup import Startup, read_startup
 
 WENT_ON = 7
@@ -172,13 +173,6 @@ def _tell(outcome: SessionOutcome) -> int:
     address = printable(outcome.rank.address)
     tell(f"Detached from {address}, which stays as it is; `dbg-attach {address}` comes back.")
     return 0
-
-
-def how_it_ended(outcome: SessionOutcome) -> str:
-    """Return that in a few words, without an end."""
-    if outcome.error is not None:
-        return str(outcome.error)
-    return f"{printable(outcome.rank.address)} went on"
 
 
 def _colors() -> int:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import enum
 import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +25,7 @@ from ..words.engine import ENGINES, LINE_ENGINE
 from ..words.escape_key import key_name
 from .display import Display
 from .options import SessionOptions
+from .outcome import End, SessionOutcome
 from .raw import RawDisplay
 from .screen import RawTerminal
 
@@ -37,31 +36,6 @@ TICK_SECONDS = 1.0
 """Seconds between two looks at the clock: the status line counts seconds."""
 
 STDIN, STDOUT = 0, 1
-
-
-class End(enum.Enum):
-    """Name how a session ended."""
-
-    DETACHED = "detached"
-    WENT_ON = "went on"
-    AGAIN = "again"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class SessionOutcome:
-    """Hold how a session ended and at which rank.
-
-    ``error`` says it where it failed, ``opened`` if it began, ``loss`` which keys were discarded right before.
-    ``breakpoints`` are those that people have set in the ranks it was at, ordered by file and line.
-    """
-
-    end: End
-    rank: RankInfo
-    opened: bool
-    error: DbgError | None = None
-    loss: str | None = None
-    breakpoints: tuple[Breakpoint, ...] = ()
 
 
 Picked = tuple[RankInfo | None, bytes]
