@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        silence(sys.stdout)  # whoever reads it has enough: `dbg-attach -l | head`
+        silence(sys.stdout)  # the reader has enough: `dbg-attach -l | head`
         return 1
     except DbgError as error:
         return _fail(str(error), error.exit_status, verbose)

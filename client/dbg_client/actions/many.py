@@ -155,7 +155,7 @@ async def _show_values(
     differs = differ(groups) or (comparison is not None and comparison.differs)
     text = _render(settings, settings.question, groups, naming, comparison)
     hint = _why_nobody(settings, said)
-    # Ranks that run have not been compared, and whoever asks for differences must not take them for equal.
+    # Ranks that run have not been compared, and a script that asks for differences must not take them for equal.
     uncompared = settings.fail_if_differ and any(answer.kind is Kind.RUNNING for _, answer in said)
     status = PARTIAL if uncompared or _left_unanswered(said) else 1 if hint else 0
     return ShownAnswers(text, DIFFER if settings.fail_if_differ and differs else status, hint, remembered(groups))

@@ -148,7 +148,7 @@ class Attachment:
     def attach(self) -> Effects:
         """Ask for a seat at the rank."""
         self._asked = True
-        # Whoever comes back after a broken link wants the seat it had, not the one it asked for at first.
+        # After a broken link the seat that it had is wanted back, not the one that it asked for at first.
         back_to = Mode.DRIVE if self.driving else Mode.WATCH
         attach = Attach(
             key=self.rank.key,

@@ -200,7 +200,7 @@ class Conversation:
             self._settled = True
             if still_open:
                 self._given = None
-            # Whoever types now may have answered it instead.
+            # The terminal that types now may have answered it instead.
             return _discarded(given.text, "the keyboard changed hands", perhaps=not still_open)
         if not still_open:
             self._settled = True  # it was ours to answer, so it is our answer that it took

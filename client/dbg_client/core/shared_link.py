@@ -11,7 +11,7 @@ from dbg_wire.messages import Answers, Message, Refusal
 from .link import Down, Event
 
 MAX_EVENTS = 1024
-"""Pages of answers and the like that wait for whoever asked; one that reads empties it at once, so more is a bug."""
+"""Pages of answers and the like that wait for the asker, which empties it at once, so that more is a bug."""
 
 
 class SharedLink:

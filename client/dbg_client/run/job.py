@@ -114,7 +114,7 @@ class _RunSocket:
         """Set once the job has ended, or the run."""
         self.was_killed = False
         self.on_killed: Callable[[], None] | None = None
-        """Called when the run has ended before the job: whoever types now types at the user's shell."""
+        """Called when the run has ended before the job: what is typed from now on is for the user's shell."""
         self.on_interrupt: Callable[[], None] = lambda: None
         """Called when Ctrl-C was typed, which the run passes on to the job."""
         connection.setblocking(False)
@@ -204,7 +204,7 @@ class _Following:
         self._is_waiting = True
         try:
             while (rank := await self._search(over)) is None and not over.done():
-                # Enter: whatever was left is wanted again, the rank that was left last before all others.
+                # Enter: every stop that was left is wanted again, the rank that was left last before all others.
                 loop.remove_reader(STDIN)
                 self._come_back.clear()
                 self._left.clear()
@@ -237,7 +237,7 @@ class _Following:
             looking = until(self._link, self._directory, partial(self._look, clear=True), tell)
             return (await asyncio.wait_for(looking, self._wanted.seconds))[0]
         except asyncio.TimeoutError:
-            # Whoever is there by now; a stop that has ended meanwhile is waited for like any other.
+            # The rank that is there by now; a stop that has ended meanwhile is waited for like any other.
             self._wanted = None
             return await self._next_stop()
 
@@ -281,7 +281,7 @@ class _Following:
         self._run.tell(told)
 
     def _typed(self) -> None:
-        """Take a line: whoever presses Enter wants to see a stop that was left."""
+        """Take a line: Enter asks for a stop that was left."""
         try:
             typed = os.read(STDIN, 4096)
         except OSError:

@@ -117,7 +117,7 @@ class RawTerminal:
         if self._saved is not None and _in_foreground(self._fd_in):
             with contextlib.suppress(OSError, termios.error):
                 termios.tcsetattr(self._fd_in, termios.TCSANOW, self._saved)
-        # Only now: whoever interrupts the lines above, a signal handler say, does all of it again.
+        # Only now, so that a signal handler which interrupts the lines above does all of it again.
         self._raw = False
 
     def restore(self) -> None:

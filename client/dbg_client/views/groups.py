@@ -24,7 +24,7 @@ Said = tuple[RankInfo, RankAnswer]
 NOT_COMPARED = "values not compared"
 
 MAX_GROUPS = 32
-"""Groups of values that a table shows; whoever asks for what differs everywhere wants the JSON."""
+"""Groups of values that a table shows; a value that differs everywhere is better read as JSON."""
 
 MAX_NAMES = 40
 """Columns for the ranks of one group; JSON has them all."""
