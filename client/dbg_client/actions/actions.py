@@ -28,6 +28,7 @@ from ..streams import tell, terminal_size, write_result
 from ..views.answers import show_answers, show_answers_json, show_screen, show_screen_json
 from ..views.compare import SavedAnswers
 from ..views.list import show_json, show_plain, show_table
+from ..views.naming import name_few
 from ..words.settings import CommandSettings, Format, Verb
 from .giving_up import unless_given_up
 from .many import PARTIAL, ShownAnswers, ask_many, break_in, read_saved
@@ -267,8 +268,7 @@ def _on_terminal() -> bool:
 
 
 async def _agrees(ranks: Sequence[RankInfo]) -> bool:
-    named = ", ".join(printable(rank.address) for rank in ranks[:4]) + (", …" if len(ranks) > 4 else "")
-    what = f"{len(ranks)} ranks ({named})" if len(ranks) > 1 else named
+    what = name_few(ranks)
     if not sys.stdin.isatty():
         raise NeedsAnswer(f"--kill would end {what}, and there is no terminal to ask", "add -y to do it unasked")
     sys.stderr.write(f"End {what}? [y/N] ")

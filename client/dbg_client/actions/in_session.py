@@ -21,6 +21,7 @@ from ..core.shared_link import SharedLink
 from ..streams import terminal_size
 from ..views.answers import show_answers, show_screen
 from ..views.list import show_table
+from ..views.naming import name_few
 from ..words.commands import USUAL_TARGETS, read_scope
 from ..words.settings import CommandSettings, Verb
 from .many import ask_many, break_in, read_saved
@@ -96,9 +97,11 @@ class Answering:
         action, fits, nobody = _DEEDS[settings.verb]
         fitting = [rank for rank in ranks if fits(rank)]
         if not fitting:
-            return f"none of {_named(ranks)} is {nobody}\n" if len(ranks) > 1 else f"{_named(ranks)} is not {nobody}\n"
+            return (
+                f"none of {name_few(ranks)} is {nobody}\n" if len(ranks) > 1 else f"{name_few(ranks)} is not {nobody}\n"
+            )
         if settings.verb is Verb.KILL and not settings.yes:
-            raise NeedsYes(f"End {_named(fitting)}?")
+            raise NeedsYes(f"End {name_few(fitting)}?")
         answers = await self._asker.ask(action, fitting)
         if settings.verb is Verb.SCREEN and answers[0].kind is Kind.VALUE:
             return show_screen(answers[0].rows or tuple(answers[0].text.split("\n")))
@@ -109,11 +112,6 @@ class Answering:
         away = self._directory.away
         news = "" if away is None else f"The broker is gone ({printable(away)}); its list was at last:\n\n"
         return news + (show_table(listed, time.time(), color=settings.color) or "No rank is left.\n")
-
-
-def _named(ranks: Sequence[RankInfo]) -> str:
-    named = ", ".join(printable(rank.address) for rank in ranks[:4]) + (", …" if len(ranks) > 4 else "")
-    return f"{len(ranks)} ranks ({named})" if len(ranks) > 1 else named
 
 
 def _is_held(rank: RankInfo) -> bool:

@@ -17,7 +17,7 @@ from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.output import Output
 
 from ..views.width import char_width
-from .command_row import ESCAPE_SECONDS
+from .key_presses import ESCAPE_SECONDS
 
 TAB = 8
 """Columns between two tab stops."""

@@ -27,10 +27,7 @@ from ..core.choose import may_be_picked
 from ..core.directory import Directory
 from ..core.link import BrokerLink, Down, Up
 from ..views.pick_list import PickList, empty_text, footer_text
-from .key_presses import key_bytes, key_presses
-
-ESCAPE_SECONDS = 0.05
-"""Seconds after which a lone Esc is the Esc key; the bytes of an arrow key come together."""
+from .key_presses import ESCAPE_SECONDS, key_bytes, key_presses
 
 REFRESH_SECONDS = 1.0
 """Seconds between two redraws without news: the list says for how long."""

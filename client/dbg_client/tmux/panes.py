@@ -1,8 +1,8 @@
 """``--tmux``: find the ranks of a set, and open a window of tmux in which each has a pane attached to it.
 
-A server of tmux has the environment of the shell that started it, days ago perhaps, and its arguments are for all users of the
-host to see. So a pane is told nothing but where to ask: this process waits on a socket in a directory of its own, and
-hands each pane environment, directory and command line. No secret is in an argument or on a disk.
+A server of tmux has the environment of the shell that started it, days ago perhaps, and its arguments are for all
+users of the host to see. So a pane is told nothing but where to ask: this process waits on a socket in a directory of
+its own, and hands each pane environment, directory and command line. No secret is in an argument or on a disk.
 """
 
 from __future__ import annotations
