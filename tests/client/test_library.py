@@ -28,10 +28,10 @@ TERMINAL = ("prompt_toolkit", "termios", "tty", "pty", "curses")
 PATIENCE = seconds(10)
 
 
-async def test_a_program_lists_the_ranks_and_asks_them() -> None:
+async def test_a_program_lists_the_ranks_and_asks_them(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5), make_rank(6)) as broker:
         broker.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.VALUE, text="0.25")
-        link = link_to_broker(None, PATIENCE, broker.environment)
+        link = link_to_broker(None, PATIENCE, environ | broker.environment)
         await link.open()
         directory = Directory()
         await list_ranks(link, directory, PATIENCE)

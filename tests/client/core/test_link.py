@@ -121,7 +121,7 @@ async def test_attempts_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
         pauses.append((low, high))
         return 0.0
 
-    monkeypatch.setattr("dbg_client.core.redial.random.uniform", uniform)
+    monkeypatch.setattr("dbg_client.core.link.random.uniform", uniform)
     with FakeBroker() as broker:
         port = broker.port
     link = BrokerLink(Where(reach(port)), "me@here", PATIENCE)

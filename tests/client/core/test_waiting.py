@@ -19,10 +19,10 @@ PATIENCE = seconds(10)
 RUNNING = make_rank(5, state=RankState.RUNNING, where=None, reason=None)
 
 
-async def test_who_waits_is_told_of_the_wait_and_of_a_broker_that_comes_and_goes() -> None:
+async def test_who_waits_is_told_of_the_wait_and_of_a_broker_that_comes_and_goes(environ: dict[str, str]) -> None:
     told: list[str] = []
     with FakeBroker(RUNNING) as broker:
-        link = link_to_broker(None, PATIENCE, broker.environment)
+        link = link_to_broker(None, PATIENCE, environ | broker.environment)
         await link.open()
         directory = Directory()
         await list_ranks(link, directory, PATIENCE)
@@ -42,9 +42,9 @@ async def test_who_waits_is_told_of_the_wait_and_of_a_broker_that_comes_and_goes
     ]
 
 
-async def test_a_wait_has_an_end() -> None:
+async def test_a_wait_has_an_end(environ: dict[str, str]) -> None:
     with FakeBroker(RUNNING) as broker:
-        link = link_to_broker(None, PATIENCE, broker.environment)
+        link = link_to_broker(None, PATIENCE, environ | broker.environment)
         await link.open()
         directory = Directory()
         await list_ranks(link, directory, PATIENCE)
@@ -53,10 +53,10 @@ async def test_a_wait_has_an_end() -> None:
         await link.close()
 
 
-async def test_a_broker_that_lists_nothing_is_unreachable() -> None:
+async def test_a_broker_that_lists_nothing_is_unreachable(environ: dict[str, str]) -> None:
     with FakeBroker(RUNNING) as broker:
         broker.silent.add(Subscribe)
-        link = link_to_broker(None, PATIENCE, broker.environment)
+        link = link_to_broker(None, PATIENCE, environ | broker.environment)
         await link.open()
         with pytest.raises(BrokerUnreachable, match="did not list its ranks"):
             await list_ranks(link, Directory(), 0.01)
