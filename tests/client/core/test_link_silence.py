@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dbg_client.core import connection, link
-from dbg_client.core.deadline import in_thread, within
+from dbg_client.core.deadline import within
 from dbg_client.core.link import BrokerLink, Down, Up
 from dbg_wire.messages import Snapshot, Subscribe
 from tests.client.core.test_connection import reach
@@ -75,27 +74,6 @@ async def test_a_broker_that_answers_pings_keeps_its_line(monkeypatch: pytest.Mo
             await within(seconds(3), to_broker.next())
         assert where.asked == 1
         await to_broker.close()
-
-
-async def test_what_hangs_in_a_thread_is_given_up_at_the_deadline() -> None:
-    enough = threading.Event()
-    with pytest.raises(asyncio.TimeoutError):
-        await in_thread(enough.wait, 0.05)
-    enough.set()
-    with pytest.raises(socket.gaierror):
-        await in_thread(lambda: socket.getaddrinfo("256.256.256.256", 1, flags=socket.AI_NUMERICHOST), PATIENCE)
-
-
-async def test_a_cancellation_in_the_moment_of_the_answer_is_not_lost() -> None:
-    answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    task = asyncio.ensure_future(within(PATIENCE, answer))
-    await asyncio.sleep(0)
-    answer.set_result(None)
-    # The answer is there, and its waiter has not run yet.
-    await asyncio.sleep(0)
-    task.cancel()
-    (outcome,) = await asyncio.gather(task, return_exceptions=True)
-    assert isinstance(outcome, asyncio.CancelledError)
 
 
 def test_a_name_server_that_hangs_does_not_outlast_the_timeout(tmp_path: Path) -> None:
