@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from dbg_wire.codec import Input, Output
@@ -72,9 +72,8 @@ class Asker:
         Raises TimedOut if the broker itself goes away or is silent, and Declined if it refuses.
         """
         rows, columns = self._size()
-        question = Question(
-            request=0,
-            keys=(),
+        page = partial(
+            Question,
             action=action,
             seconds=self.seconds,
             rows=rows,
@@ -85,7 +84,7 @@ class Asker:
             parts=parts,
             withdrawn=withdrawn,
         )
-        open_requests = self._put(question, [rank.key for rank in ranks])
+        open_requests = self._put(page, [rank.key for rank in ranks])
         seconds = self.seconds + GRACE_SECONDS
         try:
             answers = await within(seconds, self._answers(open_requests))
@@ -93,14 +92,13 @@ class Asker:
             raise TimedOut(f"the broker did not answer within {seconds:g} s") from None
         return [answers.get(rank.key) or _left_out(rank) for rank in ranks]
 
-    def _put(self, question: Question, keys: Sequence[str]) -> set[int]:
-        """Send the question for these ranks, as many pages as it takes; return their numbers. Raises TimedOut."""
+    def _put(self, page: Callable[..., Question], keys: Sequence[str]) -> set[int]:
+        """Send a question for these ranks, in as many pages as it takes; return their numbers. Raises TimedOut."""
         open_requests = set()
         for start in range(0, len(keys), PAGE):
-            page = replace(question, request=self._next, keys=tuple(keys[start : start + PAGE]))
-            open_requests.add(self._next)
-            self._next += 1
-            if not self._link.send(page):
+            request, self._next = self._next, self._next + 1
+            open_requests.add(request)
+            if not self._link.send(page(request=request, keys=tuple(keys[start : start + PAGE]))):
                 raise TimedOut("the broker is gone")
         return open_requests
 
