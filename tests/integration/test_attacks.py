@@ -283,6 +283,8 @@ def test_whoever_interrupts_a_held_exit_sees_nothing_of_ours(processes: Processe
     )
     ranks = start_ranks(processes, home, script, 2)
     wait_until(home, lambda listed: "crash" in [rank["reason"] for rank in listed], "a crash")
+    # The other one has heard of it once it has answered.
+    assert ask(home, "all", "-w")["answered"] == 2
     (home / "crashed").touch()
     wait_until_states(home, {0: "held", 1: "stopped"})
     ranks[0].signal(signal.SIGINT)
