@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.autostart import NO_PLACE, Part, Program, parent_of, part_of
+from dbg_agent.autostart import Program, part_of
+from dbg_agent.launch.claim import NO_PLACE, Part, parent_of
 from dbg_agent.launch.this_process import started_module
 
 LINE = Path(__file__).parents[2] / "agent/dbg_broker_autostart.pth"
@@ -25,8 +26,8 @@ RUN_PID, PARENT, PID = 100, 200, 300
 
 SPEAKS = """\
 import json, sys
-process = sys.modules.get("dbg_agent.program.entry")
-print(json.dumps({"rank": process is not None and process._rank is not None, "pid": __import__("os").getpid()}))
+own_rank = sys.modules.get("dbg_agent.program.own_rank")
+print(json.dumps({"rank": own_rank is not None and own_rank.current() is not None, "pid": __import__("os").getpid()}))
 """
 """Says whether the process is a rank."""
 
@@ -211,10 +212,10 @@ def test_no_folder_comes_in_front_of_the_path_where_none_is_to(tmp_path: Path, o
 CHILDREN = """\
 import multiprocessing, os, subprocess, sys
 def speak(queue):
-    process = sys.modules.get("dbg_agent.program.entry")
-    queue.put(process is not None and process._rank is not None)
+    own_rank = sys.modules.get("dbg_agent.program.own_rank")
+    queue.put(own_rank is not None and own_rank.current() is not None)
 if __name__ == "__main__":
-    found = {"self": sys.modules["dbg_agent.program.entry"]._rank is not None}
+    found = {"self": sys.modules["dbg_agent.program.own_rank"].current() is not None}
     for command in (["-c", open("train.py").read()], ["train.py"], ["-m", "train"]):
         child = subprocess.run([sys.executable, *command], check=True, stdout=subprocess.PIPE, text=True)
         found[command[0]] = child.stdout
@@ -247,7 +248,7 @@ def test_a_launcher_is_none_and_its_script_is_the_rank(script: Path, tmp_path: P
     launcher = tmp_path / "accelerate"
     launcher.write_text(
         "import subprocess, sys\n"
-        "assert 'dbg_agent.program.entry' not in sys.modules\n"
+        "assert 'dbg_agent.program.own_rank' not in sys.modules\n"
         "sys.exit(subprocess.run([sys.executable, 'train.py']).returncode)\n"
     )
     assert is_rank(run(tmp_path, str(launcher)))
@@ -255,7 +256,7 @@ def test_a_launcher_is_none_and_its_script_is_the_rank(script: Path, tmp_path: P
 
 def test_the_rank_knows_its_script_before_it_has_begun(tmp_path: Path) -> None:
     (tmp_path / "recipe.py").write_text(
-        "import sys\nprint(sys.modules['dbg_agent.program.entry']._rank.identity.script)\nsys.stdout.flush()\n"
+        "import sys\nprint(sys.modules['dbg_agent.program.own_rank'].current().identity.script)\nsys.stdout.flush()\n"
     )
     assert run(tmp_path, "-um", "recipe").stdout == "-m recipe\n"
     assert run(tmp_path, "recipe.py").stdout == f"{tmp_path / 'recipe.py'}\n"

@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import urwid
 from pudb import debugger as pudb_debugger
@@ -20,6 +20,7 @@ from pudb.var_view import SEPARATOR, make_var_view
 from dbg_wire.messages import Notice
 
 from .faults import is_fault, is_fault_of_value, is_interrupt, words_of
+from .port import WindowPort
 from .printed import MAX_ENTRY
 from .pudb_import import unwarned
 from .pudb_widgets import (
@@ -32,9 +33,6 @@ from .pudb_widgets import (
     sentence_row,
 )
 from .screen import NoFile
-
-if TYPE_CHECKING:
-    from ..rank.rank import Rank
 
 MAX_ENTRIES = 4000
 """Texts that PuDB's command line keeps, most of them lines: some megabytes. Earlier ones scroll away."""
@@ -49,10 +47,10 @@ INTERRUPTED = "interrupted; it is not evaluated again (Del removes it, n adds it
 class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not typed
     """Be PuDB's window; a ``bare`` one leaves out the views that look at the program's values."""
 
-    def __init__(self, debugger: Any, rank: Rank, screen: Any, *, bare: bool) -> None:
+    def __init__(self, debugger: Any, port: WindowPort, screen: Any, *, bare: bool) -> None:
         with making_window():
             super().__init__(debugger, NoFile(), NoFile(), None)
-        self._rank = rank
+        self._port = port
         self.bare = bare
         self._interrupted: list[Any] = []
         """Watch expressions that are not evaluated any more."""
@@ -68,8 +66,8 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
     def tell(self, sentence: str) -> None:
         """Say something to whoever looks: in the window and, for a moment, in the terminal's own line."""
         self.add_cmdline_content(sentence, "command line error")
-        with self._rank.interruptible.suspended():
-            self._rank.send(Notice(text=sentence))
+        with self._port.interruptible.suspended():
+            self._port.send(Notice(text=sentence))
 
     def call_with_ui(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run PuDB's interaction.

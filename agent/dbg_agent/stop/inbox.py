@@ -16,7 +16,7 @@ from typing import Union
 from dbg_wire.codec import Input
 from dbg_wire.limits import MAX_INPUT_PENDING
 
-from .typed_keys import Loss, TypedAhead
+from .typed_keys import Loss, TypedKeys
 
 MAX_WORK = 256
 """Pieces of work that may wait for one stopped thread; a thread that takes none is answered for as silent."""
@@ -135,7 +135,7 @@ class Inbox:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._work: deque[tuple[int, Work]] = deque()
-        self._keys = TypedAhead()
+        self._keys = TypedKeys()
 
     def put(self, stop: int, work: Work) -> bool:
         """Add work for a stop; return False if too much waits already. Letting it go on is never too much."""

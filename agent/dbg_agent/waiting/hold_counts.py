@@ -39,7 +39,7 @@ class Verdict:
     lost: tuple[int, ...] = ()
 
 
-class Holds:
+class HoldCounts:
     """Count this rank's arrivals and visits, and judge what is heard of the ranks that it waits for."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

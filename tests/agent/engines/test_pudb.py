@@ -224,7 +224,7 @@ def test_continue_from_outside_leaves_through_open_dialogs_and_drops_what_was_ty
 def test_the_screen_is_told_as_text_without_anybody_attached(viewer: Viewer) -> None:
     def script() -> None:
         viewer.waits_for_stop(1)
-        viewer.rank.desk.on_message(Ask(request=5, action=Action.SCREEN, rows=24, columns=80))
+        viewer.rank.from_broker.on_message(Ask(request=5, action=Action.SCREEN, rows=24, columns=80))
         viewer.wait_for(lambda: any('"request":5' in answer for answer in viewer.answers), "the screen")
         let_go(viewer)
 
@@ -371,7 +371,7 @@ def test_a_long_step_is_told_as_running_and_where(viewer: Viewer) -> None:
         viewer.rank.stops.step_is_slow(1)
         report = viewer.rank.rank_report()
         assert (report.state, report.stepping) == (RankState.RUNNING, True)
-        assert viewer.rank.whereabouts() is not None
+        assert viewer.rank.position.moving_place() is not None
         released.set()
         viewer.sees_current_line("rank.warn(")
         viewer.type(b"c")

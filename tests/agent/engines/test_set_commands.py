@@ -45,7 +45,7 @@ class Asking:
         self._request += 1
         request = self._request
         ask = Ask(request=request, action=Action.COMMAND, rows=24, columns=80, text=text, seconds=10.0)
-        self._driver.rank.desk.on_message(ask)
+        self._driver.rank.from_broker.on_message(ask)
 
         def answers() -> list[dict[str, object]]:
             return [answer for answer in self._driver.heard("answer") if answer["request"] == request]

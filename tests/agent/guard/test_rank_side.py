@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.guard import rank_side as guard
-from dbg_agent.guard.process import Process
+from dbg_agent.guard.watched import WatchedProcess
 from tests.support.time_unit import seconds
 
 PRELUDE = """\
@@ -263,7 +263,7 @@ def child() -> Iterator[int]:
 
 @pytest.mark.parametrize("reaped", [False, True])
 def test_the_signal_that_ended_a_process_is_told(child: int, reaped: bool) -> None:
-    process = Process(child)
+    process = WatchedProcess(child)
     assert process.is_alive()
     os.kill(child, signal.SIGKILL)
     assert not process.is_alive(seconds(5))
@@ -276,7 +276,7 @@ def test_the_signal_that_ended_a_process_is_told(child: int, reaped: bool) -> No
 
 
 def test_a_suspended_process_is_known(child: int) -> None:
-    process = Process(child)
+    process = WatchedProcess(child)
     assert not process.is_suspended()
     os.kill(child, signal.SIGSTOP)
     os.waitpid(child, os.WUNTRACED)
@@ -285,7 +285,7 @@ def test_a_suspended_process_is_known(child: int) -> None:
 
 
 def test_a_process_is_watched_without_a_handle_where_the_kernel_has_none(child: int) -> None:
-    process = Process(child)
+    process = WatchedProcess(child)
     os.close(process.descriptor)
     process.descriptor = -1
     assert process.is_alive()
@@ -303,13 +303,14 @@ def test_what_the_guard_runs_is_loaded_once(tmp_path: Path) -> None:
     (package / "__init__.py").touch()
     (guard_folder / "__init__.py").touch()
     (guard_folder / "reporting.py").write_text(
-        "from dbg_agent.guard.process import Process\n"
+        "from dbg_agent.guard.watched import WatchedProcess\n"
         "class Witness:\n"
-        "    def __init__(self, about, process, facts, beat_at): print(type(process) is Process)\n"
+        "    def __init__(self, about, process, facts, beat_at): print(type(process) is WatchedProcess)\n"
         "    def run(self, said): pass\n"
     )
-    (guard_folder / "process.py").write_bytes(Path(guard.SCRIPT).read_bytes())
+    for name in ("process.py", "watched.py"):
+        (guard_folder / name).write_bytes(Path(guard.SCRIPT).with_name(name).read_bytes())
     told = f'{os.getpid()} 10 {{"path": ["{tmp_path}"]}}\nFatal Python error: Aborted\n'
-    command = [sys.executable, "-I", "-S", "-B", guard.SCRIPT]
+    command = [sys.executable, "-I", "-S", "-B", str(guard_folder / "process.py")]
     result = subprocess.run(command, input=told, capture_output=True, text=True, check=True)
     assert result.stdout == "True\n"

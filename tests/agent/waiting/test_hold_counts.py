@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.waiting.hold_counts import MAX_SITES, Holds, Verdict
+from dbg_agent.waiting.hold_counts import MAX_SITES, HoldCounts, Verdict
 from dbg_wire.messages import Arrival, ChosenRank, Waiting
 from dbg_wire.ranks import RankState
 
@@ -26,15 +26,15 @@ def chosen(rank: int, arrived: int, completed: int, state: RankState | None = Ra
     return ChosenRank(rank=rank, arrived=arrived, completed=completed, state=state)
 
 
-def holding(*ranks: int, grace: float = 60.0) -> tuple[Holds, Clock]:
+def holding(*ranks: int, grace: float = 60.0) -> tuple[HoldCounts, Clock]:
     clock = Clock()
-    holds = Holds(clock)
+    holds = HoldCounts(clock)
     holds.wait(holds.visit(SITE, ranks), grace)
     return holds, clock
 
 
 def test_a_chosen_rank_counts_arrivals_and_completions_of_each_site() -> None:
-    holds = Holds(Clock())
+    holds = HoldCounts(Clock())
     holds.arrive(SITE)
     holds.arrive("other.py:1")
     holds.complete(SITE)
@@ -46,7 +46,7 @@ def test_a_chosen_rank_counts_arrivals_and_completions_of_each_site() -> None:
 
 
 def test_sites_are_bounded_by_letting_go_of_the_oldest() -> None:
-    holds = Holds(Clock())
+    holds = HoldCounts(Clock())
     for line in range(MAX_SITES + 10):
         holds.arrive(f"generated.py:{line}")
     kept = [arrival.site for arrival in holds.arrivals()]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dbg_agent.waiting.hold_counts import Holds, Verdict
+from dbg_agent.waiting.hold_counts import HoldCounts, Verdict
 from dbg_wire.ranks import RankState
 from tests.agent.waiting.test_hold_counts import SITE, Clock, chosen
 
 GRACE, LOST = 0.3, 600.0
 
 
-def holding(*ranks: int) -> tuple[Holds, Clock]:
+def holding(*ranks: int) -> tuple[HoldCounts, Clock]:
     clock = Clock()
-    holds = Holds(clock)
+    holds = HoldCounts(clock)
     holds.wait(holds.visit(SITE, ranks), GRACE, LOST)
     return holds, clock
 
