@@ -17,7 +17,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from .launch.claim import BY_LIBRARY, NO_PLACE, VARIABLE, Part, claim_in, own_place, place_told
+from .launch.claim import BY_LIBRARY, NO_PLACE, VARIABLE, JobPart, claim_in, own_place, place_told
 
 if TYPE_CHECKING:
     from .stop_at.points import RankOfProcess
@@ -55,19 +55,19 @@ def begin() -> None:
 def _begin(environ: Mapping[str, str]) -> None:
     value = environ.get(VARIABLE, "")
     program = Program(sys.argv, sys.orig_argv)
-    part = Part.HELPER
+    part = JobPart.HELPER
     # A helper of one line is told apart without looking further, since there may be many.
     if program.is_script or _is_started_by(value, os.getppid()):
         place = own_place()
         part = part_of(value, place, program, pid=os.getpid(), parent=os.getppid(), environ=environ)
-        if part is not Part.HELPER:
+        if part is not JobPart.HELPER:
             os.environ[VARIABLE] = f"{part.value}:{os.getpid()}:{place_told(place)}"
-    if part is not Part.LAUNCHER and (environ.get("DBG_STOP_AT") or environ.get("DBG_STOP_IN")):
-        _have_stops(program, is_rank=part is Part.RANK)
-    if part is Part.HELPER and not program.is_tool:
+    if part is not JobPart.LAUNCHER and (environ.get("DBG_STOP_AT") or environ.get("DBG_STOP_IN")):
+        _have_stops(program, is_rank=part is JobPart.RANK)
+    if part is JobPart.HELPER and not program.is_tool:
         _have_breakpoints(environ)
     # `python -m dbg_agent` does so itself, once it knows the program.
-    if part is Part.RANK and program.module != "dbg_agent":
+    if part is JobPart.RANK and program.module != "dbg_agent":
         from . import install
 
         install()
@@ -130,7 +130,7 @@ class Program:
         return self.module is not None or self.file is not None
 
 
-def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, environ: Mapping[str, str]) -> Part:
+def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, environ: Mapping[str, str]) -> JobPart:
     """Return what a process is in its job; pure.
 
     ``value`` is that of ``DBG_AUTOSTART``, ``place`` what launchers have made of this process.
@@ -138,18 +138,18 @@ def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, 
     from .launch.this_process import is_launcher
 
     if is_launcher(program.argv, program.module, environ):
-        return Part.LAUNCHER
+        return JobPart.LAUNCHER
     if program.is_tool:
-        return Part.HELPER
+        return JobPart.HELPER
     claimant, claimed, claimed_place = claim_in(value)
     if claimant == pid or claimed is None:
-        return Part.RANK if program.is_script or _is_started_by(value, parent) else Part.HELPER
+        return JobPart.RANK if program.is_script or _is_started_by(value, parent) else JobPart.HELPER
     if not program.is_script:
-        return Part.HELPER
+        return JobPart.HELPER
     # A child whose launcher's variables were taken away is nobody new, nor is one that has them from the first rank.
     is_placed_anew = place not in (claimed_place, NO_PLACE) and not _is_of_first(claimed_place, place, environ)
-    inherits = place == claimed_place and claimed is Part.LAUNCHER and claimant == parent
-    return Part.RANK if is_placed_anew or inherits else Part.HELPER
+    inherits = place == claimed_place and claimed is JobPart.LAUNCHER and claimant == parent
+    return JobPart.RANK if is_placed_anew or inherits else JobPart.HELPER
 
 
 def _is_of_first(claimed_place: str, place: str, environ: Mapping[str, str]) -> bool:

@@ -14,7 +14,18 @@ from functools import partial
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
 from dbg_wire.messages import PromptInfo, PromptState
 
-from ..stop.inbox import Break, GoOn, LeaveDebugger, Line, Move, MoveOn, ProgramRaised, Run, Switch, SwitchDebugger
+from ..stop.inbox import (
+    BreakPrompt,
+    GoOn,
+    LeaveDebugger,
+    Move,
+    MoveOn,
+    ProgramRaised,
+    RunJob,
+    Switch,
+    SwitchDebugger,
+    TypedLine,
+)
 from .port import ConsolePort
 
 UNWINDING = (LeaveDebugger, MoveOn, SwitchDebugger, ProgramRaised)
@@ -209,9 +220,9 @@ class Console(io.TextIOBase):
         inbox, stop = self._port.inbox, self._port.stops.number
         while True:
             work = inbox.next_work(stop)
-            if isinstance(work, Line):
+            if isinstance(work, TypedLine):
                 return work.text
-            if isinstance(work, Break) and work.prompt == self._number:
+            if isinstance(work, BreakPrompt) and work.prompt == self._number:
                 raise KeyboardInterrupt
             if isinstance(work, GoOn):
                 raise LeaveDebugger(work.done)
@@ -220,7 +231,7 @@ class Console(io.TextIOBase):
                 raise MoveOn(work.wanted, self._port.stopping.looked_at())
             if isinstance(work, Switch):
                 raise SwitchDebugger
-            if isinstance(work, Run):
+            if isinstance(work, RunJob):
                 work.job()
 
     # --------------------------------------------------------------------------------------------------------- replay

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from ..stop.capture import Capture
-from ..stop.inbox import Wanted
+from ..stop.inbox import WantedMove
 from .pdb import RankPdb, is_block
 from .port import Port
 
@@ -51,7 +51,7 @@ class PassingPdb(RankPdb):
 
     def __init__(self, port: Port, printed: Capture, frame: FrameType, aliases: Mapping[str, str]) -> None:
         super().__init__(port, printed)  # type: ignore[arg-type] # all of a console that a command needs
-        self.wanted: Wanted | None = None
+        self.wanted: WantedMove | None = None
         self.reset()
         self.find_bottom(frame)
         stop = port.stopping
@@ -63,7 +63,7 @@ class PassingPdb(RankPdb):
         self._begun_at = self.curframe
         self.aliases = dict(aliases)
 
-    def run_line(self, text: str) -> Wanted | None:
+    def run_line(self, text: str) -> WantedMove | None:
         """Run a line of commands; return where it leads. Raises NotHere, with nothing run, where one is refused."""
         commands = self._commands_of(text)
         self._check(commands)
@@ -118,7 +118,7 @@ class PassingPdb(RankPdb):
 
     def _want(self, command: str, line: int | None = None) -> None:
         frame = self.curframe
-        self.wanted = Wanted(command, line, frame if frame is not self._begun_at else None)
+        self.wanted = WantedMove(command, line, frame if frame is not self._begun_at else None)
 
     def set_next(self, frame: FrameType) -> None:
         """Note the move."""

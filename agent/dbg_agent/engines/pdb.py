@@ -23,7 +23,7 @@ from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 from dbg_wire.messages import PromptState
 
 from ..stop.capture import talking_to
-from ..stop.inbox import Break
+from ..stop.inbox import BreakPrompt
 from .console import UNWINDING, Console
 from .interpreter import Interpreter
 from .leaving import WayOut, what_continue_does
@@ -101,7 +101,7 @@ class PdbEngine:
         if prompt is None and ticket is not None:
             self._port.interruptible.interrupt(ticket)
         elif prompt is not None and prompt.state is not PromptState.COMMAND:
-            self._port.inbox.put(self._port.stops.number, Break(prompt.number))
+            self._port.inbox.put(self._port.stops.number, BreakPrompt(prompt.number))
 
     def complete(self, line: str, begin: int, end: int) -> tuple[str, ...]:
         """Return what ``line[begin:end]`` may become; whatever goes wrong in it, and whatever raises, is nothing."""

@@ -18,7 +18,7 @@ from ..stop.terminal import Terminal
 from .leaving import WayOut
 
 
-class Breakpoints(Protocol):
+class SharedBreakpoints(Protocol):
     """Say what debuggers need of the rank's breakpoints."""
 
     lines: dict[str, list[int]]
@@ -73,7 +73,7 @@ class StoppedRank(Protocol):
     interruptible: Interruptible
 
     @property
-    def breakpoints(self) -> Breakpoints:
+    def breakpoints(self) -> SharedBreakpoints:
         """Return the rank's breakpoints."""
 
     @property
@@ -102,7 +102,7 @@ class TracingPort(Protocol):
     """Say what the tracing of a debugger needs of its rank."""
 
     @property
-    def breakpoints(self) -> Breakpoints:
+    def breakpoints(self) -> SharedBreakpoints:
         """Return the rank's breakpoints."""
 
     def warn(self, text: str) -> None:

@@ -223,7 +223,7 @@ def _debugger_class() -> type[Any]:
 def _bind_keys(ui: Any, debugger: Any, port: LeavingPort) -> None:
     """Put our own meaning before PuDB's for keys that would end the rank or use its terminal."""
 
-    from .pudb_command_line import CommandLine
+    from .pudb_command_line import PudbCommandLine
 
     def ask(_widget: Any, _size: Any, _key: str) -> None:
         answer = _ask_how_to_leave(ui, port)
@@ -250,7 +250,7 @@ def _bind_keys(ui: Any, debugger: Any, port: LeavingPort) -> None:
     for widget, key, listener in listeners:
         # At the front: the first listener that fits wins, and PuDB's own came first.
         widget.event_listeners.insert(0, (key, listener))
-    CommandLine(ui, ask)
+    PudbCommandLine(ui, ask)
 
 
 def _ask_how_to_leave(ui: Any, port: LeavingPort) -> object:

@@ -24,7 +24,7 @@ from .port import WindowPort
 from .printed import MAX_ENTRY
 from .pudb_import import unwarned
 from .pudb_widgets import (
-    Pane,
+    ListPane,
     draw_safely,
     draw_value_safely,
     plain_breakpoint,
@@ -58,10 +58,10 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         self.screen = screen
         self.cmdline_history_path = os.devnull
         self.setup_palette(screen)
-        self.source_list = self.source_sigwrap._w = Pane(self.source, "the source")
-        self.var_list._w = Pane(self.locals, "the variables")
-        self.stack_list._w = Pane(self.stack_walker, "the stack")
-        self.bp_list._w = Pane(self.bp_walker, "the breakpoints")
+        self.source_list = self.source_sigwrap._w = ListPane(self.source, "the source")
+        self.var_list._w = ListPane(self.locals, "the variables")
+        self.stack_list._w = ListPane(self.stack_walker, "the stack")
+        self.bp_list._w = ListPane(self.bp_walker, "the breakpoints")
 
     def tell(self, sentence: str) -> None:
         """Say something to whoever looks: in the window and, for a moment, in the terminal's own line."""
@@ -80,7 +80,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
 
     def event_loop(self, toplevel: Any = None) -> Any:
         """Draw and take keys until PuDB is left, or a dialog."""
-        return super().event_loop(_Window(self, self.top if toplevel is None else toplevel))
+        return super().event_loop(_SafeWindow(self, self.top if toplevel is None else toplevel))
 
     def show_internal_exc_dlg(self, exc_tuple: Any) -> None:
         """Say what PuDB failed with, without a dialog, which may be what fails."""
@@ -224,7 +224,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         return sentence_row("interrupted; only its type is shown from here on (d, r, s: more again)", name)
 
 
-class _Window:
+class _SafeWindow:
     """Draw a window and give it keys; whatever a key raises is told, and the window stays."""
 
     def __init__(self, ui: RankUI, window: Any) -> None:

@@ -12,7 +12,7 @@ import urwid
 from pudb.debugger import ThreadsafeRawScreen
 from urwid.display.escape import MoreInputRequired, process_keyqueue
 
-from ..stop.inbox import GoOn, LeaveDebugger, Move, MoveOn, Redraw, Run, Switch, SwitchDebugger
+from ..stop.inbox import GoOn, LeaveDebugger, Move, MoveOn, Redraw, RunJob, Switch, SwitchDebugger
 from .port import ScreenPort
 
 INCOMPLETE_SECONDS = 0.15
@@ -115,7 +115,7 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
             if isinstance(work, Redraw):
                 self.clear()
                 return ["window resize"]
-            if isinstance(work, Run):
+            if isinstance(work, RunJob):
                 work.job()
             codes = list(inbox.peek_keys(LONGEST_KEY)) if work is None else []
             if not codes:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from ..stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, Wanted
+from ..stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove
 from ..stop.program_end import is_at_end
 from ..stop.stacks import is_own, is_runner
 from .leaving import WayOut
@@ -147,7 +147,7 @@ class Tracing(bdb.Bdb):
             walk = walk.f_back
         return False
 
-    def move(self, wanted: Wanted, frame: FrameType | None) -> None:
+    def move(self, wanted: WantedMove, frame: FrameType | None) -> None:
         """Let the thread run to where this command leads from this frame."""
         command = wanted.command
         if command == "continue" or frame is None:

@@ -121,7 +121,7 @@ def _forget() -> None:
         guard.forget()
 
 
-class _End:
+class _PipeEnd:
     """Be the file that faulthandler keeps: as long as this lives, what was set up with it has not been replaced."""
 
     __slots__ = ("__weakref__", "_descriptor")
@@ -137,7 +137,7 @@ class _End:
         """Do nothing; nothing is buffered."""
 
 
-_Held = weakref.ReferenceType[_End]
+_Held = weakref.ReferenceType[_PipeEnd]
 
 
 class Guard:
@@ -261,11 +261,11 @@ class Guard:
 
     def _enable(self) -> None:
         if not faulthandler.is_enabled():
-            end = _End(self._write)
+            end = _PipeEnd(self._write)
             self._fatal = weakref.ref(end)
             faulthandler.enable(file=end, all_threads=True)
         if signal.getsignal(REQUEST_SIGNAL) is signal.SIG_DFL:
-            end = _End(self._write)
+            end = _PipeEnd(self._write)
             self._request = weakref.ref(end)
             faulthandler.register(REQUEST_SIGNAL, file=end, all_threads=True, chain=False)
 

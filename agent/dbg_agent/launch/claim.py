@@ -17,7 +17,7 @@ BY_LIBRARY = "lightning"
 """Launcher's name where a rank has started the others itself."""
 
 
-class Part(Enum):
+class JobPart(Enum):
     """What a process is in the job."""
 
     RANK = "rank"
@@ -30,14 +30,14 @@ def claim() -> None:
 
     Its place is what it is at this moment: a framework may have given it another one since it last said so.
     """
-    claimed = f"{Part.RANK.value}:{os.getpid()}:{place_told(own_place())}"
+    claimed = f"{JobPart.RANK.value}:{os.getpid()}:{place_told(own_place())}"
     if os.environ.get(VARIABLE) != claimed:
         os.environ[VARIABLE] = claimed
 
 
 def has_claimed() -> bool:
     """Say whether this process itself is the rank of what it starts."""
-    return claim_in(os.environ.get(VARIABLE, ""))[:2] == (os.getpid(), Part.RANK)
+    return claim_in(os.environ.get(VARIABLE, ""))[:2] == (os.getpid(), JobPart.RANK)
 
 
 def parent_of(value: str, pid: int) -> tuple[str, str, int] | None:
@@ -47,21 +47,21 @@ def parent_of(value: str, pid: int) -> tuple[str, str, int] | None:
     """
     claimant, claimed, place = claim_in(value)
     names = value.rpartition(":")[2].split("/")
-    if claimed is not Part.RANK or claimant == pid or place != NO_PLACE:
+    if claimed is not JobPart.RANK or claimant == pid or place != NO_PLACE:
         return None
     if len(names) != 3 or not names[2].isdecimal():
         return None
     return names[0], names[1], int(names[2])
 
 
-def claim_in(value: str) -> tuple[int | None, Part | None, str]:
+def claim_in(value: str) -> tuple[int | None, JobPart | None, str]:
     """Return who has claimed which place as what; nothing if it is as ``run`` has set it."""
     part, _, rest = value.partition(":")
     pid, _, place = rest.partition(":")
     place = place.partition(":")[0]
-    if part not in (Part.RANK.value, Part.LAUNCHER.value) or not pid.isdecimal():
+    if part not in (JobPart.RANK.value, JobPart.LAUNCHER.value) or not pid.isdecimal():
         return None, None, ""
-    return int(pid), Part(part), place
+    return int(pid), JobPart(part), place
 
 
 def own_place() -> str:

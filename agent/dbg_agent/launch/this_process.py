@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dbg_agent.launch.launchers import FRAMEWORK, NONE, Numbers, Process, Row, detect, short_name, slurm_is_ours
+from dbg_agent.launch.launchers import FRAMEWORK, NONE, Process, RankNumbers, Row, detect, short_name, slurm_is_ours
 
 MAX_NAME = 100
 """Characters of a job, run or host; DNS and schedulers stay below, and a list of ranks stays readable."""
@@ -147,7 +147,7 @@ def this_process() -> Identity:
     pid = os.getpid()
     argv, module = _command()
     # Only these launchers are told by what is above a process.
-    chain = _known_above(pid) if {"SLURM_TASK_PID", "MPI_LOCALNRANKS"} & os.environ.keys() else []
+    chain = _remembered_above(pid) if {"SLURM_TASK_PID", "MPI_LOCALNRANKS"} & os.environ.keys() else []
     return identify(
         os.environ,
         argv=argv,
@@ -156,7 +156,7 @@ def this_process() -> Identity:
         hostname=os.uname().nodename,
         directory=_directory(),
         framework=framework_rank(sys.modules),
-        ancestors=[ancestor for ancestor, _ in chain] if _sees_all_processes() else None,
+        ancestors=[ancestor for ancestor, _ in chain] if sees_all_processes() else None,
         proxy_pid=next((ancestor for ancestor, name in chain if name == _HYDRA_PROXY), None),
     )
 
@@ -184,7 +184,7 @@ def ancestors(pid: int) -> tuple[int, ...]:
 
     It ends early where ``/proc`` says nothing, and is empty without one. Any thread; never raises.
     """
-    return tuple(ancestor for ancestor, _ in _above(pid))
+    return tuple(ancestor for ancestor, _ in processes_above(pid))
 
 
 def framework_rank(modules: Mapping[str, object]) -> tuple[int, int] | None:
@@ -242,16 +242,16 @@ _FRAMEWORKS: tuple[tuple[str, Callable[[Any], tuple[Any, Any] | None]], ...] = (
 )
 
 
-def _corrected(numbers: Numbers, framework: tuple[int, int] | None, process: Process) -> Numbers:
+def _corrected(numbers: RankNumbers, framework: tuple[int, int] | None, process: Process) -> RankNumbers:
     if framework is None:
         return numbers
     rank, world = framework
     if rank == numbers.rank:
         return replace(numbers, world=world)
-    return Numbers(rank, process.number("LOCAL_RANK"), world)
+    return RankNumbers(rank, process.number("LOCAL_RANK"), world)
 
 
-def _overridden(numbers: Numbers, process: Process) -> Numbers:
+def _overridden(numbers: RankNumbers, process: Process) -> RankNumbers:
     rank, world, local = (process.number(name) for name in ("DBG_RANK", "DBG_WORLD_SIZE", "DBG_LOCAL_RANK"))
     if local is not None:
         numbers = replace(numbers, local=local)
@@ -366,32 +366,34 @@ def _directory() -> str:
         return ""
 
 
-_known: dict[int, list[tuple[int, str]]] = {}
+KNOWN_ABOVE: dict[int, list[tuple[int, str]]] = {}
+"""What was found above a process when it was first asked for."""
 
 
-def _known_above(pid: int) -> list[tuple[int, str]]:
-    """Return what :func:`_above` has yielded when it was first asked of this process.
+def _remembered_above(pid: int) -> list[tuple[int, str]]:
+    """Return what :func:`processes_above` has yielded when it was first asked of this process.
 
     /proc may keep whoever looks at another process; after a second there is nothing known above this one.
     """
-    if pid not in _known:
+    if pid not in KNOWN_ABOVE:
         from ..bounded import within
 
-        _known[pid] = within(ANCESTRY_SECONDS, lambda: list(_above(pid)), [])
-    return _known[pid]
+        KNOWN_ABOVE[pid] = within(ANCESTRY_SECONDS, lambda: list(processes_above(pid)), [])
+    return KNOWN_ABOVE[pid]
 
 
-def _above(pid: int) -> Iterator[tuple[int, str]]:
+def processes_above(pid: int) -> Iterator[tuple[int, str]]:
     """Yield the process id and name of each ancestor, the parent first."""
-    parent = _parent_and_name(pid)[0]
+    parent = parent_and_name(pid)[0]
     for _ in range(MAX_ANCESTORS):
         if parent <= 0:
             return
-        current, (parent, name) = parent, _parent_and_name(parent)
+        current, (parent, name) = parent, parent_and_name(parent)
         yield current, name
 
 
-def _parent_and_name(pid: int) -> tuple[int, str]:
+def parent_and_name(pid: int) -> tuple[int, str]:
+    """Return the parent and the name of a process; 0 and nothing if that can't be read."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             text = file.read()
@@ -403,7 +405,7 @@ def _parent_and_name(pid: int) -> tuple[int, str]:
     return int(fields[1]) if len(fields) > 1 else 0, before.partition("(")[2]
 
 
-def _sees_all_processes() -> bool:
+def sees_all_processes() -> bool:
     """Say whether process ids here are those a launcher outside any container has written down."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE  # noqa: PTH116

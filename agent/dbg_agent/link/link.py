@@ -17,7 +17,7 @@ from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Re
 from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
 
 from ..stderr import say
-from .fork_safety import Rest, RestfulSelector
+from .fork_safety import ForkSafeSelector, ForkSafety
 from .lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, SilentFile, find
 from .name_servers import Lookups
 from .outgoing import Outgoing, ReportNow
@@ -75,7 +75,7 @@ class Link:
     def __init__(self, owner: LinkOwner) -> None:
         self._owner = owner
         self.outgoing = Outgoing(self._wake, self.reconnect)
-        self.rest = Rest()
+        self.fork_safety = ForkSafety()
         self.names = Lookups()
         self._lookup = Lookup(owner.find_broker)
         self._status = threading.Condition()
@@ -208,7 +208,7 @@ class Link:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         if self._thread is not threading.current_thread():
             return
-        with self.rest:
+        with self.fork_safety:
             self._run_loop()
 
     def _run_loop(self) -> None:
@@ -225,7 +225,7 @@ class Link:
             for end in socket.socketpair():
                 end.close()
             self._dialler = dialler = Dialler(self._find_broker, self._owner.is_attended, self.names)
-            loop = asyncio.SelectorEventLoop(RestfulSelector(self.rest))
+            loop = asyncio.SelectorEventLoop(ForkSafeSelector(self.fork_safety))
             # On in a program under PYTHONDEVMODE; it would complain on the job's stderr of a busy host.
             loop.set_debug(False)
             # The default logs, and waits for locks that a stopped thread of the program may hold.

@@ -41,7 +41,7 @@ _Connect = Callable[[], "Rank | None"]
 """How to have this rank connected; None if there is no broker, or if it is a launcher."""
 
 
-class Crashes:
+class CrashHooks:
     """Stand behind the hooks of the interpreter that see what nobody has caught."""
 
     def __init__(
@@ -83,7 +83,7 @@ class Crashes:
     def _main_hook(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         former = self._former[0] if self._former is not None else sys.__excepthook__
         former(kind, error, traceback)
-        with _Told():
+        with _StderrShown():
             self._keep(error, traceback, "this rank")
 
     def _thread_hook(self, args: threading.ExceptHookArgs) -> None:
@@ -174,7 +174,7 @@ def _innermost(traceback: TracebackType | None) -> FrameType | None:
     return found
 
 
-class _Told:
+class _StderrShown:
     """Have what was written to stderr be there while a rank is kept.
 
     Once torch has a process group, it calls other hooks with a buffer for stderr, and writes that when they are done.

@@ -16,12 +16,12 @@ from .crash_lease import crash_lease, crashed_rank, note_installed
 from .own_rank import become_defaults, current, hold_exit, settings_of, this_rank, warn, warn_if_alone
 
 if TYPE_CHECKING:
-    from .crash_hooks import Crashes
+    from .crash_hooks import CrashHooks
 
 _hook: Callable[..., None] | None = None
 """What ``breakpoint()`` calls by our word, and :data:`_former_hook` what it called before."""
 _former_hook: Callable[..., object] | None = None
-_crashes: Crashes | None = None
+_crashes: CrashHooks | None = None
 
 
 def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...], stops: Callable[..., None]) -> None:
@@ -58,10 +58,10 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
 
 def _keep_crashes(settings: Settings) -> None:
     global _crashes  # noqa: PLW0603 - one per process, as the hooks themselves
-    from .crash_hooks import Crashes
+    from .crash_hooks import CrashHooks
 
     if _crashes is None:
-        _crashes = Crashes(lambda: crashed_rank(settings), _note_crash, _end_child, crash_lease(settings))
+        _crashes = CrashHooks(lambda: crashed_rank(settings), _note_crash, _end_child, crash_lease(settings))
         hold_exit(lambda rank: crash_lease(rank.settings))
     _crashes.install()
 

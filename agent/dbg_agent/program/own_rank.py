@@ -192,14 +192,14 @@ def _stay_interrupted() -> None:
 def _pause_link() -> None:
     """Have the link's thread be at rest while this process forks."""
     if _rank is not None:
-        _rank.link.rest.before_fork()
+        _rank.link.fork_safety.before_fork()
         _rank.link.names.before_fork()
 
 
 def _forked() -> None:
     if _rank is not None:
         _rank.link.names.after_fork()
-        _rank.link.rest.after_fork()
+        _rank.link.fork_safety.after_fork()
 
 
 def _forget_parent() -> None:

@@ -19,7 +19,7 @@ from ..stop.capture import Capture, talking_to
 
 if TYPE_CHECKING:
     from ..engines.port import Port
-    from ..stop.inbox import Wanted
+    from ..stop.inbox import WantedMove
     from ..values.describe import Described
     from .debuggers import Debuggers
 
@@ -75,7 +75,7 @@ def _value(text: str, frame: FrameType) -> Any:
     return eval(code, {**frame.f_globals, **frame.f_locals})  # noqa: S307 - what was asked for
 
 
-def run_command(ask: Ask, frame: FrameType, rank: Port, debuggers: Debuggers) -> Evaluated | tuple[Wanted, str]:
+def run_command(ask: Ask, frame: FrameType, rank: Port, debuggers: Debuggers) -> Evaluated | tuple[WantedMove, str]:
     """Run a line of commands in a pdb that passes by; return what it printed.
 
     If it ends in a move, the move is returned, with what was printed before.

@@ -35,7 +35,7 @@ from ..engines.console import Console
 from ..launch.mesh import coordinates
 from ..launch.this_process import Identity, ancestors
 from ..settings import Settings, find_broker
-from ..stop.inbox import Inbox, Line, OpenDebugger, Redraw, Run, Switch
+from ..stop.inbox import Inbox, OpenDebugger, Redraw, RunJob, Switch, TypedLine
 from ..stop.stops import Stops
 from ..stop.terminal import Terminal
 from ..stop.typed_keys import Loss
@@ -238,7 +238,7 @@ class FromBroker:
             self._rank.inbox.put(stop, Redraw())
         if open_one == "pdb":
             # Whoever has just sat down has not heard it, or has come back with another idea of it.
-            self._rank.inbox.put(stop, Run(self._rank.stopping.show_source_again))
+            self._rank.inbox.put(stop, RunJob(self._rank.stopping.show_source_again))
 
     def _on_reply(self, reply: Reply) -> None:
         prompt = self._rank.console.prompt
@@ -253,7 +253,7 @@ class FromBroker:
             why = ""
         else:
             self._taken_prompt = reply.prompt
-            self._rank.inbox.put(stop, Line(reply.text))
+            self._rank.inbox.put(stop, TypedLine(reply.text))
             why = ""
         self._rank.send(Replied(prompt=reply.prompt, taken=not why, reason=why))
 
@@ -268,7 +268,7 @@ class FromBroker:
             matches = engine.complete(complete.line, complete.begin, complete.end)
             self._rank.send(Completions(request=complete.request, matches=matches))
 
-        self._rank.inbox.put(stop, Run(answer))
+        self._rank.inbox.put(stop, RunJob(answer))
 
     def take_interrupt(self) -> bool:
         """Tell, once, that Ctrl-C was pressed during the stop that ends, of which nobody was told; in its thread."""

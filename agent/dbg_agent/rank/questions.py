@@ -22,7 +22,7 @@ from dbg_wire.states import StopPhase
 
 from ..engines.engine import Engine
 from ..engines.port import Port
-from ..stop.inbox import GoOn, Move, OpenDebugger, Run, Wanted
+from ..stop.inbox import GoOn, Move, OpenDebugger, RunJob, WantedMove
 from ..stop.stacks import place_of
 from ..stop.stops import SLOW_STEP_SECONDS
 from .break_in import AT_ONCE_SECONDS, BreakIn
@@ -121,7 +121,7 @@ class Questions:
         if rank.stops.current[1] is None and not rank.terminal.viewers:
             rank.terminal.resize(ask.rows, ask.columns)
         rank.inbox.put(stop, OpenDebugger(rank.debuggers.wanted()))
-        self._put(ask, stop, Run(lambda: self._answer_screen(ask)))
+        self._put(ask, stop, RunJob(lambda: self._answer_screen(ask)))
 
     def _answer_screen(self, ask: Ask) -> None:
         engine = self._rank.debuggers.last
@@ -144,7 +144,7 @@ class Questions:
         if ask.parts:
             stop = self._halted(ask)
             if stop is not None:
-                self._put(ask, stop, Run(lambda: self._in_time(ask, asked, lambda: self._tell_parts(ask))))
+                self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._tell_parts(ask))))
             return
         if stop is None and ask.live:
             self._rank.break_in.ask(ask, lambda frame: self._in_time(ask, asked, lambda: self._evaluate(ask, frame)))
@@ -152,7 +152,7 @@ class Questions:
         stop = self._halted(ask)
         if stop is not None:
             evaluate = partial(self._evaluate_here, ask)
-            self._put(ask, stop, Run(lambda: self._in_time(ask, asked, evaluate)))
+            self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, evaluate)))
 
     def _tell_parts(self, ask: Ask) -> None:
         from ..values.parts import parts_of
@@ -174,7 +174,7 @@ class Questions:
 
     def _forget_soon(self, stop: int, kept: tuple[str, object]) -> None:
         if self._kept is kept:
-            self._rank.inbox.put(stop, Run(self.forget))
+            self._rank.inbox.put(stop, RunJob(self.forget))
 
     def forget(self) -> None:
         """Let go of the value that is at hand; in the stopped thread."""
@@ -209,14 +209,14 @@ class Questions:
         move = MOVES.get(ask.text.strip())
         if move is None:
             asked = time.monotonic()
-            self._put(ask, stop, Run(lambda: self._in_time(ask, asked, lambda: self._run_command(ask))))
+            self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._run_command(ask))))
             return
         if self._rank.stopping.crash is not None and move != "continue":
             self.answer(ask, Kind.ERROR, "it is kept after a crash, where nothing moves; `c` lets it end")
             return
-        self._put_move(ask, stop, Wanted(move), "")
+        self._put_move(ask, stop, WantedMove(move), "")
 
-    def _put_move(self, ask: Ask, stop: int, wanted: Wanted, printed: str) -> None:
+    def _put_move(self, ask: Ask, stop: int, wanted: WantedMove, printed: str) -> None:
         # Most ranks of a set have no debugger open yet; the move needs one, and leaves it open for the next.
         self._rank.inbox.put(stop, OpenDebugger(self._rank.debuggers.wanted()))
         self._put(ask, stop, Move(wanted, lambda: self._moves(ask, printed)))
@@ -328,13 +328,13 @@ class Questions:
         where = self._rank.position.moving_place()
         return f"running, {where.file}:{where.line}" if where else "running"
 
-    def _put(self, ask: Ask, stop: int, work: GoOn | Run | Move) -> None:
+    def _put(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
         if not self._rank.inbox.put(stop, work):
             self.answer(ask, Kind.ERROR, "too much waits already for this rank's stopped thread")
         else:
             self._rank.call_later(BUSY_SECONDS, lambda: self._not_begun(ask, stop, work))
 
-    def _not_begun(self, ask: Ask, stop: int, work: GoOn | Run | Move) -> None:
+    def _not_begun(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
         """Answer a question that waits behind what the open debugger does, which may never end."""
         if self._rank.stops.is_busy and self._rank.inbox.withdraw(stop, work):
             self.answer(ask, Kind.RUNNING, self._running_text())

@@ -15,7 +15,7 @@ from ..engines.engine import Engine
 from ..engines.leaving import WayOut
 from ..stderr import say
 from ..stop.crash import Crash
-from ..stop.inbox import GoOn, Inbox, Move, OpenDebugger, Run
+from ..stop.inbox import GoOn, Inbox, Move, OpenDebugger, RunJob
 from ..stop.loaded_sources import Loaded
 from ..stop.source import source_of
 from ..stop.stacks import is_own, place_of
@@ -270,7 +270,7 @@ class Stopping:
                     self.end()
                     work.done()
                     return
-                if isinstance(work, Run):
+                if isinstance(work, RunJob):
                     work.job()
                 elif isinstance(work, Move):
                     work.begun()

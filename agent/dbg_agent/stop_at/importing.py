@@ -27,7 +27,7 @@ def begin(script: str | None, load_script: Callable[[str], object]) -> None:
 
     ``load_script`` makes the loader that runs it.
     """
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _StopFinder())
     sys.path_hooks.insert(0, _Hook(script, load_script))
 
 
@@ -52,7 +52,7 @@ def _running_name(name: str) -> tuple[str, ...]:
     return ("__main__",) if is_run else ()
 
 
-class _Finder:
+class _StopFinder:
     """Find modules where everybody else does, and give those with stops another loader."""
 
     def __init__(self) -> None:

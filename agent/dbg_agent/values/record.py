@@ -8,7 +8,7 @@ from typing import Any
 
 from .budget import Effort, NotCompared, OutOfTime, sentence_of
 from .fingerprint import Fingerprint
-from .text import Text
+from .text import ValueText
 
 
 class ValueRecord(ABC):
@@ -17,7 +17,7 @@ class ValueRecord(ABC):
     def __init__(self, effort: Effort, *, stats: bool) -> None:
         self.effort = effort
         self.stats = stats
-        self.text = Text()
+        self.text = ValueText()
         self.fingerprint = Fingerprint()
 
     @abstractmethod
@@ -26,7 +26,7 @@ class ValueRecord(ABC):
 
     def unseen(self, value: object) -> None:
         """Look at a value without showing it."""
-        shown, self.text = self.text, Text()
+        shown, self.text = self.text, ValueText()
         try:
             self.value(value)
         finally:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from dbg_agent.engines.console import MAX_TAIL, Console
-from dbg_agent.stop.inbox import Line
+from dbg_agent.stop.inbox import TypedLine
 from dbg_wire.messages import PromptState
 from tests.agent.pdb_driver import SECONDS, Driver
 
@@ -114,6 +114,6 @@ def test_no_timer_runs_for_what_is_begun_while_a_prompt_stands(shown: Shown) -> 
     shown.run_out(0)
     shown.write("more")
     assert shown.timers == 1
-    shown.driver.rank.inbox.put(shown.driver.rank.stops.number, Line(""))
+    shown.driver.rank.inbox.put(shown.driver.rank.stops.number, TypedLine(""))
     asking.join(SECONDS)
     assert shown.timers == 2

@@ -12,7 +12,7 @@ import pytest
 
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
-from dbg_agent.stop.inbox import Run
+from dbg_agent.stop.inbox import RunJob
 from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Audience, Complete, PromptState, Replay, Reply, Sender
@@ -322,7 +322,7 @@ def test_keys_that_another_debugger_was_opened_before_are_told_as_lost_and_not_k
         def wait() -> None:
             assert released.wait(SECONDS)
 
-        driver.rank.inbox.put(driver.rank.stops.number, Run(wait))
+        driver.rank.inbox.put(driver.rank.stops.number, RunJob(wait))
         switching.type(b"nn")
         switching.ask_for("pdb")
         released.set()

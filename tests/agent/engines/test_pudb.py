@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.rank.rank import Rank
-from dbg_agent.stop.inbox import ProgramRaised, Run
+from dbg_agent.stop.inbox import ProgramRaised, RunJob
 from dbg_wire.messages import Action, Ask
 from dbg_wire.ranks import Breakpoint, RankState
 from dbg_wire.states import StopPhase
@@ -344,7 +344,7 @@ def test_sigint_in_a_stop_reaches_the_program_as_always(viewer: Viewer) -> None:
         # Sent once the thread has nothing left to do but to wait: raised elsewhere it may hit code that is being
         # collected, where Python drops what a signal handler raises.
         late = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-        viewer.rank.inbox.put(1, Run(late.start))
+        viewer.rank.inbox.put(1, RunJob(late.start))
 
     finish = drive(viewer, script)
     with pytest.raises((KeyboardInterrupt, ProgramRaised)):

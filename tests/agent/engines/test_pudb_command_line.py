@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.engines.printed import Printed
+from dbg_agent.engines.printed import PrintedTail
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop import busy
 from dbg_wire.messages import Action, Ask, Kind
@@ -380,12 +380,12 @@ def test_tab_at_an_object_that_ends_the_process(viewer: Viewer) -> None:
 
 
 def test_all_that_is_kept_of_what_is_printed_is_its_end() -> None:
-    printed = Printed()
+    printed = PrintedTail()
     for number in range(50_000):
         printed.write(f"{number}\n")
     first, *rest = printed.shown().splitlines()
     assert first == f"[{50_000 - len(rest)} lines before these are left out]"
     assert rest == [str(number) for number in range(50_000 - len(rest), 50_000)]
-    printed = Printed()
+    printed = PrintedTail()
     printed.write("x" * 1_000_000)
     assert len(printed.shown()) < 100_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.waiting.hold_counts import MAX_SITES, HoldCounts, Verdict
+from dbg_agent.waiting.hold_counts import MAX_SITES, HoldCounts, HoldVerdict
 from dbg_wire.messages import Arrival, ChosenRank, Waiting
 from dbg_wire.ranks import RankState
 
@@ -58,9 +58,9 @@ def test_it_waits_as_long_as_a_chosen_rank_is_there() -> None:
     holds, clock = holding(3)
     holds.hear(SITE, (chosen(3, 1, 0),))
     clock.now += 1e6
-    assert holds.judge() == Verdict(False)
+    assert holds.judge() == HoldVerdict(False)
     holds.hear(SITE, (chosen(3, 1, 1, RankState.RUNNING),))
-    assert holds.judge() == Verdict(True)
+    assert holds.judge() == HoldVerdict(True)
 
 
 def test_the_end_of_one_threads_wait_leaves_another_ones() -> None:
@@ -89,16 +89,16 @@ def test_it_waits_for_the_same_visit_and_not_for_an_earlier_one() -> None:
 def test_it_goes_on_with_a_sentence_when_a_chosen_rank_never_comes() -> None:
     holds, clock = holding(3)
     holds.hear(SITE, (chosen(3, 0, 0, RankState.RUNNING),))
-    assert holds.judge() == Verdict(False, again=160.0)
+    assert holds.judge() == HoldVerdict(False, again=160.0)
     clock.now = 160.0
-    assert holds.judge() == Verdict(True, f"rank 3 is not at {SITE} within 60 s")
+    assert holds.judge() == HoldVerdict(True, f"rank 3 is not at {SITE} within 60 s")
 
 
 def test_it_goes_on_with_a_sentence_when_a_chosen_rank_exits() -> None:
     holds, _ = holding(3)
     holds.hear(SITE, (chosen(3, 1, 0),))
     holds.hear(SITE, (chosen(3, 1, 0, RankState.EXITED),))
-    assert holds.judge() == Verdict(True, "rank 3 has exited")
+    assert holds.judge() == HoldVerdict(True, "rank 3 has exited")
 
 
 def test_a_lost_rank_may_come_back() -> None:
@@ -106,10 +106,10 @@ def test_a_lost_rank_may_come_back() -> None:
     holds.hear(SITE, (chosen(3, 1, 0),))
     clock.now = 1000.0
     holds.hear(SITE, (chosen(3, 1, 0, RankState.LOST),))
-    assert holds.judge() == Verdict(False, again=1600.0, lost=(3,))
+    assert holds.judge() == HoldVerdict(False, again=1600.0, lost=(3,))
     holds.hear(SITE, (chosen(3, 1, 0),))
     clock.now = 2000.0
-    assert holds.judge() == Verdict(False)
+    assert holds.judge() == HoldVerdict(False)
 
 
 def test_a_broker_that_knows_nobody_yet_changes_nothing_for_the_grace() -> None:
