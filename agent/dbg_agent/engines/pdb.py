@@ -8,7 +8,6 @@ any ``input()`` does.
 from __future__ import annotations
 
 import ast
-import cmd
 import codeop
 import pdb
 import sys
@@ -19,7 +18,6 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 from dbg_wire.messages import PromptState
 
 from ..stop.capture import talking_to
@@ -27,8 +25,8 @@ from ..stop.inbox import BreakPrompt
 from .console import UNWINDING, Console
 from .interpreter import Interpreter
 from .leaving import WayOut, what_continue_does
+from .pdb_completion import CompletingPdb
 from .port import Port
-from .safe_completion import runs_nothing
 from .tracing import OWN_MODULES, Tracing
 
 SCREEN_LINES = 24
@@ -113,18 +111,15 @@ def is_block(text: str) -> bool:
     return "\n" in text.strip("\n")
 
 
-class RankPdb(Tracing, pdb.Pdb):
+class RankPdb(CompletingPdb):
     """Be pdb in a rank: everything of it, but what would end the rank or use the rank's own terminal."""
 
     name = "pdb"
-    _port: Port
 
     def __init__(self, port: Port, console: Console, *, readrc: bool = False, outer: RankPdb | None = None) -> None:
         super().__init__(port, stdin=console, stdout=console, skip=list(OWN_MODULES), nosigint=True, readrc=readrc)
         self._console = console
         self._outer = outer
-        self.ticket: int | None = None
-        """What the command that runs can be interrupted with; None if none does."""
 
     # ---------------------------------------------------------------------------------------- where bdb stops a thread
 
@@ -216,7 +211,7 @@ class RankPdb(Tracing, pdb.Pdb):
 
     def onecmd(self, line: str) -> bool:
         """Run a command, with ``print`` and ``input`` of this thread at the terminal, and interruptible."""
-        with talking_to(self._console), self._waiting_for(PromptState.INPUT), self._interruptible():
+        with talking_to(self._console), self._waiting_for(PromptState.INPUT), self.interruptible():
             self._port.loaded.show_more()
             if line == END_OF_INPUT and getattr(self, "commands_defining", False):
                 # Ctrl-D ends the list, and is none of its commands.
@@ -294,7 +289,7 @@ class RankPdb(Tracing, pdb.Pdb):
         return source
 
     def _execute(self, source: str, *, whole: bool) -> None:
-        namespace, frame_locals = self._namespaces()
+        namespace, frame_locals = self.namespaces()
         before = sys.displayhook
         sys.displayhook = self.displayhook
         body = ast.parse(source).body
@@ -305,15 +300,6 @@ class RankPdb(Tracing, pdb.Pdb):
                 self._execute_one(ast.Interactive(statements), namespace, frame_locals)
         finally:
             sys.displayhook = before
-
-    def _namespaces(self) -> tuple[dict[str, Any], Any]:
-        """Return globals and locals of the current frame."""
-        frame = self.curframe
-        if frame is None:
-            return {}, {}
-        # pdb keeps the locals, since reading them anew would undo assignments; releases after 3.13 need that no more.
-        frame_locals = getattr(self, "curframe_locals", None)
-        return frame.f_globals, frame.f_locals if frame_locals is None else frame_locals
 
     def _execute_one(self, typed: ast.Interactive, namespace: dict[str, Any], frame_locals: Any) -> None:
         # From 3.13 on pdb can run a statement whose inner functions see the frame's locals.
@@ -328,7 +314,7 @@ class RankPdb(Tracing, pdb.Pdb):
         Start an interactive interpreter whose global namespace
         contains all the (global and local) names found in the current scope.
         """
-        namespace, frame_locals = self._namespaces()
+        namespace, frame_locals = self.namespaces()
         interpreter = Interpreter(self._console, {**namespace, **frame_locals})
         begin, end = INTERACT_BANNERS
         interpreter.interact(banner=begin, exitmsg=end)
@@ -344,7 +330,7 @@ class RankPdb(Tracing, pdb.Pdb):
         sys.settrace(None)
         inner = RankPdb(self._port, self._console, outer=self)
         inner.prompt = f"({self.prompt.strip()}) "
-        namespace, frame_locals = self._namespaces()
+        namespace, frame_locals = self.namespaces()
         self.message("ENTERING RECURSIVE DEBUGGER")
         try:
             sys.call_tracing(inner.run, (arg, namespace, frame_locals))
@@ -415,7 +401,7 @@ class RankPdb(Tracing, pdb.Pdb):
 
     def precmd(self, line: str) -> Any:
         """Leave blocks of several lines whole: aliases and ``;;`` belong to commands."""
-        with self._interruptible():
+        with self.interruptible():
             return line if is_block(line) else super().precmd(line)
 
     @contextmanager
@@ -426,57 +412,3 @@ class RankPdb(Tracing, pdb.Pdb):
             yield
         finally:
             self._console.state = before
-
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Know in this context what its command can be interrupted with."""
-        before = self.ticket
-        with self._port.interruptible.running() as ticket:
-            self.ticket = ticket
-            try:
-                yield
-            finally:
-                self.ticket = before
-
-    def complete_line(self, line: str, begin: int, end: int) -> tuple[str, ...]:
-        """Return completions as pdb's own terminal would offer them, or none if that takes too long.
-
-        Completing looks at attributes, and so runs code of the program, which may do anything. What takes too long in
-        the main thread is interrupted. Elsewhere a thread that sleeps can't be, so no such code is run there. Nor is
-        there any completion at a prompt inside a command, which the interrupt might hit.
-        """
-        in_main = threading.current_thread() is threading.main_thread()
-        namespace, frame_locals = self._namespaces()
-        if self.ticket is not None or not (
-            in_main or runs_nothing({**namespace, **frame_locals}, line[begin:end].lstrip("!"))
-        ):
-            return ()
-        interruptible = self._port.interruptible
-        try:
-            with interruptible.running() as ticket:
-                self._port.call_later(COMPLETION_SECONDS, partial(interruptible.interrupt, ticket))
-                matches = self._completer(line, begin)(line[begin:end], line, begin, end)
-        except BaseException:
-            return ()
-        return tuple(sorted({match for match in matches or () if isinstance(match, str)}))[:MAX_COMPLETIONS]
-
-    def _completer(self, line: str, begin: int) -> Callable[..., Any]:
-        if begin == 0:
-            return self._complete_first_word
-        command = self.parseline(line)[0]
-        if command is None or not hasattr(self, f"do_{command}"):
-            # The line is an expression or a statement, which pdb itself completes in none or only some releases.
-            expression: Callable[..., Any] = self._complete_expression
-            return expression
-        default: Callable[..., Any] = self.completedefault
-        return getattr(self, f"complete_{command}", default)
-
-    def _complete_first_word(self, text: str, line: str, begin: int, end: int) -> list[str]:
-        """Complete a command, or an expression that stands for itself; on an empty line commands only."""
-        mark = "!" if text.startswith("!") else ""
-        commands = [] if mark else cmd.Cmd.completenames(self, text, line, begin, end)
-        aliases = [] if mark else [alias for alias in self.aliases if alias.startswith(text)]
-        if not text:
-            return [*commands, *aliases]
-        found = self._complete_expression(text[len(mark) :], line, begin, end)
-        return [*commands, *aliases, *(f"{mark}{name}" for name in found)]

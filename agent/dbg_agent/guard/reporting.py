@@ -19,7 +19,7 @@ from dbg_wire.messages import Action, Answer, Ask, Finding, Kind, Refusal, Regis
 from dbg_wire.ranks import Place
 from dbg_wire.version import PROTOCOL_MINOR
 
-from ..launch.this_process import ancestors
+from ..launch.ancestry import ancestors
 from ..link.dial import dial
 from ..link.lookup import SLOW_SECONDS, Lookup, find
 from ..link.name_servers import Lookups

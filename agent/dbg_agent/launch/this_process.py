@@ -12,26 +12,18 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dbg_agent.launch.launchers import FRAMEWORK, NONE, Process, RankNumbers, Row, detect, short_name, slurm_is_ours
+from .ancestry import remembered_above, sees_all_processes
+from .launchers import FRAMEWORK, NONE, Process, RankNumbers, Row, detect, short_name, slurm_is_ours
 
 MAX_NAME = 100
 """Characters of a job, run or host; DNS and schedulers stay below, and a list of ranks stays readable."""
 
 MAX_PATH = 4096
 """Characters of a script or directory: PATH_MAX."""
-
-MAX_ANCESTORS = 16
-"""Processes looked at above a rank; shells and containers between a launcher and its rank are fewer."""
-
-ANCESTRY_SECONDS = 1.0
-"""Seconds that a look at those may keep the program: it takes a millisecond, or never ends."""
-
-_FIRST_PID_NAMESPACE = 0xEFFFFFFC
-"""Inode of the first process-id namespace: PROC_PID_INIT_INO of Linux."""
 
 _HYDRA_PROXY = "hydra_pmi_proxy"
 """The process of MPICH that starts the ranks of one host."""
@@ -142,12 +134,12 @@ def this_process() -> Identity:
     """Return the identity of this process as it is now.
 
     Ask again once a framework is connected: it may know the rank of a process that no launcher has named. Any thread;
-    never raises, and blocks for :data:`ANCESTRY_SECONDS` at most.
+    never raises, and blocks for :data:`.ancestry.ANCESTRY_SECONDS` at most.
     """
     pid = os.getpid()
     argv, module = _command()
     # Only these launchers are told by what is above a process.
-    chain = _remembered_above(pid) if {"SLURM_TASK_PID", "MPI_LOCALNRANKS"} & os.environ.keys() else []
+    chain = remembered_above(pid) if {"SLURM_TASK_PID", "MPI_LOCALNRANKS"} & os.environ.keys() else []
     return identify(
         os.environ,
         argv=argv,
@@ -177,14 +169,6 @@ def is_launcher(argv: Sequence[str], module: str | None, environ: Mapping[str, s
     return any(
         f"{module or ''}.".startswith(f"{launcher}.") or f".{launcher}." in dotted for launcher in _LAUNCHER_MODULES
     )
-
-
-def ancestors(pid: int) -> tuple[int, ...]:
-    """Return the process ids above ``pid``, the parent first, at most :data:`MAX_ANCESTORS`.
-
-    It ends early where ``/proc`` says nothing, and is empty without one. Any thread; never raises.
-    """
-    return tuple(ancestor for ancestor, _ in processes_above(pid))
 
 
 def framework_rank(modules: Mapping[str, object]) -> tuple[int, int] | None:
@@ -364,50 +348,3 @@ def _directory() -> str:
         return os.getcwd()  # noqa: PTH109 - pathlib would be loaded into every rank
     except OSError:  # it was removed
         return ""
-
-
-KNOWN_ABOVE: dict[int, list[tuple[int, str]]] = {}
-"""What was found above a process when it was first asked for."""
-
-
-def _remembered_above(pid: int) -> list[tuple[int, str]]:
-    """Return what :func:`processes_above` has yielded when it was first asked of this process.
-
-    /proc may keep whoever looks at another process; after a second there is nothing known above this one.
-    """
-    if pid not in KNOWN_ABOVE:
-        from ..bounded import within
-
-        KNOWN_ABOVE[pid] = within(ANCESTRY_SECONDS, lambda: list(processes_above(pid)), [])
-    return KNOWN_ABOVE[pid]
-
-
-def processes_above(pid: int) -> Iterator[tuple[int, str]]:
-    """Yield the process id and name of each ancestor, the parent first."""
-    parent = parent_and_name(pid)[0]
-    for _ in range(MAX_ANCESTORS):
-        if parent <= 0:
-            return
-        current, (parent, name) = parent, parent_and_name(parent)
-        yield current, name
-
-
-def parent_and_name(pid: int) -> tuple[int, str]:
-    """Return the parent and the name of a process; 0 and nothing if that can't be read."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            text = file.read()
-    except OSError:
-        return 0, ""
-    # "pid (name) state parent …", where the name may hold anything, parentheses too.
-    before, _, after = text.rpartition(")")
-    fields = after.split()
-    return int(fields[1]) if len(fields) > 1 else 0, before.partition("(")[2]
-
-
-def sees_all_processes() -> bool:
-    """Say whether process ids here are those a launcher outside any container has written down."""
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE  # noqa: PTH116
-    except OSError:
-        return False

@@ -32,8 +32,9 @@ from dbg_wire.states import StopPhase
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 from ..engines.console import Console
+from ..launch.ancestry import ancestors
 from ..launch.mesh import coordinates
-from ..launch.this_process import Identity, ancestors
+from ..launch.this_process import Identity
 from ..settings import Settings, find_broker
 from ..stop.inbox import Inbox, OpenDebugger, Redraw, RunJob, Switch, TypedLine
 from ..stop.stops import Stops
