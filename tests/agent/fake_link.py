@@ -15,23 +15,42 @@ def never(_seconds: float, _call: Call) -> None:
     """Keep no time, as before a link is up."""
 
 
-class FakeOutgoing(Outgoing):
-    """Pass on output, control messages, and the news that a report is due."""
+class FakeNetwork:
+    """Take what a rank draws, its control messages, and the news that a report is due; ``later`` keeps its time."""
 
-    def __init__(self, draw: Callable[[bytes], object], hear: Callable[[str], object], tell: Call) -> None:
+    def __init__(
+        self,
+        draw: Callable[[bytes], object],
+        hear: Callable[[str], object],
+        tell: Call,
+        later: Callable[[float, Call], None] = never,
+    ) -> None:
+        self.draw, self.hear, self.tell = draw, hear, tell
+        self.later = later
+
+    def link(self, owner: LinkOwner) -> Link:
+        """Return a rank's link to the test."""
+        return FakeLink(owner, self)
+
+
+class FakeOutgoing(Outgoing):
+    """Pass everything on."""
+
+    def __init__(self, network: FakeNetwork) -> None:
         super().__init__(lambda: None, lambda: None)
-        self.put_output = draw  # type: ignore[assignment, method-assign] # itself: a test may want one written in C
-        self.put_message = hear  # type: ignore[assignment, method-assign]
-        self.put_report = tell  # type: ignore[method-assign]
+        # Itself, and no method that calls it: a test may want one that is written in C.
+        self.put_output = network.draw  # type: ignore[assignment, method-assign]
+        self.put_message = network.hear  # type: ignore[assignment, method-assign]
+        self.put_report = network.tell  # type: ignore[method-assign]
 
 
 class FakeLink(Link):
-    """Be connected to a test; ``later`` keeps its time."""
+    """Be connected to a test."""
 
-    def __init__(self, owner: LinkOwner, outgoing: FakeOutgoing, later: Callable[[float, Call], None] = never) -> None:
+    def __init__(self, owner: LinkOwner, network: FakeNetwork) -> None:
         super().__init__(owner)
-        self.outgoing = outgoing
-        self.later = later
+        self.outgoing = FakeOutgoing(network)
+        self._network = network
 
     def start(self) -> None:
         """Start nothing."""
@@ -42,7 +61,7 @@ class FakeLink(Link):
 
     def call_later(self, seconds: float, call: Call) -> None:
         """Have the test keep time."""
-        self.later(seconds, call)
+        self._network.later(seconds, call)
 
     def close(self) -> None:
         """Close nothing."""

@@ -10,13 +10,12 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_agent.link.link import LinkOwner
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.codec import Output, decode_data
 from dbg_wire.messages import Action, Ask, Audience, Interrupt, PromptInfo, Reply, Sender
 from dbg_wire.states import StopPhase
-from tests.agent.fake_link import FakeLink, FakeOutgoing
+from tests.agent.fake_link import FakeNetwork
 
 SECONDS = 20.0
 
@@ -31,13 +30,8 @@ class Driver:
         self.messages: list[dict[str, object]] = []
         self._changed = threading.Condition()
         self._answered = 0
-        outgoing = FakeOutgoing(draw or self._read, self._hear, self.tell)
-        self.link: FakeLink
-        self.rank = Rank(Settings(engine="pdb"), make_link=lambda owner: self._linked(owner, outgoing))
-
-    def _linked(self, owner: LinkOwner, outgoing: FakeOutgoing) -> FakeLink:
-        self.link = FakeLink(owner, outgoing, self._later)
-        return self.link
+        self.network = FakeNetwork(draw or self._read, self._hear, self.tell, self._later)
+        self.rank = Rank(Settings(engine="pdb"), make_link=self.network.link)
 
     def _read(self, frame: bytes) -> None:
         output = decode_data(frame, Sender.AGENT)

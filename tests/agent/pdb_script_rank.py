@@ -28,7 +28,7 @@ from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.codec import Output, decode_data
 from dbg_wire.messages import Audience, PromptState, Reply, Sender
-from tests.agent.fake_link import FakeLink, FakeOutgoing
+from tests.agent.fake_link import FakeNetwork
 from tests.agent.pdb_scripts import MODULE, Conversation, conversations
 
 EVENTS = "PDB_SCRIPT_EVENTS"
@@ -65,9 +65,8 @@ class Alone:
         self._events = events
         self._lines: Iterator[str] = iter(())
         self._answered = 0
-        outgoing = FakeOutgoing(self._read, lambda _message: None, self._look)
-        settings = Settings(engine="pdb", rc=rc)
-        self.rank = rank = Rank(settings, make_link=lambda owner: FakeLink(owner, outgoing))
+        network = FakeNetwork(self._read, lambda _message: None, self._look)
+        self.rank = rank = Rank(Settings(engine="pdb", rc=rc), make_link=network.link)
         rank.kill = lambda: os._exit(0)  # type: ignore[method-assign]
         # What this process becomes at its first stop.
         vars(own_rank)["Rank"] = lambda *_arguments: rank

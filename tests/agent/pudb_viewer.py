@@ -9,13 +9,12 @@ from collections.abc import Callable
 import pyte
 import pytest
 
-from dbg_agent.link.link import LinkOwner
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.messages import Action, Ask, Audience, Sender
 from dbg_wire.states import StopPhase
-from tests.agent.fake_link import FakeLink, FakeOutgoing
+from tests.agent.fake_link import FakeNetwork
 from tests.support.time_unit import seconds
 
 SECONDS = seconds(10)
@@ -32,13 +31,8 @@ class Viewer:
         self._typed = 0
         self.generation = 1
         self.answers: list[str] = []
-        outgoing = FakeOutgoing(self._draw, self._hear, self._tell)
-        self.link: FakeLink
-        self.rank = Rank(Settings(), make_link=lambda owner: self._linked(owner, outgoing))
-
-    def _linked(self, owner: LinkOwner, outgoing: FakeOutgoing) -> FakeLink:
-        self.link = FakeLink(owner, outgoing)
-        return self.link
+        self.network = FakeNetwork(self._draw, self._hear, self._tell)
+        self.rank = Rank(Settings(), make_link=self.network.link)
 
     def _draw(self, frame: bytes) -> None:
         output = decode_data(frame, Sender.AGENT)

@@ -18,7 +18,7 @@ class Shown:
 
     def __init__(self, driver: Driver) -> None:
         self._timers: list[Callable[[], None]] = []
-        driver.link.later = lambda seconds, call: self._timers.append(call)
+        driver.network.later = lambda seconds, call: self._timers.append(call)
         self.driver = driver
         self.console: Console = driver.rank.console
         self.terminal = driver.rank.terminal

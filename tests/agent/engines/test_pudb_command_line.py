@@ -73,7 +73,7 @@ def keep_time(viewer: Viewer) -> None:
         timer.daemon = True
         timer.start()
 
-    viewer.link.later = call_later
+    viewer.network.later = call_later
 
 
 def asks(viewer: Viewer, action: Action, request: int, text: str = "") -> None:
@@ -255,7 +255,7 @@ def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_onc
     rank = viewer.rank
     # Without a link nobody keeps time: the waits are the test's.
     waits: list[Callable[[], None]] = []
-    viewer.link.later = lambda seconds, call: waits.append(call)
+    viewer.network.later = lambda seconds, call: waits.append(call)
 
     def script() -> None:
         at_command_line(viewer)
