@@ -410,7 +410,7 @@ def test_ten_megabytes_of_output_arrive_whole(broker: FakeBroker, environ: dict[
 # ------------------------------------------------------------------------------------------------ engine and settings
 
 
-def test_the_face_follows_the_engine(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_the_display_follows_the_engine(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ, "5", "--engine", "pdb") as window:
         window.at_prompt()
         assert broker.wait_for(Attach).engine == "pdb"
