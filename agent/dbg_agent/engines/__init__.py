@@ -6,6 +6,8 @@ import enum
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
+from dbg_wire.engines import PDB
+
 if TYPE_CHECKING:
     from ..rank.rank import Rank
     from .tracing import Tracing
@@ -62,7 +64,7 @@ class Engine(Protocol):
 
 def load(name: str, rank: Rank) -> Engine:
     """Import and build the debugger of that name; whatever its import raises comes out."""
-    if name == "pdb":
+    if name == PDB:
         from .pdb import PdbEngine
 
         return PdbEngine(rank)

@@ -19,6 +19,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from dbg_wire.engines import PDB
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 from dbg_wire.messages import PromptState
 
@@ -54,7 +55,7 @@ GOING_ON = frozenset({"c", "cont", "continue"})
 class PdbEngine:
     """Show stops in pdb, one debugger for the life of the process."""
 
-    name = "pdb"
+    name = PDB
 
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
@@ -119,7 +120,7 @@ def is_block(text: str) -> bool:
 class RankPdb(Tracing, pdb.Pdb):
     """Be pdb in a rank: everything of it, but what would end the rank or use the rank's own terminal."""
 
-    name = "pdb"
+    name = PDB
 
     def __init__(self, rank: Rank, console: Console, *, readrc: bool = False, outer: RankPdb | None = None) -> None:
         super().__init__(rank, stdin=console, stdout=console, skip=list(OWN_MODULES), nosigint=True, readrc=readrc)
@@ -192,7 +193,7 @@ class RankPdb(Tracing, pdb.Pdb):
             # A recursive debugger is part of a command of the outer one.
             interact()
             return
-        self._rank.traced_thread_halts("pdb", frame, partial(self.leave_by, interact), goes_on=goes_on)
+        self._rank.traced_thread_halts(PDB, frame, partial(self.leave_by, interact), goes_on=goes_on)
 
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Follow the traced thread; in a recursive debugger as bdb does."""

@@ -15,6 +15,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from dbg_wire.engines import DEFAULT_ENGINE, LINE_ENGINE, PDB
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import (
     Applied,
@@ -60,8 +61,6 @@ MAX_WARNINGS = 20
 
 IDENTITY_SECONDS = 2.0
 """Seconds between two looks at who this process is: 100 µs each, and ranks that it starts take longer to begin."""
-
-DEFAULT_ENGINE = "pudb"
 
 BEFORE_LINE = "before line"
 """Stands for the engine whose trace function stopped where none did, but the program itself, before its line."""
@@ -352,7 +351,7 @@ class Rank:
 
     def show_source_again(self) -> None:
         """Tell the lines round the line debugger's frame once more, for whoever came; in the stopped thread."""
-        if self.stops.engine == "pdb":
+        if self.stops.engine == LINE_ENGINE:
             self.show_source(self.looked_at())
 
     def _tracer(self, frame: FrameType | None, before: Any) -> Any:
@@ -430,7 +429,7 @@ class Rank:
         """Return which debugger to open: asked for by a terminal, by the stop, by this process's environment."""
         terminal = self.terminal
         if self._why_pdb:
-            return "pdb"
+            return PDB
         return (
             terminal.engine or self._stop_engine or self.settings.engine or terminal.fallback_engine or DEFAULT_ENGINE
         )
