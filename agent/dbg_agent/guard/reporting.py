@@ -10,9 +10,11 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import dbg_agent
+import dbg_dial
 import dbg_wire
 from dbg_wire.codec import UnknownType, decode, encode
 from dbg_wire.errors import PeerError
@@ -22,15 +24,14 @@ from dbg_wire.version import PROTOCOL_MINOR
 
 from ..launch.this_process import ancestors
 from ..link.dial import dial
-from ..link.lookup import SLOW_SECONDS, Lookup, find
+from ..link.lookup import SLOW_SECONDS, Lookup, find, find_ranks_broker
 from ..link.name_servers import Lookups
-from ..settings import Settings, find_broker
 from .core_file import likely_core
 from .dumps import Record
 from .process import GRACE_SECONDS, LINGER_SECONDS, LOOK_SECONDS, PIPE, SIGNAL, Process, facts_of, leave_parent
 
 if TYPE_CHECKING:
-    from websockets.asyncio.client import ClientConnection
+    from dbg_dial.dial import BrokerWebSocket
 
 QUIET_SECONDS = 0.3
 """Seconds without a byte after which a dump is over; a rank that was only suspended says meanwhile that it goes on."""
@@ -64,7 +65,8 @@ class Witness:
         self._about = about
         self._facts = facts
         self._process = process
-        own = [os.path.dirname(os.path.abspath(path)) for path in (dbg_agent.__file__, dbg_wire.__file__ or "")]  # noqa: PTH100, PTH120
+        packages = (dbg_agent, dbg_dial, dbg_wire)
+        own = [os.path.dirname(os.path.abspath(package.__file__ or "")) for package in packages]  # noqa: PTH100, PTH120
         self._record = Record(about["key"], about["main"], own)
         self._beat_at = beat_at
         self._silent: Finding | None = None
@@ -77,8 +79,7 @@ class Witness:
         self._news = asyncio.Event()
         self._fed = asyncio.Event()
         self._answering = asyncio.Lock()
-        settings = Settings(broker=about["broker"])
-        self._lookup = Lookup(lambda opening: find_broker(settings, about["environ"], opening)[0])
+        self._lookup = Lookup(partial(find_ranks_broker, about["broker"], about["environ"]))
         self._main: asyncio.Task[None] | None = None
 
     def run(self, data: bytes) -> None:
@@ -211,7 +212,7 @@ class Witness:
             await asyncio.gather(answering, return_exceptions=True)
             await connection.close()
 
-    async def _testify(self, connection: ClientConnection, answering: asyncio.Future[None]) -> bool:
+    async def _testify(self, connection: BrokerWebSocket, answering: asyncio.Future[None]) -> bool:
         told = None
         while not answering.done():
             self._news.clear()
@@ -257,7 +258,7 @@ class Witness:
     def _age(self) -> float:
         return 0.0 if self._beat_at is None else round(time.monotonic() - self._beat_at, 3)
 
-    async def _answer_all(self, connection: ClientConnection) -> None:
+    async def _answer_all(self, connection: BrokerWebSocket) -> None:
         """Answer what the broker asks until the connection ends."""
         async for frame in connection:
             if not isinstance(frame, str):

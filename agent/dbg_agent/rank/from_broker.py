@@ -6,7 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dbg_wire.errors import WrongHost, printable
+from dbg_dial.kernel import kernel_name
+from dbg_wire.engines import LINE_ENGINE, PUDB
+from dbg_wire.errors import printable
 from dbg_wire.messages import (
     Ask,
     Audience,
@@ -32,7 +34,7 @@ from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 from ..launch.mesh import coordinates
 from ..launch.this_process import Identity, ancestors
-from ..settings import find_broker
+from ..link.lookup import find_ranks_broker
 from ..stop.inbox import Line, OpenDebugger, Redraw, Run, Switch
 
 if TYPE_CHECKING:
@@ -60,15 +62,7 @@ class Desk:
 
         Runs in a thread of its own, which files may keep; ``opening`` is told each one before.
         """
-        from dbg_wire.endpoint import wrong_host_reason
-
-        reach, rendezvous = find_broker(self._rank.settings, os.environ, opening)
-        # A loopback address that somebody typed may be the end of a tunnel; one that the broker wrote is its own.
-        if rendezvous is not None and reach.sources["address"] == "broker.json":
-            reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename)
-            if reason is not None:
-                raise WrongHost(reason)
-        return reach
+        return find_ranks_broker(self._rank.settings.broker, os.environ, opening)
 
     def is_attended(self) -> bool:
         """Tell whether a terminal sits at this rank."""
@@ -100,7 +94,7 @@ class Desk:
                 child=self._rank.welcome.child if self._rank.welcome is not None else None,
                 pid=me.pid,
                 ancestors=above,
-                kernel=kernel_name(),
+                kernel=kernel_name() or "unknown",
                 script=me.script,
                 directory=me.directory,
                 python=sys.version.split()[0],
@@ -119,9 +113,9 @@ class Desk:
         """Have the screen drawn again, or the end of the log sent again."""
         stop, session = self._rank.stops.current
         before = self._rank.stops.session_before
-        if self._rank.stops.engine == "pdb" and session is not None:
+        if self._rank.stops.engine == LINE_ENGINE and session is not None:
             self._rank.console.replay(session, 0)
-        elif stop is None and before is not None and before.engine == "pdb":
+        elif stop is None and before is not None and before.engine == LINE_ENGINE:
             # Commands of breakpoints print while the rank runs. Its end tells terminals how much they miss.
             self._rank.console.replay_end(before.number)
         elif stop is not None:
@@ -130,7 +124,7 @@ class Desk:
     def on_input(self, frame: Input) -> None:
         """Pass keys to the stopped thread; Ctrl-C interrupts what keeps it from taking them."""
         engine = self._rank.engine
-        if engine is not None and INTERRUPT_KEY in self._rank.inbox.fresh(frame) and self._rank.stops.engine == "pudb":
+        if engine is not None and INTERRUPT_KEY in self._rank.inbox.fresh(frame) and self._rank.stops.engine == PUDB:
             engine.interrupt()
         self._rank.tell_loss(self._rank.inbox.type(frame, lambda: self._rank.stops.current))
 
@@ -183,7 +177,7 @@ class Desk:
             self._rank.inbox.put(stop, OpenDebugger(self._rank.engine_wanted()))
         if resized:
             self._rank.inbox.put(stop, Redraw())
-        if open_one == "pdb":
+        if open_one == LINE_ENGINE:
             # Whoever has just sat down has not heard it, or has come back with another idea of it.
             self._rank.inbox.put(stop, Run(self._rank.show_source_again))
 
@@ -235,13 +229,3 @@ class Desk:
             if engine is not None:
                 engine.tracing.break_in()
             self._rank.break_in.stop(None)
-
-
-def kernel_name() -> str:
-    """Return what names this boot and process-id namespace; a broker with the same can see our processes."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
-            boot = file.read().strip()
-        return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116
-    except OSError:
-        return "unknown"

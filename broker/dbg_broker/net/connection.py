@@ -26,6 +26,7 @@ from dbg_broker.net.http import Answer, Upgrade, method_not_allowed
 from dbg_broker.net.http_parts import answer_bytes, target_of, upgrade_of
 from dbg_broker.net.outbox import Fate, Outbox
 from dbg_broker.net.owner import Owner
+from dbg_dial.tcp import seconds_since_ack
 from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.messages import Message
@@ -410,7 +411,7 @@ class Connection(asyncio.Protocol):
 
     def seconds_since_ack(self) -> float:
         """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
-        return 0.0 if self._transport is None else tcp.seconds_since_ack(self._transport)
+        return 0.0 if self._transport is None else seconds_since_ack(self._transport)
 
     # ---------------------------------------------------------------------------------------------------------- inner
 

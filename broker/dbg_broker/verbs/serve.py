@@ -39,10 +39,10 @@ from dbg_broker.home.tokens import (
 )
 from dbg_broker.hub.hub import Hub
 from dbg_broker.net.capacity import MANY, Capacity
-from dbg_broker.ranks.liveness import own_kernel
 from dbg_broker.settings import LOOPBACK, Listen, ServeSettings, ports_to_try
 from dbg_broker.verbs.probe import answers
 from dbg_broker.verbs.server import PortTaken, Server, listen
+from dbg_dial.kernel import kernel_name
 from dbg_wire.endpoint import Endpoint, Rendezvous, wrong_host_reason
 from dbg_wire.errors import BadSecretFile, DbgError, printable
 from dbg_wire.version import RELEASE
@@ -146,7 +146,7 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
         tokens=tokens,
         host=host,
         pid=pid,
-        kernel=own_kernel(),
+        kernel=kernel_name(),
         clock=loop.time,
         schedule=loop.call_later,
         capacity=Capacity(_descriptors()),
