@@ -6,7 +6,6 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dbg_dial.kernel import kernel_name
 from dbg_wire.engines import LINE_ENGINE, PUDB
 from dbg_wire.errors import printable
 from dbg_wire.messages import (
@@ -78,6 +77,7 @@ class Desk:
         return self._registration_of(self._rank.identity, ())
 
     def _registration_of(self, me: Identity, above: tuple[int, ...]) -> str:
+        from dbg_dial.kernel import kernel_name
         from dbg_wire.codec import encode
 
         return encode(
