@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from dbg_wire.errors import printable
 
+from .width import char_width, text_width
+
 # In the order of the line, the columns left blank before each.
 _GAPS = {
     "address": 1,
@@ -31,7 +33,6 @@ _CLIPPED = {"address": 1, "state": 8, "error": 8, "notice": 8, "place": 8, "deta
 
 _STATE_COLORS = {"running": 32, "held": 33, "crashed": 31, "unresponsive": 31, "lost": 31}
 """SGR; a stop is the normal case."""
-_WIDE = frozenset({"W", "F", "A"})  # ambiguous counts as wide: some terminals draw it so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,20 +87,6 @@ def paint(text: str, row: int) -> bytes:
     """
     # The rank may have switched to line drawing; restoring the cursor brings that back too.
     return b"\x1b7\x1b[%d;1H\x0f\x1b(B\x1b[0;7m%b\x1b[0m\x1b[K\x1b8" % (row, text.encode())
-
-
-def text_width(text: str) -> int:
-    """Return the columns that printable ``text`` takes at most."""
-    return sum(char_width(char) for char in text)
-
-
-def char_width(char: str) -> int:
-    """Return the columns that one printable character takes at most."""
-    category = unicodedata.category(char)
-    if category in ("Mn", "Me"):
-        return 0
-    # Terminals and Unicode versions disagree on symbols: emoji, flags, hexagrams.
-    return 2 if category == "So" or unicodedata.east_asian_width(char) in _WIDE else 1
 
 
 def _fit(status: Status, room: int) -> dict[str, str]:

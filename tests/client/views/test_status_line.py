@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
 from dbg_client.terminal.sequences import StreamScanner
-from dbg_client.terminal.status_line import Status, paint, render, text_width
+from dbg_client.views.status_line import Status, paint, render
+from dbg_client.views.width import text_width
 
 STOPPED = Status(address="gpu013:5", state="stopped", place="train.py:41 in step", others_stopped=3)
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.terminal.commands import parse_command, read_scope
-from dbg_client.words.settings import Settings, Verb
+from dbg_client.words.commands import parse_command, read_scope
+from dbg_client.words.settings import CommandSettings, Verb
 from dbg_wire.errors import BadInput
 from dbg_wire.ranks import RankState
 from dbg_wire.targets import parse_target, select
@@ -56,7 +56,7 @@ def test_options_may_stand_with_words() -> None:
     listed = parse_command("list --all", {})
     slow = parse_command("where all --timeout 3", {})
 
-    assert stats == Settings(verb=Verb.EVAL, target="0-7", question="loss", stats=True, live=True, color=True)
+    assert stats == CommandSettings(verb=Verb.EVAL, target="0-7", question="loss", stats=True, live=True, color=True)
     assert listed is not None
     assert listed.all
     assert slow is not None

@@ -1,4 +1,4 @@
-"""How a session looks, which key commands it, and which debugger it asks for."""
+"""What the user wants of a session: how it looks, which key commands it, which debugger it asks for."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from dbg_wire.messages import Mode
 
+from ..attachment.breakpoints import Breakpoints
 from ..words.engine import NO_WISH, Wish
-from .breakpoints import Breakpoints
 from .startup import Startup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class SessionOptions:
     """Hold what the user wants of every session of one run; ``note`` is for the first line of the next one.
 
     ``prefix`` is the byte of the escape key, None for no such key. ``startup`` is what line debuggers are told first.

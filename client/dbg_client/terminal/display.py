@@ -7,14 +7,14 @@ from typing import Protocol
 
 from ..attachment.attachment import Attachment
 from ..attachment.effects import Effect, Effects
-from ..attachment.options import Manner
-from ..views.status import Others
+from ..views.session_status import Others
+from .options import SessionOptions
 
 
-class Host(Protocol):
-    """Be the session that a face belongs to, as the face sees it."""
+class HostSession(Protocol):
+    """Be the session that a display belongs to, as the display sees it."""
 
-    manner: Manner
+    options: SessionOptions
     others: Others
 
     @property
@@ -52,7 +52,7 @@ class Host(Protocol):
         ...
 
 
-class Face(Protocol):
+class Display(Protocol):
     """Show an attachment to the user, and tell it what the user does. Belongs to the session's event loop."""
 
     @property

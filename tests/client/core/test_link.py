@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dbg_client.core.redial import Down, Line, Up
+from dbg_client.core.link import BrokerLink, Down, Up
 from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Snapshot, Subscribe, Take
@@ -27,10 +27,10 @@ class Where:
         return self.reach
 
 
-async def until_up(line: Line) -> list[str]:
+async def until_up(link: BrokerLink) -> list[str]:
     """Wait for the line to stand; return the reasons told meanwhile."""
     reasons = []
-    while not isinstance(event := await asyncio.wait_for(line.next(), PATIENCE), Up):
+    while not isinstance(event := await asyncio.wait_for(link.next(), PATIENCE), Up):
         if isinstance(event, Down):
             reasons.append(event.reason)
     return reasons
@@ -38,54 +38,54 @@ async def until_up(line: Line) -> list[str]:
 
 async def test_a_line_subscribes_each_time_it_stands() -> None:
     with FakeBroker(make_rank()) as broker:
-        line = Line(Where(reach(broker.port)), "me@here", PATIENCE)
-        await line.open()
-        assert isinstance(await line.next(), Snapshot)
+        link = BrokerLink(Where(reach(broker.port)), "me@here", PATIENCE)
+        await link.open()
+        assert isinstance(await link.next(), Snapshot)
 
         broker.cut()
-        assert isinstance(await line.next(), Down)
-        await until_up(line)
-        assert isinstance(await line.next(), Snapshot)
+        assert isinstance(await link.next(), Down)
+        await until_up(link)
+        assert isinstance(await link.next(), Snapshot)
         await broker.heard(Subscribe, count=2)
-        await line.close()
+        await link.close()
 
 
 async def test_the_first_dial_says_what_is_wrong() -> None:
     with FakeBroker() as broker:
         port = broker.port
-    line = Line(Where(reach(port)), "me@here", PATIENCE)
+    link = BrokerLink(Where(reach(port)), "me@here", PATIENCE)
 
     with pytest.raises(BrokerUnreachable):
-        await line.open()
+        await link.open()
 
 
 async def test_a_broker_on_another_port_is_found() -> None:
     with FakeBroker() as first, FakeBroker() as second:
         where = Where(reach(first.port))
-        line = Line(where, "me@here", PATIENCE)
-        await line.open()
+        link = BrokerLink(where, "me@here", PATIENCE)
+        await link.open()
 
         where.reach = reach(second.port)
         first.stop()
-        await until_up(line)
+        await until_up(link)
 
-        line.send(Take())
+        link.send(Take())
         await second.heard(Take)
-        await line.close()
+        await link.close()
 
 
 async def test_while_the_line_is_down_nothing_is_sent_and_the_caller_knows() -> None:
     with FakeBroker() as broker:
-        line = Line(Where(reach(broker.port)), "me@here", PATIENCE)
-        await line.open()
-        assert line.send(Take())
+        link = BrokerLink(Where(reach(broker.port)), "me@here", PATIENCE)
+        await link.open()
+        assert link.send(Take())
         await broker.heard(Take)
         broker.stop()
-        while not isinstance(await line.next(), Down):
+        while not isinstance(await link.next(), Down):
             pass
 
-        assert not line.send(Take())
-        await line.close()
+        assert not link.send(Take())
+        await link.close()
 
 
 async def test_an_impostor_in_the_brokers_place_gets_nothing_and_is_named() -> None:
@@ -93,15 +93,15 @@ async def test_an_impostor_in_the_brokers_place_gets_nothing_and_is_named() -> N
     other_context, _ = certified()
     with FakeBroker(tls=context) as broker:
         where = Where(reach(broker.port, fingerprint))
-        line = Line(where, "me@here", PATIENCE)
-        await line.open()
+        link = BrokerLink(where, "me@here", PATIENCE)
+        await link.open()
         broker.stop()
         impostor = Listener(tls=other_context)
         where.reach = reach(impostor.port, fingerprint)
 
         reasons: list[str] = []
         while not any("not the broker that was pinned" in reason for reason in reasons):
-            event = await asyncio.wait_for(line.next(), PATIENCE)
+            event = await asyncio.wait_for(link.next(), PATIENCE)
             assert not isinstance(event, Up)
             if isinstance(event, Down):
                 reasons.append(event.reason)
@@ -110,8 +110,8 @@ async def test_an_impostor_in_the_brokers_place_gets_nothing_and_is_named() -> N
         assert impostor.received == b""
         with FakeBroker(tls=context) as again:
             where.reach = reach(again.port, fingerprint)
-            await until_up(line)
-            await line.close()
+            await until_up(link)
+            await link.close()
 
 
 async def test_attempts_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,13 +121,13 @@ async def test_attempts_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
         pauses.append((low, high))
         return 0.0
 
-    monkeypatch.setattr("dbg_client.core.redial.random.uniform", uniform)
+    monkeypatch.setattr("dbg_client.core.link.random.uniform", uniform)
     with FakeBroker() as broker:
         port = broker.port
-    line = Line(Where(reach(port)), "me@here", PATIENCE)
+    link = BrokerLink(Where(reach(port)), "me@here", PATIENCE)
 
     for _ in range(8):
-        assert isinstance(await line.next(), Down)
+        assert isinstance(await link.next(), Down)
 
     longest = [high for _, high in pauses]
     assert longest == sorted(longest)

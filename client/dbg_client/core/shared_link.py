@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dbg_wire.codec import Input
 from dbg_wire.messages import Answers, Message, Refusal
 
-from .redial import Down, Event
+from .link import Down, Event
 
 MAX_EVENTS = 1024
-"""Pages of answers and the like that wait for whoever asked; one that reads empties it at once, so more is a bug."""
+"""Pages of answers and the like that wait for the asker, which empties it at once, so that more is a bug."""
 
 
-class SharedLine:
-    """Be a line for questions beside a session, which reads the real one and hands over what answers a question."""
+class SharedLink:
+    """Be a link for questions beside a session, which reads the real one and hands over what answers a question."""
 
     def __init__(self, send: Callable[[Message | Input], bool]) -> None:
         self._send = send
@@ -39,7 +39,7 @@ class SharedLine:
         return not isinstance(event, Down)
 
     def send(self, item: Message | Input) -> bool:
-        """Queue for the broker; return False while the line is down."""
+        """Queue for the broker; return False while the link is down."""
         return self._send(item)
 
     async def next(self) -> Event:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -13,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.core import connection
-from dbg_client.core import redial as line
-from dbg_client.core.deadline import in_thread, within
-from dbg_client.core.redial import Down, Line, Up
+from dbg_client.core import connection, link
+from dbg_client.core.deadline import within
+from dbg_client.core.link import BrokerLink, Down, Up
 from dbg_wire.messages import Snapshot, Subscribe
 from tests.client.core.test_connection import reach
-from tests.client.core.test_redial import PATIENCE, Where
+from tests.client.core.test_link import PATIENCE, Where
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.time_unit import seconds
 
@@ -41,8 +39,8 @@ sys.exit(main())
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a silence be noticed within half a second."""
     monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
-    monkeypatch.setattr(line, "SILENT_SECONDS", 0.3)
-    monkeypatch.setattr(line, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(link, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(link, "LOOK_SECONDS", 0.05)
 
 
 @pytest.mark.usefixtures("soon")
@@ -50,7 +48,7 @@ async def test_while_a_broker_is_silent_another_one_is_dialled_and_taken() -> No
     enough = threading.Event()
     with FakeBroker(make_rank()) as first, FakeBroker(make_rank()) as second:
         where = Where(reach(first.port))
-        to_broker = Line(where, "me@here", PATIENCE)
+        to_broker = BrokerLink(where, "me@here", PATIENCE)
         await to_broker.open()
         assert isinstance(await to_broker.next(), Snapshot)
         where.reach = reach(second.port)
@@ -66,37 +64,16 @@ async def test_while_a_broker_is_silent_another_one_is_dialled_and_taken() -> No
 @pytest.mark.usefixtures("soon")
 async def test_a_broker_that_answers_pings_keeps_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     # More than a busy machine keeps the thread of a broker waiting.
-    monkeypatch.setattr(line, "SILENT_SECONDS", seconds(1.5))
+    monkeypatch.setattr(link, "SILENT_SECONDS", seconds(1.5))
     with FakeBroker(make_rank()) as broker:
         where = Where(reach(broker.port))
-        to_broker = Line(where, "me@here", PATIENCE)
+        to_broker = BrokerLink(where, "me@here", PATIENCE)
         await to_broker.open()
         assert isinstance(await to_broker.next(), Snapshot)
         with pytest.raises(asyncio.TimeoutError):
             await within(seconds(3), to_broker.next())
         assert where.asked == 1
         await to_broker.close()
-
-
-async def test_what_hangs_in_a_thread_is_given_up_at_the_deadline() -> None:
-    enough = threading.Event()
-    with pytest.raises(asyncio.TimeoutError):
-        await in_thread(enough.wait, 0.05)
-    enough.set()
-    with pytest.raises(socket.gaierror):
-        await in_thread(lambda: socket.getaddrinfo("256.256.256.256", 1, flags=socket.AI_NUMERICHOST), PATIENCE)
-
-
-async def test_a_cancellation_in_the_moment_of_the_answer_is_not_lost() -> None:
-    answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    task = asyncio.ensure_future(within(PATIENCE, answer))
-    await asyncio.sleep(0)
-    answer.set_result(None)
-    # The answer is there, and its waiter has not run yet.
-    await asyncio.sleep(0)
-    task.cancel()
-    (outcome,) = await asyncio.gather(task, return_exceptions=True)
-    assert isinstance(outcome, asyncio.CancelledError)
 
 
 def test_a_name_server_that_hangs_does_not_outlast_the_timeout(tmp_path: Path) -> None:

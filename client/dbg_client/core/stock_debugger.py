@@ -14,7 +14,7 @@ from dbg_wire.ranks import RankInfo
 from ..errors import CantDial, Declined, TimedOut
 from .deadline import within
 from .directory import Directory
-from .redial import Down, Line, Up
+from .link import BrokerLink, Down, Up
 
 ANSWER_SECONDS = 15.0
 """Seconds for the broker's answer: it waits for the debugger's accept and for its prompt, five seconds each."""
@@ -41,25 +41,25 @@ def parse_stock(target: str | None) -> Stock | None:
     return Stock(found["host"], int(found["port"]))
 
 
-async def dial(line: Line, directory: Directory, stock: Stock) -> RankInfo:
+async def dial_stock(link: BrokerLink, directory: Directory, stock: Stock) -> RankInfo:
     """Return the session as it is listed. Raise CantDial, Declined, TimedOut or BrokerUnreachable."""
-    line.send(Dial(host=stock.host, port=stock.port))
+    link.send(Dial(host=stock.host, port=stock.port))
     try:
-        return await within(ANSWER_SECONDS, _answer(line, directory))
+        return await within(ANSWER_SECONDS, _answer(link, directory))
     except asyncio.TimeoutError:
         raise TimedOut(f"the broker did not dial {stock.host}:{stock.port} within {ANSWER_SECONDS:g} s") from None
 
 
-async def _answer(line: Line, directory: Directory) -> RankInfo:
+async def _answer(link: BrokerLink, directory: Directory) -> RankInfo:
     key: str | None = None
     while key is None or key not in directory.by_key:
-        event = await line.next()
+        event = await link.next()
         if isinstance(event, Dialled):
             key = event.key
         elif isinstance(event, Refusal):
             raise CantDial(event.text) if event.code == RefusalCode.CANT_DIAL else Declined(event.text)
         elif isinstance(event, Down):
-            raise BrokerUnreachable(line.url, event.reason)
+            raise BrokerUnreachable(link.url, event.reason)
         elif not isinstance(event, (Output, Up)):
             directory.take(event)
     return directory.by_key[key]

@@ -20,7 +20,7 @@ class Startup:
         self._left: dict[str, deque[str]] = {}
 
     def for_rank(self, key: str) -> deque[str]:
-        """Return the lines that this rank was not told yet; whoever tells one takes it out."""
+        """Return the lines that this rank was not told yet; the caller takes out each one that it tells."""
         return self._left.setdefault(key, deque(self._lines))
 
 

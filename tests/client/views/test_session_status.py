@@ -1,4 +1,4 @@
-"""What the status line and the toolbar say of one terminal's session."""
+"""What the status line says of one terminal's session."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from dbg_client.attachment.attachment import Attachment
-from dbg_client.terminal.status_line import Status, text_width
-from dbg_client.views.line_status import toolbar_of
-from dbg_client.views.status import LONG_STEP_SECONDS, Others, count_others, status_of
+from dbg_client.views.session_status import LONG_STEP_SECONDS, Others, count_others, status_of
+from dbg_client.views.status_line import Status
 from dbg_wire.messages import Mode, Pulse, RankReport, Report, Seat, StopInfo, Waiting
 from dbg_wire.ranks import Place, RankState
 from tests.client.fake_broker import HERE, make_pdb_report, make_prompt, make_rank, make_report
@@ -115,9 +114,9 @@ def test_a_silent_rank_shows_since_when() -> None:
 
 def test_a_broken_line_shows_so_until_the_rank_is_back() -> None:
     attachment = attached()
-    attachment.line_down("it shut down", 1.0)
+    attachment.link_down("it shut down", 1.0)
     down = status(attachment, 3.0)
-    attachment.line_up(4.0)
+    attachment.link_up(4.0)
     away = status(attachment, 5.0)
 
     assert (down.state, down.since) == ("broker gone", 2.0)
@@ -136,46 +135,3 @@ def test_others_are_those_of_the_job() -> None:
     ranks = [make_rank(5), make_rank(6), make_rank(7, state=RankState.HELD), make_rank(0, job="other", key="other")]
 
     assert count_others(make_rank(5), ranks) == Others(stopped=1, held=1)
-
-
-# ------------------------------------------------------------------------------------------------------- the toolbar
-
-
-def at_pdb(report: RankReport, generation: int | None = 1) -> Attachment:
-    attachment = Attachment(make_rank(), Mode.DRIVE, (24, 80), colors=256, prefix="Ctrl-]")
-    seat = Seat(rank=make_rank(), report=report, generation=generation, driver="me@here", watchers=0)
-    attachment.message(seat, 0.0)
-    return attachment
-
-
-@pytest.mark.parametrize(
-    ("report", "says"),
-    [
-        (make_pdb_report(make_prompt()), "detaches"),
-        (make_pdb_report(None), "Ctrl-C interrupts"),
-        (make_report(session=None), "the debugger opens"),
-        (make_pdb_report(None, state=RankState.RUNNING, stepping=True), "Ctrl-C breaks in"),
-        (RankReport(state=RankState.RUNNING, breakpoints=1), "Ctrl-C breaks in"),
-    ],
-)
-def test_the_toolbar_names_the_keys_that_matter(report: RankReport, says: str) -> None:
-    line = toolbar_of(at_pdb(report), Others(), 0.0, prefix="Ctrl-]", pending=False, columns=80)
-
-    assert says in line
-    assert text_width(line) == 79
-
-
-@pytest.mark.parametrize("report", [make_pdb_report(None), RankReport(state=RankState.RUNNING, breakpoints=1)])
-def test_the_toolbar_of_a_stock_pdb_offers_no_interrupt(report: RankReport) -> None:
-    attachment = at_pdb(report)
-    attachment.rank = make_rank(address="gpu013:?1")
-    line = toolbar_of(attachment, Others(), 0.0, prefix="Ctrl-]", pending=False, columns=120)
-
-    assert "Ctrl-C" not in line
-    assert "a stock pdb can't be interrupted" in line
-
-
-def test_the_toolbar_of_a_watcher_offers_no_interrupt() -> None:
-    attachment = at_pdb(make_pdb_report(None), generation=None)
-
-    assert "Ctrl-C" not in toolbar_of(attachment, Others(), 0.0, prefix="Ctrl-]", pending=False, columns=80)

@@ -20,8 +20,8 @@ from dbg_wire.errors import BadInput, BadTarget, printable
 from dbg_wire.target_grammar import JOB_NAME, Group, Target, Term
 from dbg_wire.targets import parse_target
 
-from ..cli import build_parser
-from ..words.settings import Arguments, Settings, Verb, settle
+from .arguments import Arguments, read_arguments
+from .settings import CommandSettings, Verb, settle
 
 _ACTIONS = {
     **dict.fromkeys(("where", "w"), "--where"),
@@ -50,7 +50,7 @@ _NEED = {
 }
 
 
-def parse_command(text: str, environ: Mapping[str, str]) -> Settings | None:
+def parse_command(text: str, environ: Mapping[str, str]) -> CommandSettings | None:
     """Return the settings that a command line makes, None where help is asked for; raise BadInput."""
     word, _, rest = text.strip().partition(" ")
     if word in _HELP:
@@ -97,7 +97,7 @@ def _options(word: str, rest: str, text: str) -> Arguments | None:
         return None
     if "--version" in words:
         raise BadInput("--version is not for a session", "run `dbg-attach --version`")
-    return Arguments(**vars(build_parser().parse_args(words)))
+    return read_arguments(words)
 
 
 def _refuse_others(arguments: Arguments) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from dbg_client.attachment.attachment import Attachment
-from dbg_client.core.dialled import Stock, parse_stock
-from dbg_client.views.status import Others, status_of
+from dbg_client.core.stock_debugger import Stock, parse_stock
+from dbg_client.views.session_status import Others, status_of
 from dbg_wire.errors import BadTarget
 from dbg_wire.messages import Mode, Seat, SessionInfo
 from dbg_wire.ranks import Place

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from dbg_client.attachment.attachment import Attachment
-from dbg_client.terminal.status_line import Status
-from dbg_client.words.engine import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import Place, RankInfo, RankState
+
+from ..attachment.attachment import Attachment
+from ..words.engine import LINE_ENGINE
+from .status_line import Status
 
 LONG_STEP_SECONDS = 3.0
 """Seconds of running after which one asks oneself where the rank is; most steps end sooner."""
@@ -112,9 +113,9 @@ def _state(attachment: Attachment, now: float) -> tuple[str, float | None, Place
     """Return state, for how long, where, and the notice that stands as long as the state does."""
     report = attachment.report
     stopped_at = report.stop.where if report is not None and report.stop is not None else None
-    if attachment.line_down_since is not None:
-        notice = f"reconnecting; keys are kept ({attachment.line_down_reason})"
-        return "broker gone", now - attachment.line_down_since, stopped_at, notice
+    if attachment.link_down_since is not None:
+        notice = f"reconnecting; keys are kept ({attachment.link_down_reason})"
+        return "broker gone", now - attachment.link_down_since, stopped_at, notice
     if attachment.absent_since is not None:
         notice = "the broker is back, the rank has not called it yet; keys are kept"
         return "away", now - attachment.absent_since, stopped_at, notice

@@ -1,4 +1,4 @@
-"""A line to the broker that comes back by itself: a connection, and another one whenever it breaks."""
+"""A link to the broker that comes back by itself: a connection, and another one whenever it breaks."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ SETTLED_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Up:
-    """Say that the line stands (again); a snapshot of all ranks follows."""
+    """Say that the link stands (again); a snapshot of all ranks follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """Say that the line broke or that one more attempt failed, and why."""
+    """Say that the link broke or that one more attempt failed, and why."""
 
     reason: str
 
@@ -47,7 +47,7 @@ class Down:
 Event = Up | Down | Message | Output
 
 
-class Line:
+class BrokerLink:
     """Deliver what the broker says, over any number of its restarts.
 
     Belongs to one event loop; one task reads :meth:`next`. Every dial finds the broker anew, so one that comes back
@@ -75,14 +75,14 @@ class Line:
         self._use(await self._dial())
 
     def send(self, item: Message | Input) -> bool:
-        """Queue for the broker; return False, with nothing done, while the line is down."""
+        """Queue for the broker; return False, with nothing done, while the link is down."""
         if self._connection is None:
             return False
         self._connection.send(item)
         return True
 
     async def next(self) -> Event:
-        """Return the next event; while the line is down this dials, with growing pauses. Safe to cancel."""
+        """Return the next event; while the link is down this dials, with growing pauses. Safe to cancel."""
         if self._connection is None:
             return await self._redial()
         try:

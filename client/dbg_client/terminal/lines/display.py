@@ -1,4 +1,4 @@
-"""The face of a line debugger: a prompt with editing, history and completion, and the rank's output above it."""
+"""The display of a line debugger: a prompt with editing, history and completion, and the rank's output above it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.messages import PromptInfo, PromptState, Source
 
-from ...attachment.effects import Bell, Blank, Completed, Cut, Effect, Look, Note, Text
+from ...attachment.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
 from ...views import pages
-from ...views.line_status import toolbar_of
-from ...views.source import show_source
-from ..escape import key_name
-from ..face import Host
+from ...views.toolbar import toolbar_of
+from ...words.escape_key import key_name
+from ..display import HostSession
 from ..key_presses import key_bytes, key_presses
 from .completer import RankCompleter
 from .history import open_history
@@ -31,6 +30,7 @@ from .input import LineInput
 from .keys import line_keys
 from .pasted import pasted_commands
 from .prompt import LineOutput, line_lexer, line_style, prompt_session
+from .source import show_source
 from .text import Lines
 
 STICKY_ROWS = 30
@@ -50,30 +50,30 @@ class _Left(Exception):
     """End a prompt without a line."""
 
 
-class LineFace:
+class LineDisplay:
     """Ask for lines, one after another, and show what the rank says above the one that is being typed."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: HostSession) -> None:
         self.pending = False
         self._host = host
-        self._prefix = key_name(host.manner.prefix) if host.manner.prefix else ""
+        self._prefix = key_name(host.options.prefix) if host.options.prefix else ""
         self._input = LineInput(sys.stdin, self._takes_lines, self._take_lines)
         self._output = LineOutput.from_pty(sys.stdout, term=os.environ.get("TERM"))
         self._completer = RankCompleter(self._ask_completions)
-        self._lexer = line_lexer(color=host.manner.color)
+        self._lexer = line_lexer(color=host.options.color)
         self._session = prompt_session(
             source=self._input,
             screen=self._output,
-            color=host.manner.color,
+            color=host.options.color,
             message=self._message,
             toolbar=self._toolbar,
             lexer=lambda: self._lexer if self._takes_code() else None,
             completer=self._completer,
             suggests=self._takes_code,
             history=open_history(os.environ, self._takes_code),
-            keys=line_keys(self, host.manner.prefix, self._may_type),
+            keys=line_keys(self, host.options.prefix, self._may_type),
         )
-        self._session.editing_mode = EditingMode.VI if host.manner.vi else EditingMode.EMACS
+        self._session.editing_mode = EditingMode.VI if host.options.vi else EditingMode.EMACS
         self._session.default_buffer.read_only = ~Condition(self._may_type)
         self._session.default_buffer.accept_handler = self._accept
         self._session.app.before_render += lambda _: self._check_size()
@@ -89,7 +89,7 @@ class LineFace:
         self._source: Source | None = None
         self._source_is_shown = False
 
-    # ------------------------------------------------------------------------------------------------- as a face
+    # ------------------------------------------------------------------------------------------------- as a display
 
     @property
     def size(self) -> tuple[int, int]:
@@ -120,7 +120,7 @@ class LineFace:
 
     def show(self, effect: Effect) -> None:
         """Carry out an effect that is about the screen."""
-        if isinstance(effect, Text):
+        if isinstance(effect, LogText):
             self._print(self._lines.feed(effect.data))
         elif isinstance(effect, Cut):
             self._print(f"{self._lines.cut()}[… {effect.count:,} bytes of output were cut …]\n")
@@ -294,7 +294,7 @@ class LineFace:
         if self._lent:
             self._kept = (self._kept + text)[-MAX_KEPT:]
         elif text:
-            text = text if self._host.manner.color else _plain(text)
+            text = text if self._host.options.color else _plain(text)
             # Colours that a line leaves on end with what was printed.
             reset = "\x1b[0m" if "\x1b" in text else ""
             self._above(lambda: self._output.write_raw(text + reset))
