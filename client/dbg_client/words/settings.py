@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dbg_wire import limits
+from dbg_wire.engines import ENGINES
 from dbg_wire.environment import ENGINE
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Mode
 
 from .arguments import DEFAULT_TIMEOUT, WAIT_FOR_EVER, Arguments
-from .engine import ENGINES, NO_WISH, Wish
+from .engine import NO_WISH, Wish
 from .escape_key import DEFAULT_PREFIX, parse_escape_key
 
 LONGEST_WAIT = 30 * 24 * 3600.0
