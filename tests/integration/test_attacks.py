@@ -189,7 +189,9 @@ def first():
     dbg_agent.set_trace(ranks=0)
     print("first went on", flush=True)
 def second():
-    time.sleep(0.5)
+    # Behind the other thread, however long that takes to come.
+    while not os.path.exists(os.environ["DBG_HOME"] + "/go"):
+        time.sleep(0.01)
     dbg_agent.set_trace(ranks=0)
     print("second went on", flush=True)
 """
@@ -199,6 +201,8 @@ def test_threads_that_are_held_wait_each_for_its_own_stop(processes: Processes, 
     running_broker(processes, home)
     script = THREADS + "for call in (first, second): threading.Thread(target=call).start()\n"
     chosen, held = start_ranks(processes, home, script, 2)
+    wait_until_states(home, {0: "stopped", 1: "held"})
+    (home / "go").touch()
     wait_until(home, lambda listed: [rank["queued"] for rank in listed] == [1, 1], "two threads each")
     assert attach(home, "0", "--continue").returncode == 0
     held.wait_for_output("first went on")
@@ -217,6 +221,8 @@ def test_the_end_of_one_threads_stop_lets_nobody_go_that_waits_for_another_ones(
         "for call in calls: threading.Thread(target=call).start()\n"
     )
     ranks = start_ranks(processes, home, script, 2)
+    wait_until_states(home, {0: "stopped", 1: "running"})
+    (home / "go").touch()
     wait_until(home, lambda listed: [rank["queued"] for rank in listed] == [1, 0], "a second thread in the queue")
     wait_until_states(home, {0: "stopped", 1: "held"})
     assert attach(home, "0", "--continue").returncode == 0
