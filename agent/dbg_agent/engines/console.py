@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
 from dbg_wire.messages import PromptInfo, PromptState
+from dbg_wire.records import fitted
 
 from ..stop.inbox import Break, GoOn, LeaveDebugger, Line, Move, MoveOn, ProgramRaised, Run, Switch, SwitchDebugger
 
@@ -184,7 +185,7 @@ class Console(io.TextIOBase):
         with self._lock:
             self._take_written()
             self._number += 1
-            self._prompt = PromptInfo(number=self._number, offset=self._log.end, text=text, state=state)
+            self._prompt = fitted(PromptInfo, number=self._number, offset=self._log.end, text=text, state=state)
         self._rank.publish()
         reply: str | None = None
         try:

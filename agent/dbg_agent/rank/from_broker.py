@@ -27,11 +27,13 @@ from dbg_wire.messages import (
     Report,
     Welcome,
 )
+from dbg_wire.records import fitted
 from dbg_wire.states import StopPhase
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 from ..launch.mesh import coordinates
 from ..launch.this_process import Identity, ancestors
+from ..log import Logger, Shown, hide
 from ..settings import find_broker
 from ..stop.inbox import Line, OpenDebugger, Redraw, Run, Switch
 
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from ..link.lookup import Opening
     from .rank import Rank
 
+
+logger = Logger("dbg_agent.rank")
 
 INTERRUPT_KEY = b"\x03"
 """Ctrl-C, as terminals send it to a program that draws a screen."""
@@ -63,6 +67,7 @@ class Desk:
         from dbg_wire.endpoint import wrong_host_reason
 
         reach, rendezvous = find_broker(self._rank.settings, os.environ, opening)
+        hide(reach.token)
         # A loopback address that somebody typed may be the end of a tunnel; one that the broker wrote is its own.
         if rendezvous is not None and reach.sources["address"] == "broker.json":
             reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename)
@@ -86,34 +91,37 @@ class Desk:
     def _registration_of(self, me: Identity, above: tuple[int, ...]) -> str:
         from dbg_wire.codec import encode
 
-        return encode(
-            Register(
-                minor=PROTOCOL_MINOR,
-                release=RELEASE,
-                key=me.key,
-                job=me.job,
-                run=me.run,
-                host=me.host,
-                rank=me.rank,
-                local_rank=me.local_rank,
-                world_size=me.world_size,
-                child=self._rank.welcome.child if self._rank.welcome is not None else None,
-                pid=me.pid,
-                ancestors=above,
-                kernel=kernel_name(),
-                script=me.script,
-                directory=me.directory,
-                python=sys.version.split()[0],
-                report=self._rank.rank_report(),
-                coordinates=coordinates(self._rank.settings.mesh, me.rank),
-            )
+        registration = fitted(
+            Register,
+            minor=PROTOCOL_MINOR,
+            release=RELEASE,
+            key=me.key,
+            job=me.job,
+            run=me.run,
+            host=me.host,
+            rank=me.rank,
+            local_rank=me.local_rank,
+            world_size=me.world_size,
+            child=self._rank.welcome.child if self._rank.welcome is not None else None,
+            pid=me.pid,
+            ancestors=above,
+            kernel=kernel_name(),
+            script=me.script,
+            directory=me.directory,
+            python=sys.version.split()[0],
+            report=self._rank.rank_report(),
+            coordinates=coordinates(self._rank.settings.mesh, me.rank),
         )
+        logger.debug("says %s", Shown(registration))
+        return encode(registration)
 
     def report(self) -> str:
         """Return the frame that says what is true of this rank."""
         from dbg_wire.codec import encode
 
-        return encode(Report(report=self._rank.rank_report()))
+        report = Report(report=self._rank.rank_report())
+        logger.debug("says %s", Shown(report))
+        return encode(report)
 
     def redraw(self) -> None:
         """Have the screen drawn again, or the end of the log sent again."""
@@ -145,7 +153,7 @@ class Desk:
             self._on_audience(message)
         elif isinstance(message, Probe):
             self._rank.break_in.note()
-            self._rank.send(Pulse(where=self._rank.whereabouts(), frames=self._rank.stack()))
+            self._rank.send(fitted(Pulse, where=self._rank.whereabouts(), frames=self._rank.stack()))
         elif isinstance(message, Repaint):
             self.redraw()
         elif isinstance(message, Reply):
@@ -202,7 +210,7 @@ class Desk:
             self._taken_prompt = reply.prompt
             self._rank.inbox.put(stop, Line(reply.text))
             why = ""
-        self._rank.send(Replied(prompt=reply.prompt, taken=not why, reason=why))
+        self._rank.send(fitted(Replied, prompt=reply.prompt, taken=not why, reason=why))
 
     def _on_complete(self, complete: Complete) -> None:
         stop, _ = self._rank.stops.current
@@ -213,7 +221,7 @@ class Desk:
 
         def answer() -> None:
             matches = engine.complete(complete.line, complete.begin, complete.end)
-            self._rank.send(Completions(request=complete.request, matches=matches))
+            self._rank.send(fitted(Completions, request=complete.request, matches=matches))
 
         self._rank.inbox.put(stop, Run(answer))
 

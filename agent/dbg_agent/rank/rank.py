@@ -26,12 +26,14 @@ from dbg_wire.messages import (
     Welcome,
 )
 from dbg_wire.ranks import Place
+from dbg_wire.records import fitted
 from dbg_wire.states import StopPhase
 
 from ..autostart import BY_LIBRARY, FRAMEWORK, NO_PLACE, VARIABLE, claim, has_claimed, parent_of
 from ..engines.console import Console
 from ..launch.this_process import Identity, this_process
 from ..link.link import SLOW_STEP_SECONDS, Link
+from ..log import Logger, Shown, open_log
 from ..settings import Settings
 from ..stderr import say
 from ..stop.inbox import GoOn, Inbox, Move, OpenDebugger, ProgramRaised, Run
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
     from ..engines import Engine, Outcome
     from ..engines.tracing import Tracing
     from ..stop.typed_keys import Loss
+
+logger = Logger("dbg_agent.rank")
 
 MAX_WARNINGS = 20
 """Lines that this module may write to the job's stderr in the life of a process, each once."""
@@ -91,6 +95,8 @@ class Rank:
         self._why_pdb = ""
         """Why the current stop is shown in pdb, whatever else is wanted; empty if it need not be."""
         self.welcome: Welcome | None = None
+        open_log(os.environ, self.address)
+        logger.info("is a rank: %s", self.identity.key)
         self._warned: set[str] = set()
         self.frame: FrameType | None = None
         """Where the stopped thread is halted; None while it runs."""
@@ -170,6 +176,7 @@ class Rank:
         if text in self._warned or len(self._warned) >= MAX_WARNINGS:
             return
         self._warned.add(text)
+        logger.info("warns: %s", text)
         say(f"{self.address}: {text}")
 
     def kill(self) -> None:
@@ -185,16 +192,17 @@ class Rank:
     def close(self) -> None:
         """Say goodbye and end the link, within about two seconds; at the end of the process."""
         if self.last_words is None:
-            self.send(Goodbye(exit=self.exit_status))
+            self.send(fitted(Goodbye, exit=self.exit_status))
         else:
             detail, frames = self.last_words
-            self.send(Goodbye(exit=self.exit_status, detail=detail, frames=frames))
+            self.send(fitted(Goodbye, exit=self.exit_status, detail=detail, frames=frames))
         self.link.close()
 
     def send(self, message: Message) -> None:
         """Have a message sent, as soon as there is a connection to take it."""
         from dbg_wire.codec import encode
 
+        logger.debug("says %s", Shown(message))
         self.link.outgoing.put_message(encode(message))
 
     def publish(self) -> None:
@@ -218,7 +226,9 @@ class Rank:
     def tell_loss(self, loss: Loss | None) -> None:
         """Tell which keys the debugger will never get, if any."""
         if loss is not None:
-            self.send(Discarded(generation=loss.generation, offset=loss.offset, count=loss.count, reason=loss.reason))
+            self.send(
+                fitted(Discarded, generation=loss.generation, offset=loss.offset, count=loss.count, reason=loss.reason)
+            )
 
     # --------------------------------------------------------------------------------------- in the stopping thread
 
@@ -371,7 +381,7 @@ class Rank:
     def take_keys(self, count: int) -> None:
         """Acknowledge that the debugger took this many bytes."""
         generation, offset = self.inbox.take_keys(count)
-        self.send(Applied(generation=generation, offset=offset))
+        self.send(fitted(Applied, generation=generation, offset=offset))
 
     def _arrive(
         self,
@@ -560,7 +570,7 @@ class Rank:
                 self._told_changed.add(path)
                 text = f"{printable(path)} has changed since it was loaded; its lines are not those that run"
                 engine.note(text)
-                self.send(Notice(text=text))
+                self.send(fitted(Notice, text=text))
 
     def _end_stop(self) -> None:
         self.frame = self.crash = None

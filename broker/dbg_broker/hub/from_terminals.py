@@ -16,7 +16,6 @@ from dbg_broker.hub import from_guards as witnesses
 from dbg_broker.hub import from_line_terminals as prompts
 from dbg_broker.hub.from_line_terminals import FOR_DRIVERS
 from dbg_broker.hub.links import TerminalLink
-from dbg_broker.ranks.claims import check_attach, check_greet
 from dbg_broker.ranks.questions import TooMuchWaits
 from dbg_broker.ranks.registry import Rank
 from dbg_broker.terminals.glances import FOR_WATCHERS
@@ -49,6 +48,7 @@ from dbg_wire.messages import (
     Take,
 )
 from dbg_wire.ranks import RankState
+from dbg_wire.records import fitted
 
 if TYPE_CHECKING:
     from dbg_broker.hub.hub import Hub
@@ -123,14 +123,13 @@ def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
 
 def _discard(hub: Hub, link: TerminalLink, keys: Input, reason: str) -> None:
     count = len(keys.data)
-    message = Discarded(generation=keys.generation, offset=keys.offset + count, count=count, reason=reason)
+    message = fitted(Discarded, generation=keys.generation, offset=keys.offset + count, count=count, reason=reason)
     hub.send(link.connection, message)
 
 
 def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
     if link.name is not None:
         raise PeerError("a second `greet`")
-    check_greet(message)
     link.name = message.name
     hub.welcome(link.connection)
 
@@ -141,7 +140,6 @@ def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
 
 
 def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
-    check_attach(message)
     rank = hub.registry.find(message.key)
     if rank is None:
         text = f"no rank has the key {message.key!r}"

@@ -38,6 +38,7 @@ from dbg_broker.terminals.seats import Decision, Sessions
 from dbg_wire import limits
 from dbg_wire.codec import UnknownType, decode
 from dbg_wire.errors import PeerError, printable
+from dbg_wire.log_form import LogForm
 from dbg_wire.messages import Message, Refusal, RefusalCode, Repaint, Seat, Sender, Welcome
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
@@ -278,8 +279,7 @@ class Hub:
             is_rank = isinstance(link, RankLink)
             self._charge(connection, link.pace, len(text) + (RANK_MESSAGE_COST if is_rank else MESSAGE_COST))
             message = decode(text, Sender.AGENT if is_rank else Sender.CLIENT)
-            # Its kind alone: values, keys and tokens are nobody's business.
-            logger.debug("connection %d says %s", connection.number, type(message).__name__)
+            logger.debug("connection %d says %s", connection.number, LogForm(message))
             if isinstance(link, RankLink):
                 from_ranks.take(self, link, message)
             else:

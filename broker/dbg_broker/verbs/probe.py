@@ -37,6 +37,7 @@ from dbg_wire.errors import (
 )
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.ranks import RankInfo
+from dbg_wire.records import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
 
 STEP_SECONDS = 5.0
@@ -163,7 +164,7 @@ class Probe:
 
     def greet(self, name: str) -> Welcome:
         """Exchange the first messages, and return the broker's. Raise Refused."""
-        self._say(Greet(minor=PROTOCOL_MINOR, release=RELEASE, name=name))
+        self._say(fitted(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
         message = self._next()
         if not isinstance(message, Welcome):
             raise NotABroker(self._url, "it does not answer `greet` by `welcome`")

@@ -11,6 +11,7 @@ from dbg_wire.codec import Input, Output
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Answers, Kind, Message, Question, RankAnswer, Refusal
 from dbg_wire.ranks import RankInfo
+from dbg_wire.records import fitted
 
 from ..errors import Declined, TimedOut
 from .deadline import within
@@ -66,7 +67,8 @@ class Asker:
         columns, rows = shutil.get_terminal_size()
         open_requests = set()
         for start in range(0, len(ranks), PAGE):
-            question = Question(
+            question = fitted(
+                Question,
                 request=self._next,
                 keys=tuple(rank.key for rank in ranks[start : start + PAGE]),
                 action=action,

@@ -24,6 +24,7 @@ from dbg_wire.codec import Input, Output, UnknownType, decode, decode_data, enco
 from dbg_wire.endpoint import Endpoint, Reach, fingerprint_of, same_fingerprint
 from dbg_wire.errors import BrokerUnreachable, DbgError, PeerError, Refused, WrongCertificate, WrongToken, WrongVersion
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Welcome
+from dbg_wire.records import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
 
 from .deadline import in_thread, within
@@ -234,7 +235,7 @@ async def _greet(connection: Connection, websocket: _Heard, name: str, seconds: 
     url = connection.endpoint.url
     if websocket.subprotocol != subprotocol():
         raise WrongVersion(url, f"it did not agree to {subprotocol()}")
-    connection.send(Greet(minor=PROTOCOL_MINOR, release=RELEASE, name=name))
+    connection.send(fitted(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
     try:
         answer = await within(seconds, connection.receive())
     except asyncio.TimeoutError:
