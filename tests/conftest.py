@@ -10,6 +10,7 @@ import faulthandler
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,10 @@ from tests.support.processes import TAIL, Processes
 from tests.support.signals import pass_no_ignored_signals
 from tests.support.slurm import slurm, slurm_cluster
 from tests.support.terminal import Terminal
+
+# Whatever the environment says: rewriting the asserts of all tests takes 7 s, in each worker, and every process that a
+# test starts would compile the packages for itself.
+sys.dont_write_bytecode = False
 
 __all__ = ["slurm", "slurm_cluster", "two_hosts"]
 

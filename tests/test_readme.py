@@ -10,7 +10,7 @@ import pytest
 
 from dbg_agent.program.script import FLAGS, OPTIONS
 from dbg_agent.settings import Settings
-from dbg_client.cli import build_parser
+from dbg_client.words.arguments import build_parser
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 VARIABLES = {"rc": "DBG_PDBRC"}

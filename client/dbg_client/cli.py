@@ -5,169 +5,19 @@ Everything heavier than argparse is imported after the command line is known to 
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
 
-from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
+from dbg_wire.errors import DbgError, printable
 
-from .say import silence, talk
-from .words.settings import DEFAULT_TIMEOUT, WAIT_FOR_EVER, Arguments, Settings, Verb, settle
+from .streams import silence, tell
+from .words.arguments import read_arguments
+from .words.settings import CommandSettings, Verb, settle
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells give it: 128 plus SIGINT."""
-
-_DESCRIPTION = """\
-Attach this terminal to the debugger of any rank of a running job.
-
-examples:
-  dbg-attach                     pick a rank from a live list
-  dbg-attach gpu013:5            attach to global rank 5 on gpu013
-  dbg-attach 5                   the same, if 5 is on one host only
-  dbg-attach 4711.0/gpu013:5     the same, of one of several jobs
-  dbg-attach --wait 5            as soon as rank 5 stops
-  dbg-attach --follow 5          again at its next stop, also after a relaunch
-  dbg-attach --tmux 0-3          a window of tmux with a pane for each of four ranks
-  dbg-attach --watch 5           look only; --take takes the keyboard from whoever has it
-  dbg-attach tcp://127.0.0.1:4444
-                                 a stock remote_pdb that listens on the broker's host
-  dbg-attach --list              the ranks and where they are
-  dbg-attach --screen 5          print the debugger's screen as text
-  dbg-attach --continue stopped  let all stopped ranks go on
-  dbg-attach -w                  where all ranks are, running ones too, as one tree
-  dbg-attach all -e loss         a value of every stopped rank; equal ones are one group
-  dbg-attach @2 -e 'loss, lr'    the same of a group of the last answer; @err, @? work as well
-  dbg-attach 0-7 -c n            one step on each of eight ranks
-  dbg-attach -i 5                break into rank 5, and attach to it
-  dbg-attach held --release      let ranks go that wait for others
-"""
-
-_EPILOG = """\
-TARGET is host:rank, :rank, rank, host:*, all, 0-3,5, 0-1023/8, gpu[01-04]:*, stopped, held, crashed or !5, each
-optionally with job/ or */ before it; @1, @err, @run, @lost and '@?' (which shells want quoted) are groups of the last
-answer in this terminal.
-Attaching takes one rank, the other actions take any number, and --tmux up to 16: inside of tmux a new window, elsewhere
-a new session, in which each pane follows its rank from stop to stop.
-
-Answers to -e and -c are grouped by equality of the whole values, memory addresses apart, biggest group first; ranks
-that run, are silent or are lost are groups, too. An exception that -e raises is an answer. -c takes any command of pdb;
-n, s, r, unt and c move whatever debugger is open there; q, interact, debug, commands and run are not for several ranks
-at once.
-
-Attached, Ctrl-] is the prefix: d detaches, ? helps, r picks another rank, n and p go to the next and previous
-stopped rank, w takes the keyboard, : opens a command line for these actions on any ranks (where all, e 0-7 loss,
-release, help), R ends a job that `dbg-broker run` has started and runs it again, ] sends Ctrl-] itself. Leaving never
-resumes or ends a rank. At pdb's prompt `detach` leaves, too, and
-`sticky` shows the source after every stop. To change the debugger that is open while somebody else types, add --take
-to --engine.
-
-environment (an argument goes before it, broker.json after it):
-  DBG_BROKER                 host:port#fingerprint of the broker
-  DBG_TOKEN_FILE, DBG_TOKEN  the token, or the file that has it
-  DBG_HOME                   where broker.json is
-  DBG_ESCAPE, DBG_TIMEOUT    as --escape and --timeout
-  DBG_ENGINE                 the debugger to open where the rank has no wish of its own
-  DBG_EDITING                vi: as --vi
-  NO_COLOR                   no colour
-
-exit status:
-  0  done, or detached              5  the broker refused us, or is not the one pinned
-  1  error; the rank is running     6  timed out, or some ranks did not answer
-     or lost                        7  the stop ended: the rank went on
-  2  usage, or an ambiguous target  8  the rank died or has exited
-  3  no such rank                 130  interrupted
-  4  no broker answers
-"""
-
-
-class _Parser(argparse.ArgumentParser):
-    """Say what is wrong in one sentence, like every other error of this command."""
-
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(printable(message, 300), "see `dbg-attach --help`")
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser; its result has the fields of Arguments."""
-    parser = _Parser(
-        prog="dbg-attach",
-        usage="dbg-attach [TARGET] [action] [options]",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("target", nargs="?", metavar="TARGET", help="which ranks; none: pick from a live list")
-    actions = parser.add_argument_group("actions; none of them: attach")
-    actions.add_argument("-l", "--list", action="store_true", help="list the ranks and their states")
-    actions.add_argument("--screen", action="store_true", help="print the debugger's screen as text")
-    actions.add_argument("--continue", dest="resume", action="store_true", help="let the stopped ranks go on")
-    actions.add_argument("--kill", action="store_true", help="end the ranks; asks first")
-    actions.add_argument("-e", dest="expression", metavar="EXPR", help="evaluate on the stopped and held ranks")
-    actions.add_argument("-c", dest="command", metavar="CMD", help="a pdb command on the stopped and held ranks")
-    actions.add_argument("-w", "--where", action="store_true", help="merge the stacks of all ranks into one tree")
-    actions.add_argument("-i", "--interrupt", action="store_true", help="break in; attach if it is one rank")
-    actions.add_argument("--release", action="store_true", help="let held ranks go on")
-    actions.add_argument("--tmux", action="store_true", help="attach to each rank in a pane of its own, in tmux")
-    _add_asking_options(parser.add_argument_group("asking many ranks"))
-    _add_attach_options(parser.add_argument_group("attaching"))
-    _add_common_options(parser.add_argument_group("other options"))
-    return parser
-
-
-def _add_asking_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--live", action="store_true", help="with -e: break into running ranks for it, too")
-    group.add_argument("--stats", action="store_true", help="with -e: figures of tensors, e.g. min, max and NaN count")
-    group.add_argument("--exact", action="store_true", help="with -e, -c: tell memory addresses apart")
-    group.add_argument("--tol", metavar="X", help="with -e: floats that differ by less, relative above 1, are equal")
-    group.add_argument("--save", metavar="FILE", help="with -e: keep the answers")
-    group.add_argument("--against", metavar="FILE", help="with -e: which ranks differ from the answers kept")
-    group.add_argument("--fail-if-differ", action="store_true", help="with -e, -c: status 1 if ranks disagree")
-    group.add_argument("--every", metavar="S", help="with -l, -e, -w: again every S seconds, until Ctrl-C")
-
-
-def _add_attach_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--watch", action="store_true", help="look only")
-    group.add_argument("--take", action="store_true", help="take the keyboard from whoever has it")
-    group.add_argument(
-        "--wait",
-        nargs="?",
-        const=WAIT_FOR_EVER,
-        metavar="S",
-        help="wait, at most S seconds, until the target is stopped",
-    )
-    group.add_argument("--follow", action="store_true", help="wait for the next stop whenever one ends")
-    group.add_argument("--engine", metavar="NAME", help="the debugger to open, pudb or pdb (or DBG_ENGINE)")
-    group.add_argument("-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first")
-    group.add_argument("--no-rc", action="store_true", help="don't tell pdb the lines of ~/.pdbrc")
-    group.add_argument("--vi", action="store_true", help="vi keys at pdb's prompt (or DBG_EDITING=vi)")
-    group.add_argument("--escape", metavar="KEY", help="prefix key, e.g. ^], ^\\ or none (default ^]; or DBG_ESCAPE)")
-    group.add_argument("--no-status", action="store_true", help="no status line; the debugger gets the last row, too")
-
-
-def _add_common_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--all", action="store_true", help="with --list, --where: exited ranks, too")
-    group.add_argument("--json", action="store_true", help="one JSON document on stdout")
-    group.add_argument("--plain", action="store_true", help="with --list: tab separated; column 1 is a unique target")
-    group.add_argument(
-        "--timeout",
-        metavar="S",
-        help=f"seconds to wait for broker and answers (default {DEFAULT_TIMEOUT:g}; or DBG_TIMEOUT)",
-    )
-    group.add_argument("-y", "--yes", action="store_true", help="don't ask")
-    group.add_argument("--broker", metavar="ADDRESS", help="host:port or URL of the broker (or DBG_BROKER)")
-    # What `dbg-broker run` starts its terminal with: the socket by which the two talk.
-    group.add_argument("--run", type=int, help=argparse.SUPPRESS)
-    group.add_argument("-v", "--verbose", action="store_true", help="show where an error came from")
-    group.add_argument(
-        "--version",
-        action="version",
-        version=f"dbg-attach {RELEASE} (protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR}, Python {sys.version.split()[0]})",
-    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -175,12 +25,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     verbose = "-v" in words or "--verbose" in words
     try:
-        arguments = Arguments(**vars(build_parser().parse_args(words)))
-        return _run(settle(arguments, os.environ, stdout_is_tty=sys.stdout.isatty()))
+        return carry_out(settle(read_arguments(words), os.environ, stdout_is_tty=sys.stdout.isatty()))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        silence(sys.stdout)  # whoever reads it has enough: `dbg-attach -l | head`
+        silence(sys.stdout)  # the reader has enough: `dbg-attach -l | head`
         return 1
     except DbgError as error:
         return _fail(str(error), error.exit_status, verbose)
@@ -191,11 +40,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _fail(sentence: str, status: int, verbose: bool) -> int:
     if verbose:
         traceback.print_exc()
-    talk(f"dbg-attach: {sentence}")
+    tell(f"dbg-attach: {sentence}")
     return status
 
 
-def _run(settings: Settings) -> int:
+def carry_out(settings: CommandSettings) -> int:
+    """Do what the settings ask for and return the exit status. Raises DbgError."""
     import asyncio
     import logging
 
@@ -215,4 +65,10 @@ def _run(settings: Settings) -> int:
         return open_panes(settings)
     from .actions.actions import run_action
 
-    return asyncio.run(run_action(settings))
+    return asyncio.run(run_action(settings, _attach))
+
+
+async def _attach(settings: CommandSettings) -> int:
+    from .terminal.attach import attach  # hardly any action ends in a session
+
+    return await attach(settings)

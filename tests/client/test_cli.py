@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from dbg_client.cli import build_parser, main
-from dbg_client.words.settings import Arguments
+from dbg_client.cli import main
 from dbg_wire.version import RELEASE
 from tests.client.fake_broker import FakeBroker, make_rank
 
@@ -39,20 +38,6 @@ def test_help_version_and_usage_errors_load_nothing_heavy(words: list[str]) -> N
     )
 
     assert done.stdout.splitlines()[-1].strip() == "heavy:"
-
-
-def test_the_parser_gives_what_settings_take() -> None:
-    assert Arguments(**vars(build_parser().parse_args(["5", "--wait", "3", "-y"]))) == Arguments(
-        target="5", wait="3", yes=True
-    )
-
-
-def test_help_leads_with_examples_and_tells_every_exit_status() -> None:
-    text = build_parser().format_help()
-
-    assert text.index("examples:") < text.index("--watch  ")
-    for status in ("0", "1", "2", "3", "4", "5", "6", "7", "8", "130"):
-        assert f" {status}  " in text[text.index("exit status:") :]
 
 
 def test_version_names_release_and_protocol(environ: dict[str, str]) -> None:
@@ -112,7 +97,7 @@ def test_a_bug_is_one_line_and_a_traceback_only_with_v(
     def broken(settings: object) -> int:
         raise ValueError("\x1b[31m")
 
-    monkeypatch.setattr("dbg_client.cli._run", broken)
+    monkeypatch.setattr("dbg_client.cli.carry_out", broken)
 
     assert main(["-l"]) == 1
     assert capsys.readouterr().err == "dbg-attach: a bug of dbg-attach: ValueError: \\x1b[31m\n"
@@ -124,7 +109,7 @@ def test_ctrl_c_is_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(settings: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dbg_client.cli._run", interrupted)
+    monkeypatch.setattr("dbg_client.cli.carry_out", interrupted)
 
     assert main(["-l"]) == 130
 

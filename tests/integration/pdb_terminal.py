@@ -35,7 +35,10 @@ WENT_ON, ENDED = 7, 8
 BUSY = re.compile(r"Ctrl-C|the debugger opens")
 """What the toolbar says while no prompt stands."""
 
-OWN_WORDS = re.compile(r"\S+ is running, [0-9]+ breakpoints? left\.$|Its debugger comes back here at the next stop\.$")
+OWN_WORDS = re.compile(
+    r"\S+ is running, [0-9]+ (?:breakpoints? left|more threads? stopped).*\.$"
+    r"|Its debugger comes back here at the next stop\.$"
+)
 
 
 class PdbWindow:

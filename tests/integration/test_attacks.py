@@ -144,18 +144,17 @@ def test_a_break_in_ends_no_program_that_has_changed_its_signals(
         "dbg_agent.install()\n"
         "SIGNAL = signal.SIGRTMIN + 7\n"
         f"{change}\n"
-        "open('ready', 'w').close()\n"
+        "print('ready', flush=True)\n"
         "while not os.path.exists('end'): time.sleep(0.05)\n"
         "dbg_agent.uninstall()\n"
         "signal.pthread_sigmask(signal.SIG_UNBLOCK, [SIGNAL])\n"
         "print('ended well', flush=True)\n"
     )
     (rank,) = start_ranks(processes, home, script, 1)
-    folder = home / "homes" / "rank0"
-    wait_until(home, lambda _: (folder / "ready").exists(), "a rank that is ready")
+    rank.wait_for_output("ready")
     wait_until_states(home, {0: "running"})
     assert told in texts(ask(home, "0", "-i"))["0"]
-    (folder / "end").touch()
+    (home / "homes" / "rank0" / "end").touch()
     assert rank.wait(seconds(20)) == 0
     assert "ended well" in rank.text()
 
@@ -190,7 +189,9 @@ def first():
     dbg_agent.set_trace(ranks=0)
     print("first went on", flush=True)
 def second():
-    time.sleep(0.5)
+    # Behind the other thread, however long that takes to come.
+    while not os.path.exists(os.environ["DBG_HOME"] + "/go"):
+        time.sleep(0.01)
     dbg_agent.set_trace(ranks=0)
     print("second went on", flush=True)
 """
@@ -200,6 +201,8 @@ def test_threads_that_are_held_wait_each_for_its_own_stop(processes: Processes, 
     running_broker(processes, home)
     script = THREADS + "for call in (first, second): threading.Thread(target=call).start()\n"
     chosen, held = start_ranks(processes, home, script, 2)
+    wait_until_states(home, {0: "stopped", 1: "held"})
+    (home / "go").touch()
     wait_until(home, lambda listed: [rank["queued"] for rank in listed] == [1, 1], "two threads each")
     assert attach(home, "0", "--continue").returncode == 0
     held.wait_for_output("first went on")
@@ -218,6 +221,8 @@ def test_the_end_of_one_threads_stop_lets_nobody_go_that_waits_for_another_ones(
         "for call in calls: threading.Thread(target=call).start()\n"
     )
     ranks = start_ranks(processes, home, script, 2)
+    wait_until_states(home, {0: "stopped", 1: "running"})
+    (home / "go").touch()
     wait_until(home, lambda listed: [rank["queued"] for rank in listed] == [1, 0], "a second thread in the queue")
     wait_until_states(home, {0: "stopped", 1: "held"})
     assert attach(home, "0", "--continue").returncode == 0
@@ -277,7 +282,9 @@ def test_whoever_interrupts_a_held_exit_sees_nothing_of_ours(processes: Processe
         "while not os.path.exists(os.environ['DBG_HOME'] + '/crashed'): time.sleep(0.05)\n"
     )
     ranks = start_ranks(processes, home, script, 2)
-    wait_until(home, lambda listed: "crash" in [rank["reason"] for rank in listed], "a crash")
+    wait_until(home, lambda listed: [rank["reason"] for rank in listed] == [None, "crash"], "a crash")
+    # The answer of the other rank comes after the message that one is kept.
+    assert attach(home, "0", "-w").returncode == 0
     (home / "crashed").touch()
     wait_until_states(home, {0: "held", 1: "stopped"})
     ranks[0].signal(signal.SIGINT)

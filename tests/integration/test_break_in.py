@@ -15,7 +15,7 @@ from tests.broker.peers import Peer
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
-from tests.support.ranks import ask, attach, attach_command, start_ranks, texts, wait_until, wait_until_states
+from tests.support.ranks import ask, attach, attach_command, start_ranks, texts, wait_until_states
 from tests.support.raw_terminal import listed, raw_terminal
 from tests.support.time_unit import seconds
 
@@ -82,11 +82,12 @@ def end(home: Path, rank: Child) -> None:
 def wait_until_inside(home: Path, function: str) -> None:
     """Wait until the rank's main thread is in this function."""
 
-    def inside(_: object) -> bool:
+    deadline = time.monotonic() + seconds(20)
+    while True:
         (group,) = ask(home, "0", "-w")["groups"]
-        return function in [frame["function"] for frame in group["frames"]]
-
-    wait_until(home, inside, f"the rank in {function}")
+        if function in [frame["function"] for frame in group["frames"]]:
+            return
+        assert time.monotonic() < deadline, f"the rank was never in {function}: {group}"
 
 
 @pytest.mark.parametrize("call", ["loop", "sleep", "lock", "poll", "run_asyncio"])

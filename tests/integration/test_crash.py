@@ -70,6 +70,8 @@ def wait_until_kept(home: Path, wanted: Mapping[int, str], timeout: float | None
         return len(listed) == len(wanted) and "crash" in [rank["reason"] for rank in listed]
 
     wait_until(home, all_there, "all ranks and a crash", timeout=timeout)
+    # They have heard of the crash once they have answered, and hold their exits only then.
+    assert ask(home, "all", "-w")["answered"] == len(wanted)
     (home / "crashed").touch()
     return wait_until_states(home, wanted, timeout)
 

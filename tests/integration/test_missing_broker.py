@@ -21,7 +21,7 @@ from tests.support import fake_brokers as fake
 from tests.support.broker import running_broker
 from tests.support.fake_brokers import TOKEN, Answer, FakeBroker
 from tests.support.processes import Child, Processes
-from tests.support.ranks import attach, attach_list, start_ranks, wait_until_stopped
+from tests.support.ranks import attach, start_ranks, wait_until, wait_until_stopped
 from tests.support.reach import PIN
 from tests.support.time_unit import seconds
 
@@ -342,9 +342,7 @@ print("after")
     (rank,) = start_ranks(processes, home, script, 1, env={"DBG_CONNECT_TIMEOUT": "0.1"})
     rank.wait_for_output("before")
     running_broker(processes, home)
-    deadline = time.monotonic() + seconds(20)
-    while not attach_list(home):
-        assert time.monotonic() < deadline, "the rank never came"
+    wait_until(home, bool, "the rank")
     gate.write_bytes(b"")
     wait_until_stopped(home, 1)
     assert attach(home, "0", "--continue").returncode == 0

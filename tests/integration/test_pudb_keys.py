@@ -25,6 +25,7 @@ from tests.support.stopped_rank import (
     WORKING_STOP,
     let_end,
     start_stopped,
+    wait_for_list,
     wait_for_whole,
     wait_until_gone,
 )
@@ -224,8 +225,7 @@ class TestThreads:
         rank = start_stopped(processes, home, TWO_THREADS)
         terminal = sit_in_pudb(open_terminal, "0")
         terminal.wait_for(re.compile("number: [12]000"))
-        while attach_list(home)[0]["queued"] != 1:
-            pass
+        wait_for_list(home, lambda listed: listed[0]["queued"] == 1)
         first = "1000" if "number: 1000" in "\n".join(terminal.screen) else "2000"
         second = "2000" if first == "1000" else "1000"
         terminal.send("n")

@@ -25,12 +25,12 @@ ROUNDS = 8
 @pytest.mark.timeout(seconds(300))
 def test_it_takes_hardly_longer_than_stock(processes: Processes, home: Path, tmp_path: Path) -> None:
     environ = {**processes.marked(job_environment(tmp_path)), "DBG_HOME": str(home)}
-    run_seconds(tmp_path, environ)  # with it comes the broker
     stock: list[float] = []
     ours: list[float] = []
     for _ in range(ROUNDS):
-        stock.append(stock_seconds(tmp_path, environ))
+        # The first of ours starts the broker as well; what counts is the shortest of each.
         ours.append(run_seconds(tmp_path, environ))
+        stock.append(stock_seconds(tmp_path, environ))
         if len(ours) > 1 and min(ours) <= MOST * min(stock):
             return
     pytest.fail(f"ours {[f'{took:.2f}' for took in ours]}, stock {[f'{took:.2f}' for took in stock]}")

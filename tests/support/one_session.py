@@ -11,14 +11,15 @@ import os
 import sys
 from pathlib import Path
 
-from dbg_client.attachment.options import Manner
 from dbg_client.core.choose import choose
 from dbg_client.core.directory import Directory
+from dbg_client.core.link import BrokerLink
 from dbg_client.core.reach import find_reach
-from dbg_client.core.redial import Line
 from dbg_client.core.waiting import list_ranks
+from dbg_client.terminal.options import SessionOptions
+from dbg_client.terminal.outcome import SessionOutcome
 from dbg_client.terminal.picker import pick_in_session
-from dbg_client.terminal.session import Outcome, Session
+from dbg_client.terminal.session import Session
 from dbg_client.words.engine import Wish
 from dbg_wire.messages import Mode
 from dbg_wire.targets import parse_target
@@ -26,18 +27,20 @@ from dbg_wire.targets import parse_target
 SECONDS = 30.0
 
 
-async def hold_session(target: str, engine: str) -> Outcome:
+async def hold_session(target: str, engine: str) -> SessionOutcome:
     """Hold one session at the rank of this target until it ends."""
-    line = Line(lambda: find_reach(None, os.environ), "me@here", SECONDS)
-    await line.open()
+    link = BrokerLink(lambda: find_reach(None, os.environ), "me@here", SECONDS)
+    await link.open()
     try:
         directory = Directory()
-        await list_ranks(line, directory, SECONDS)
+        await list_ranks(link, directory, SECONDS)
         rank = choose(parse_target(target), directory.ranks).rank
-        manner = Manner(mode=Mode.DRIVE, prefix=b"\x1d", status=True, colors=256, color=True, wish=Wish(asked=engine))
-        return await Session(line, directory, rank, manner, pick_in_session).run()
+        options = SessionOptions(
+            mode=Mode.DRIVE, prefix=b"\x1d", status=True, colors=256, color=True, wish=Wish(asked=engine)
+        )
+        return await Session(link, directory, rank, options, pick_in_session).run()
     finally:
-        await line.close()
+        await link.close()
 
 
 def main() -> None:

@@ -8,11 +8,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.support.broker import Wrap
+from tests.support.listed import rank_list
 from tests.support.processes import Child, Processes
 from tests.support.time_unit import seconds
 
@@ -115,18 +116,28 @@ def wait_until(
     timeout: float | None = None,
     wrap: Wrap = list,
 ) -> list[dict[str, Any]]:
-    """Return the listed ranks as soon as this holds of them; fail with the whole list after ``timeout`` seconds.
-
-    Each look is a process of its own, which paces this enough to need no pause.
-    """
+    """Return the listed ranks as soon as this holds of them; fail with the whole list after ``timeout`` seconds."""
     deadline = time.monotonic() + (seconds(20) if timeout is None else timeout)
-    while True:
-        listed = attach_list(home, *listing, wrap=wrap)
+    listed = []
+    for listed in looks(home, listing, deadline, wrap):
         if holds(listed):
             return listed
-        if time.monotonic() > deadline:
-            seen = ", ".join(f"{rank['address']} {rank['state']}" for rank in listed) or "no rank at all"
-            raise AssertionError(f"never saw {what}: {seen}")
+    seen = ", ".join(f"{rank['address']} {rank['state']}" for rank in listed) or "no rank at all"
+    raise AssertionError(f"never saw {what}: {seen}")
+
+
+def looks(home: Path, listing: Sequence[str], deadline: float, wrap: Wrap) -> Iterator[list[dict[str, Any]]]:
+    """Yield the list of ranks as it is, and after each change until ``deadline``.
+
+    From another host each look is a process of its own, which paces that enough to need no pause.
+    """
+    if wrap is list:
+        with rank_list(home) as ranks:
+            while ranks.wait(deadline):
+                yield ranks.listed(exited="--all" in listing)
+    else:
+        while time.monotonic() < deadline:
+            yield attach_list(home, *listing, wrap=wrap)
 
 
 def states(listed: list[dict[str, Any]]) -> dict[int, str]:

@@ -71,11 +71,14 @@ class VirtualScreen:
         self._emulation = Emulation(cols, rows)
         self._stream = pyte.ByteStream(self._emulation)
         self._unfinished = b""
+        self._rows: list[str] | None = None
+        """The text of each row, if anybody has asked for it since the screen changed last."""
         self.refused: list[bytes] = []
         """Sequences that the emulation could not carry out; they changed nothing."""
 
     def feed(self, data: bytes) -> None:
         """Show ``data``; a sequence cut at its end is kept until the rest comes."""
+        self._rows = None
         pending = self._unfinished + data
         position = 0
         while match := TOKEN.match(pending, position):
@@ -95,12 +98,15 @@ class VirtualScreen:
 
     def resize(self, rows: int, cols: int) -> None:
         """Take another size, as a terminal window does."""
+        self._rows = None
         self._emulation.resize(rows, cols)
 
     @property
     def rows(self) -> list[str]:
         """The text of each row, without blanks at its end."""
-        return [str(row).rstrip() for row in self._emulation.display]
+        if self._rows is None:
+            self._rows = [str(row).rstrip() for row in self._emulation.display]
+        return list(self._rows)
 
     @property
     def cursor(self) -> tuple[int, int]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.support.processes import Child, Processes
 from tests.support.pudb_terminal import rows_of_rank
-from tests.support.ranks import attach_list, start_ranks, wait_until_stopped
+from tests.support.ranks import start_ranks, wait_until, wait_until_stopped
 from tests.support.terminal import Terminal
 
 PAUSE = """\
@@ -81,13 +82,8 @@ def start_stopped(processes: Processes, home: Path, script: str, env: Mapping[st
 
 
 def wait_for_list(home: Path, expected: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-    """Return what ``--list --all`` says as soon as it satisfies a predicate; the test's own time-out ends this.
-
-    Each look is a process of its own, which paces this enough to need no pause.
-    """
-    while not expected(listed := attach_list(home, "--all")):
-        pass
-    return listed
+    """Return what ``--list --all`` says as soon as it satisfies a predicate; the test's own time-out ends this."""
+    return wait_until(home, expected, "what the test waits for", listing=("--all",), timeout=math.inf)
 
 
 def wait_for_state(home: Path, state: str) -> None:

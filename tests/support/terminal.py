@@ -47,6 +47,7 @@ class Terminal:
         self._set_size(rows, cols)
         self._control, control = socket.socketpair()
         self._control_text = ""
+        self._skims = False
         self.output = bytearray()
         """Every byte the program has written, as read so far."""
         holder = [sys.executable, "-I", "-S", str(HOLDER), str(control.fileno()), *command]
@@ -121,6 +122,17 @@ class Terminal:
         name = getattr(expected, "__name__", None) or repr(expected)
         raise AssertionError(f"the screen never showed {name}; {self._fate()}\n{self.dump()}")
 
+    def skim(self, until: bytes, timeout: float | None = None) -> None:
+        """Read until these bytes have come, and show none of what is read: emulating megabytes takes a while.
+
+        Fails after ``timeout`` seconds, or as soon as the program has ended and written all it had.
+        """
+        self._skims = True
+        self._read_while(lambda: until not in self.output[-CHUNK:], seconds(USUAL_WAIT) if timeout is None else timeout)
+        self._skims = False
+        if until not in self.output[-CHUNK:]:
+            raise AssertionError(f"the program never wrote {until!r}; {self._fate()}\n{self.dump()}")
+
     def _shows(self, expected: Expected) -> bool:
         if callable(expected):
             return bool(expected(self))
@@ -179,7 +191,8 @@ class Terminal:
     def _read_screen(self) -> None:
         data = os.read(self._master, CHUNK)
         self.output += data
-        self._virtual.feed(data)
+        if not self._skims:
+            self._virtual.feed(data)
 
     def resize(self, rows: int, cols: int) -> None:
         """Give the window another size; the program gets SIGWINCH."""

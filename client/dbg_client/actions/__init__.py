@@ -1,1 +1,1 @@
-"""What `dbg-attach` does to any set of ranks without attaching."""
+"""What asks or moves any set of ranks, for the command and a session's command line. Sessions are terminal/'s."""

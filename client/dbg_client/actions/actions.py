@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from dbg_wire.codec import Output
@@ -17,21 +17,21 @@ from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Selection, Target, parse_target, select, unique_target
 
 from ..core.asking import Asker
+from ..core.broker import link_to_broker
 from ..core.choose import choose, is_ready
 from ..core.directory import Directory
-from ..core.giving_up import unless_given_up
-from ..core.reach import find_reach
-from ..core.redial import Down, Line, Up
+from ..core.link import BrokerLink, Down, Up
 from ..core.remembered_groups import read_target
 from ..core.waiting import list_ranks, wait_for_stop
 from ..errors import LostRank, NeedsTarget, NotHeld, NotStopped, RankEnded, RankVanished, why_not_stopped
-from ..say import data, talk
-from ..terminal.attach import attach, user_name
+from ..streams import tell, terminal_size, write_result
 from ..views.answers import show_answers, show_answers_json, show_screen, show_screen_json
-from ..views.compare import Saved
+from ..views.compare import SavedAnswers
 from ..views.list import show_json, show_plain, show_table
-from ..words.settings import Format, Settings, Verb
-from .many import PARTIAL, Shown, ask_many, break_in, read_saved
+from ..views.naming import name_few
+from ..words.settings import CommandSettings, Format, Verb
+from .giving_up import unless_given_up
+from .many import PARTIAL, ShownAnswers, ask_many, break_in, read_saved
 from .repeat import repeat
 
 WITHDRAWAL_SECONDS = 2.0
@@ -41,42 +41,46 @@ _WITHOUT_TARGET = (Verb.LIST, Verb.WHERE)
 """Actions on all ranks where none are named."""
 
 
-async def run_action(settings: Settings) -> int:
-    """Do what the settings ask for and return the exit status. Raises DbgError."""
+async def run_action(settings: CommandSettings, attach: Callable[[CommandSettings], Awaitable[int]]) -> int:
+    """Do what the settings ask for and return the exit status. Raises DbgError.
+
+    ``attach`` holds a session afterwards, where one rank was broken into, and returns the exit status.
+    """
     if settings.target is None and settings.verb not in _WITHOUT_TARGET:
         raise NeedsTarget(settings.verb.value)
     target = await asyncio.to_thread(read_target, settings.target, os.environ) if settings.target is not None else None
     saved = await asyncio.to_thread(read_saved, settings.against)
-    line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
-    await line.open()
-    acting = _Acting(settings, line, saved)
+    link = link_to_broker(settings.broker, settings.timeout)
+    await link.open()
+    acting = _Acting(settings, link, saved)
     try:
         status = await acting.run(target)
     finally:
-        await line.close()
+        await link.close()
     if acting.attach_to is None:
         return status
     return await attach(replace(settings, verb=Verb.ATTACH, target=acting.attach_to))
 
 
 class _Acting:
-    """Do one action over one line; ``attach_to`` is the target to attach to afterwards, if any."""
+    """Do one action over one link; ``attach_to`` is the target to attach to afterwards, if any."""
 
-    def __init__(self, settings: Settings, line: Line, saved: Saved | None) -> None:
+    def __init__(self, settings: CommandSettings, link: BrokerLink, saved: SavedAnswers | None) -> None:
         self.attach_to: str | None = None
         self._settings = settings
-        self._line = line
+        self._link = link
         self._saved = saved
         self._directory = Directory()
-        self._asker = Asker(line, self._directory, settings.timeout)
+        self._asker = Asker(link, self._directory, settings.timeout, terminal_size)
         self._told: str | None = None
 
     async def run(self, target: Target | None) -> int:
-        await list_ranks(self._line, self._directory, self._settings.timeout)
+        await list_ranks(self._link, self._directory, self._settings.timeout)
         if self._settings.wait is not None:
-            await wait_for_stop(self._line, self._directory, target or parse_target("stopped"), self._settings.wait)
+            waited_for = target or parse_target("stopped")
+            await wait_for_stop(self._link, self._directory, waited_for, self._settings.wait, tell=tell)
         if self._settings.every is not None:
-            await repeat(self._settings, self._settings.every, self._line, self._directory, lambda: self._again(target))
+            await repeat(self._settings, self._settings.every, self._link, self._directory, lambda: self._again(target))
         if target is None or self._settings.verb in (Verb.LIST, Verb.WHERE, Verb.EVAL, Verb.COMMAND):
             return _print(await self._show(target))
         if self._settings.verb is Verb.INTERRUPT:
@@ -90,10 +94,10 @@ class _Acting:
     # ------------------------------------------------------------------------------------------------- what is shown
 
     async def _again(self, target: Target | None) -> str:
-        await list_ranks(self._line, self._directory, self._settings.timeout)
+        await list_ranks(self._link, self._directory, self._settings.timeout)
         return (await self._show(target)).text
 
-    async def _show(self, target: Target | None) -> Shown:
+    async def _show(self, target: Target | None) -> ShownAnswers:
         if self._settings.verb is Verb.LIST:
             return self._list(target)
         if target is None:
@@ -110,15 +114,15 @@ class _Acting:
         # The stacks of a job that has ended stay readable, and with no other the last one is meant.
         return there or list(select(parse_target("all"), self._directory.ranks).ranks)
 
-    def _list(self, target: Target | None) -> Shown:
+    def _list(self, target: Target | None) -> ShownAnswers:
         known = self._directory.ranks
         shown = self._listed(target)
         if self._settings.format is Format.JSON:
-            return Shown(show_json(shown))
+            return ShownAnswers(show_json(shown))
         if self._settings.format is Format.PLAIN:
-            return Shown(show_plain(shown, known))
+            return ShownAnswers(show_plain(shown, known))
         table = show_table(shown, time.time(), color=self._settings.color)
-        return Shown(table, hint="" if shown else _empty(known, self._line.url))
+        return ShownAnswers(table, hint="" if shown else _empty(known, self._link.url))
 
     def _listed(self, target: Target | None) -> list[RankInfo]:
         if target is None:
@@ -147,7 +151,7 @@ class _Acting:
     def _select(self, target: Target) -> Selection:
         found = select(target, self._directory.ranks, any_job=self._settings.verb is Verb.LIST)
         if found.note and found.note != self._told:
-            talk(printable(found.note))
+            tell(printable(found.note))
         self._told = found.note
         return found
 
@@ -166,7 +170,7 @@ class _Acting:
         if answer.kind not in (Kind.VALUE, Kind.RUNNING):
             return self._report([answer])
         if answer.kind is Kind.RUNNING:
-            talk(f"{printable(rank.address)} is {printable(answer.text)}; Ctrl-C gives up.")
+            tell(f"{printable(rank.address)} is {printable(answer.text)}; Ctrl-C gives up.")
         stopped = await unless_given_up(self._until_stopped(rank))
         if stopped is None:
             await self._withdraw(rank)
@@ -177,7 +181,7 @@ class _Acting:
         """Have a rank not stop any more that was asked to; say so, or that it has stopped meanwhile."""
         self._asker.seconds = min(self._asker.seconds, WITHDRAWAL_SECONDS)
         (answer,) = await self._asker.ask(Action.INTERRUPT, [rank], withdrawn=True)
-        talk(f"Given up: {printable(rank.address)} {printable(answer.text)}.")
+        tell(f"Given up: {printable(rank.address)} {printable(answer.text)}.")
 
     def _attach_to(self, rank: RankInfo) -> int:
         self.attach_to = unique_target(rank, self._directory.ranks)
@@ -196,7 +200,7 @@ class _Acting:
                     raise RankEnded(now)
                 if now.state is RankState.LOST:
                     raise LostRank(now.address)
-            event = await self._line.next()
+            event = await self._link.next()
             if isinstance(event, (Up, Down)):
                 self._directory.begin()
             elif not isinstance(event, Output):
@@ -212,15 +216,15 @@ class _Acting:
     async def _screen(self, target: Target) -> int:
         chosen = choose(target, self._directory.ranks)
         if chosen.note:
-            talk(printable(chosen.note))
+            tell(printable(chosen.note))
         rank = chosen.rank
         (answer,) = await self._asker.ask(Action.SCREEN, [rank])
         if answer.kind is Kind.VALUE:
             json = self._settings.format is Format.JSON
             rows = answer.rows or tuple(answer.text.split("\n"))  # a screen has rows, a line debugger's output is text
-            data(show_screen_json(rank, rows) if json else show_screen(rows))
+            write_result(show_screen_json(rank, rows) if json else show_screen(rows))
             return 0
-        talk(f"dbg-attach: {show_answers([answer], self._directory.by_key).strip()}")
+        tell(f"dbg-attach: {show_answers([answer], self._directory.by_key).strip()}")
         return 1 if answer.kind in (Kind.ERROR, Kind.RUNNING) else PARTIAL
 
     async def _continue(self, target: Target) -> int:
@@ -238,24 +242,24 @@ class _Acting:
         if not living:
             raise why_not_stopped(found[0], target.text)
         if not self._settings.yes and not await _agrees(living):
-            talk("Nothing was done.")
+            tell("Nothing was done.")
             return 1
         return self._report(await self._asker.ask(Action.KILL, living))
 
     def _report(self, answers: Sequence[RankAnswer]) -> int:
         ranks = self._directory.by_key
         if self._settings.format is Format.JSON:
-            data(show_answers_json(self._settings.verb.value.lstrip("-"), answers, ranks))
+            write_result(show_answers_json(self._settings.verb.value.lstrip("-"), answers, ranks))
         else:
-            data(show_answers(answers, ranks))
+            write_result(show_answers(answers, ranks))
         kinds = {answer.kind for answer in answers}
         return 0 if kinds == {Kind.VALUE} else PARTIAL if kinds - {Kind.VALUE, Kind.ERROR} else 1
 
 
-def _print(shown: Shown) -> int:
-    data(shown.text)
+def _print(shown: ShownAnswers) -> int:
+    write_result(shown.text)
     if shown.hint:
-        talk(shown.hint)
+        tell(shown.hint)
     return shown.status
 
 
@@ -264,8 +268,7 @@ def _on_terminal() -> bool:
 
 
 async def _agrees(ranks: Sequence[RankInfo]) -> bool:
-    named = ", ".join(printable(rank.address) for rank in ranks[:4]) + (", …" if len(ranks) > 4 else "")
-    what = f"{len(ranks)} ranks ({named})" if len(ranks) > 1 else named
+    what = name_few(ranks)
     if not sys.stdin.isatty():
         raise NeedsAnswer(f"--kill would end {what}, and there is no terminal to ask", "add -y to do it unasked")
     sys.stderr.write(f"End {what}? [y/N] ")

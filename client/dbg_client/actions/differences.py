@@ -12,7 +12,7 @@ from dbg_wire.parts import NOTHING, Part, PartsQuestion, decode_parts, encode_qu
 from dbg_wire.ranks import RankInfo
 
 from ..core.asking import Asker
-from ..views.groups import Group, Said
+from ..views.groups import AnswerGroup, Said
 
 MAX_TWINS = 4
 """Groups that are compared with the first one that reads like them; their differences are as many lines."""
@@ -25,8 +25,8 @@ MAX_NAMED = 4
 
 
 async def with_differences(
-    asker: Asker, groups: Sequence[Group], said: Sequence[Said], *, exact: bool
-) -> Sequence[Group]:
+    asker: Asker, groups: Sequence[AnswerGroup], said: Sequence[Said], *, exact: bool
+) -> Sequence[AnswerGroup]:
     """Return the groups, those that read like one before them with where they differ from it.
 
     Nothing is evaluated for that again. It takes as long as one question may take at most; groups whose difference
@@ -35,7 +35,7 @@ async def with_differences(
     loop = asyncio.get_running_loop()
     end = loop.time() + asker.seconds
     answers = {rank.key: answer for rank, answer in said}
-    first: dict[str, Group] = {}
+    first: dict[str, AnswerGroup] = {}
     found: dict[str, str] = {}
     for group in groups:
         if group.kind != Kind.VALUE.value or not answers[group.ranks[0].key].exact:

@@ -17,11 +17,13 @@ from ..core.asking import Asker
 from ..core.choose import choose, is_ready
 from ..core.directory import Directory
 from ..core.remembered_groups import read_target
-from ..core.shared_connection import SharedLine
-from ..terminal.commands import USUAL_TARGETS, read_scope
+from ..core.shared_link import SharedLink
+from ..streams import terminal_size
 from ..views.answers import show_answers, show_screen
 from ..views.list import show_table
-from ..words.settings import Settings, Verb
+from ..views.naming import name_few
+from ..words.commands import USUAL_TARGETS, read_scope
+from ..words.settings import CommandSettings, Verb
 from .many import ask_many, break_in, read_saved
 
 
@@ -44,22 +46,22 @@ class NeedsYes(Exception):
 class Answering:
     """Answer commands of one session, one at a time."""
 
-    def __init__(self, line: SharedLine, directory: Directory) -> None:
-        self._line = line
+    def __init__(self, link: SharedLink, directory: Directory) -> None:
+        self._link = link
         self._directory = directory
-        # Its own directory: the session keeps the real one, and is told itself of a broken line.
-        self._asker = Asker(line, Directory(), 0)
+        # Its own directory: the session keeps the real one, and is told itself of a broken link.
+        self._asker = Asker(link, Directory(), 0, terminal_size)
 
-    async def answer(self, settings: Settings, rank: RankInfo) -> Answered:
+    async def answer(self, settings: CommandSettings, rank: RankInfo) -> Answered:
         """Do what the command asks for, from a session at ``rank``. Raises DbgError and NeedsYes."""
         self._asker.seconds = settings.timeout
-        self._line.begin()
+        self._link.begin()
         try:
             return await self._act(settings, rank)
         finally:
-            self._line.end()
+            self._link.end()
 
-    async def _act(self, settings: Settings, rank: RankInfo) -> Answered:
+    async def _act(self, settings: CommandSettings, rank: RankInfo) -> Answered:
         ranks, note = self._found(settings, await self._target(settings, rank), rank)
         if settings.verb is Verb.ATTACH:
             return Answered(rank=ranks[0])
@@ -67,7 +69,7 @@ class Answering:
         return Answered(f"{printable(note)}\n{text}" if note else text)
 
     def _found(
-        self, settings: Settings, target: Target | None, rank: RankInfo
+        self, settings: CommandSettings, target: Target | None, rank: RankInfo
     ) -> tuple[Sequence[RankInfo], str | None]:
         known = self._directory.ranks
         if target is None:
@@ -78,14 +80,14 @@ class Answering:
         found = select(target, known)
         return found.ranks, found.note
 
-    async def _target(self, settings: Settings, rank: RankInfo) -> Target | None:
+    async def _target(self, settings: CommandSettings, rank: RankInfo) -> Target | None:
         """Return whom the command means; None for the session's own rank, and for a list of all."""
         text = settings.target if settings.target is not None else USUAL_TARGETS.get(settings.verb)
         if text is None:
             return None
         return read_scope(await asyncio.to_thread(read_target, text, os.environ), rank.job)
 
-    async def _ask(self, settings: Settings, ranks: Sequence[RankInfo]) -> str:
+    async def _ask(self, settings: CommandSettings, ranks: Sequence[RankInfo]) -> str:
         if settings.verb in (Verb.EVAL, Verb.COMMAND, Verb.WHERE):
             saved = await asyncio.to_thread(read_saved, settings.against)
             shown = await ask_many(settings, self._asker, ranks, saved)
@@ -95,24 +97,21 @@ class Answering:
         action, fits, nobody = _DEEDS[settings.verb]
         fitting = [rank for rank in ranks if fits(rank)]
         if not fitting:
-            return f"none of {_named(ranks)} is {nobody}\n" if len(ranks) > 1 else f"{_named(ranks)} is not {nobody}\n"
+            return (
+                f"none of {name_few(ranks)} is {nobody}\n" if len(ranks) > 1 else f"{name_few(ranks)} is not {nobody}\n"
+            )
         if settings.verb is Verb.KILL and not settings.yes:
-            raise NeedsYes(f"End {_named(fitting)}?")
+            raise NeedsYes(f"End {name_few(fitting)}?")
         answers = await self._asker.ask(action, fitting)
         if settings.verb is Verb.SCREEN and answers[0].kind is Kind.VALUE:
             return show_screen(answers[0].rows or tuple(answers[0].text.split("\n")))
         return show_answers(answers, self._directory.by_key)
 
-    def _list(self, settings: Settings, ranks: Sequence[RankInfo]) -> str:
+    def _list(self, settings: CommandSettings, ranks: Sequence[RankInfo]) -> str:
         listed = [rank for rank in ranks if settings.all or rank.state is not RankState.EXITED]
         away = self._directory.away
         news = "" if away is None else f"The broker is gone ({printable(away)}); its list was at last:\n\n"
         return news + (show_table(listed, time.time(), color=settings.color) or "No rank is left.\n")
-
-
-def _named(ranks: Sequence[RankInfo]) -> str:
-    named = ", ".join(printable(rank.address) for rank in ranks[:4]) + (", …" if len(ranks) > 4 else "")
-    return f"{len(ranks)} ranks ({named})" if len(ranks) > 1 else named
 
 
 def _is_held(rank: RankInfo) -> bool:

@@ -15,23 +15,23 @@ from dbg_wire.messages import Action, Kind
 from dbg_wire.ranks import RankInfo, RankState
 
 from ..core.asking import Asker
-from ..core.remembered_groups import find_marks
+from ..core.remembered_groups import find_remembered_groups
 from ..errors import why_not_stopped
-from ..say import talk
+from ..streams import tell
 from ..views.compare import (
     Comparison,
-    Saved,
+    SavedAnswers,
     compare_answers,
     comparison_document,
     load_answers,
     save_answers,
     show_comparison,
 )
-from ..views.groups import Group, Said, differ, group_answers, groups_document, remembered, show_groups
+from ..views.groups import AnswerGroup, Said, differ, group_answers, groups_document, remembered, show_groups
 from ..views.naming import Naming
 from ..views.stacks import group_stacks, stacks_document
 from ..views.tree import show_tree
-from ..words.settings import Format, Settings, Verb
+from ..words.settings import CommandSettings, Format, Verb
 from .differences import with_differences
 
 PARTIAL = 6
@@ -55,7 +55,7 @@ _WORD = re.compile(r"\s*([A-Za-z_]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownAnswers:
     """Hold an answer as it is printed, the exit status that it leads to, and a sentence on why there is no more."""
 
     text: str
@@ -86,7 +86,7 @@ def refuse_for_sets(command: str, count: int) -> None:
             raise BadInput(f"`{word[1]}` is not for {count} ranks at once", _ALONE[word[1]])
 
 
-def read_saved(path: str | None) -> Saved | None:
+def read_saved(path: str | None) -> SavedAnswers | None:
     """Return the answers in a file of ``--save``, None without a file. Blocks. Raises BadInput."""
     if path is None:
         return None
@@ -102,7 +102,9 @@ def read_saved(path: str | None) -> Saved | None:
         ) from None
 
 
-async def ask_many(settings: Settings, asker: Asker, ranks: Sequence[RankInfo], saved: Saved | None) -> Shown:
+async def ask_many(
+    settings: CommandSettings, asker: Asker, ranks: Sequence[RankInfo], saved: SavedAnswers | None
+) -> ShownAnswers:
     """Ask ranks for a value, a command or their stacks, and return the answer; its groups are remembered.
 
     Raises BadInput for a command that is not for sets, DbgError if all ranks have exited or the broker fails.
@@ -124,7 +126,7 @@ async def ask_many(settings: Settings, asker: Asker, ranks: Sequence[RankInfo], 
     return shown
 
 
-async def break_in(settings: Settings, asker: Asker, ranks: Sequence[RankInfo]) -> Shown:
+async def break_in(settings: CommandSettings, asker: Asker, ranks: Sequence[RankInfo]) -> ShownAnswers:
     """Break into ranks and return the answer, whose groups are remembered; ranks that are stopped say so.
 
     Raises DbgError if all have exited or the broker fails.
@@ -135,10 +137,12 @@ async def break_in(settings: Settings, asker: Asker, ranks: Sequence[RankInfo]) 
     await asyncio.to_thread(_remember, remembered(groups))
     failed = any(answer.kind is Kind.ERROR for _, answer in said)
     text = _render(settings, "interrupt", groups, Naming(ranks))
-    return Shown(text, PARTIAL if _left_unanswered(said) else 1 if failed else 0, groups=remembered(groups))
+    return ShownAnswers(text, PARTIAL if _left_unanswered(said) else 1 if failed else 0, groups=remembered(groups))
 
 
-async def _show_values(settings: Settings, asker: Asker, said: Sequence[Said], saved: Saved | None) -> Shown:
+async def _show_values(
+    settings: CommandSettings, asker: Asker, said: Sequence[Said], saved: SavedAnswers | None
+) -> ShownAnswers:
     naming = Naming([rank for rank, _ in said])
     groups = group_answers(said, exact=settings.exact, tolerance=settings.tolerance, compare=settings.verb is Verb.EVAL)
     if settings.verb is Verb.EVAL:
@@ -151,14 +155,18 @@ async def _show_values(settings: Settings, asker: Asker, said: Sequence[Said], s
     differs = differ(groups) or (comparison is not None and comparison.differs)
     text = _render(settings, settings.question, groups, naming, comparison)
     hint = _why_nobody(settings, said)
-    # Ranks that run have not been compared, and whoever asks for differences must not take them for equal.
+    # Ranks that run have not been compared, and a script that asks for differences must not take them for equal.
     uncompared = settings.fail_if_differ and any(answer.kind is Kind.RUNNING for _, answer in said)
     status = PARTIAL if uncompared or _left_unanswered(said) else 1 if hint else 0
-    return Shown(text, DIFFER if settings.fail_if_differ and differs else status, hint, remembered(groups))
+    return ShownAnswers(text, DIFFER if settings.fail_if_differ and differs else status, hint, remembered(groups))
 
 
 def _render(
-    settings: Settings, command: str, groups: Sequence[Group], naming: Naming, comparison: Comparison | None = None
+    settings: CommandSettings,
+    command: str,
+    groups: Sequence[AnswerGroup],
+    naming: Naming,
+    comparison: Comparison | None = None,
 ) -> str:
     path = settings.against or ""
     if settings.format is Format.JSON:
@@ -170,17 +178,17 @@ def _render(
     return table + (show_comparison(comparison, path, naming) if comparison is not None else "")
 
 
-def _show_stacks(settings: Settings, said: Sequence[Said]) -> Shown:
+def _show_stacks(settings: CommandSettings, said: Sequence[Said]) -> ShownAnswers:
     naming = Naming([rank for rank, _ in said])
     stacks, others = group_stacks(said)
     if settings.format is Format.JSON:
         text = json.dumps(stacks_document(stacks, others, naming)) + "\n"
     else:
         text = show_tree(stacks, others, naming, command="where", color=settings.color)
-    return Shown(text, PARTIAL if _left_unanswered(said) else 0, groups=remembered([*stacks, *others]))
+    return ShownAnswers(text, PARTIAL if _left_unanswered(said) else 0, groups=remembered([*stacks, *others]))
 
 
-def _why_nobody(settings: Settings, said: Sequence[Said]) -> str:
+def _why_nobody(settings: CommandSettings, said: Sequence[Said]) -> str:
     """Return what to do where nobody answered since all ranks run."""
     if not all(answer.kind is Kind.RUNNING for _, answer in said):
         return ""
@@ -203,13 +211,13 @@ def _require_living(ranks: Sequence[RankInfo], target: str) -> None:
 
 
 def _remember(groups: Mapping[str, Sequence[str]]) -> None:
-    marks = find_marks(os.environ)
-    if marks is None:
+    memory = find_remembered_groups(os.environ)
+    if memory is None:
         return
     try:
-        marks.save(groups)
+        memory.save(groups)
     except OSError as error:
-        talk(f"dbg-attach: the groups' names are not remembered ({error.strerror or type(error).__name__})")
+        tell(f"dbg-attach: the groups' names are not remembered ({error.strerror or type(error).__name__})")
 
 
 def _write(path: str, text: str) -> None:

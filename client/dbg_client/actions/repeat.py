@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,9 +13,9 @@ from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError
 
 from ..core.directory import Directory
-from ..core.redial import Down, Line, Up
-from ..say import data, talk
-from ..words.settings import Format, Settings
+from ..core.link import BrokerLink, Down, Up
+from ..streams import tell, terminal_size, write_result
+from ..words.settings import CommandSettings, Format
 
 CLEAR, HOME, CLEAR_REST = "\x1b[2J", "\x1b[H", "\x1b[J"
 CLEAR_LINE = "\x1b[K\r\n"
@@ -24,7 +23,11 @@ NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
 
 
 async def repeat(
-    settings: Settings, seconds: float, line: Line, directory: Directory, show: Callable[[], Awaitable[str]]
+    settings: CommandSettings,
+    seconds: float,
+    link: BrokerLink,
+    directory: Directory,
+    show: Callable[[], Awaitable[str]],
 ) -> NoReturn:
     """Show what ``show`` returns every ``seconds`` until Ctrl-C.
 
@@ -34,7 +37,7 @@ async def repeat(
     painter = _Painter(settings, seconds)
     painter.paint(await show())
     while True:
-        await _keep_up(line, directory, seconds)
+        await _keep_up(link, directory, seconds)
         try:
             painter.paint(await show())
         except DbgError as error:
@@ -51,7 +54,7 @@ def in_place(lines: Sequence[str], rows: int) -> str:
 
 
 class _Painter:
-    def __init__(self, settings: Settings, seconds: float) -> None:
+    def __init__(self, settings: CommandSettings, seconds: float) -> None:
         self._seconds = seconds
         self._repaints = (
             settings.format is Format.TABLE and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
@@ -62,25 +65,25 @@ class _Painter:
     def paint(self, text: str) -> None:
         if self._repaints:
             head = f"every {self._seconds:g} s, {time.strftime('%H:%M:%S')}; Ctrl-C ends"
-            painted = in_place([head, "", *text.splitlines()], shutil.get_terminal_size().lines)
-            data(painted if self._painted else CLEAR + painted)
+            painted = in_place([head, "", *text.splitlines()], terminal_size()[0])
+            write_result(painted if self._painted else CLEAR + painted)
         else:
-            data(self._separator + text if self._painted else text)
+            write_result(self._separator + text if self._painted else text)
         self._painted = True
 
     def complain(self, sentence: str) -> None:
         if self._repaints:
             self.paint(sentence)
         else:
-            talk(sentence)
+            tell(sentence)
 
 
-async def _keep_up(line: Line, directory: Directory, seconds: float) -> None:
+async def _keep_up(link: BrokerLink, directory: Directory, seconds: float) -> None:
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
     while (left := until - loop.time()) > 0:
         try:
-            event = await asyncio.wait_for(line.next(), left)
+            event = await asyncio.wait_for(link.next(), left)
         except asyncio.TimeoutError:
             return
         if isinstance(event, (Up, Down)):

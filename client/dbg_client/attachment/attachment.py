@@ -38,7 +38,7 @@ from .drawing import Drawing
 from .effects import Bell, Blank, Effects, Finish, Open, Send, Wake
 from .notices import Notices
 from .sentences import Turn, who_types, why_blank
-from .unsettled_keys import Ledger, Typed
+from .unsettled_keys import Typed, UnsettledKeys
 
 CTRL_C = b"\x03"
 
@@ -56,7 +56,7 @@ _ANSWERS_TO_ATTACH = frozenset({RefusalCode.NO_SUCH_RANK, RefusalCode.ROLE, Refu
 class Attachment:
     """Decide for one terminal at one rank.
 
-    ``line_up``, ``line_down``, ``rank_listed`` and ``message`` tell what comes from the broker, ``keys``, ``take`` and
+    ``link_up``, ``link_down``, ``rank_listed`` and ``message`` tell what comes from the broker, ``keys``, ``take`` and
     ``resize`` what the user does; ``tick`` is called every second. ``prefix`` is the escape key's name, for notices.
     """
 
@@ -77,8 +77,8 @@ class Attachment:
         self._wish = wish
         self.report: RankReport | None = None
         self.driver: str | None = None
-        self.line_down_since: float | None = None
-        self.line_down_reason = ""
+        self.link_down_since: float | None = None
+        self.link_down_reason = ""
         self.absent_since: float | None = None
         self.lost_since: float | None = None
         self.moving_since: float | None = None
@@ -87,7 +87,7 @@ class Attachment:
         self.heard = 0.0
         (self._rows, self._columns), self._colors = size, colors
         self._how_to_take = f"; {prefix} w takes the keyboard" if prefix else ""
-        self._ledger = Ledger()
+        self._keys = UnsettledKeys()
         self._early = b""
         self.opened = self._seated = self._asked = False
         self._drawing = Drawing()
@@ -110,7 +110,7 @@ class Attachment:
     @property
     def driving(self) -> bool:
         """Return whether this terminal has the keyboard."""
-        return self._ledger.generation is not None
+        return self._keys.generation is not None
 
     @property
     def engine(self) -> str | None:
@@ -149,7 +149,7 @@ class Attachment:
     def attach(self) -> Effects:
         """Ask for a seat at the rank."""
         self._asked = True
-        # Whoever comes back after a broken line wants the seat it had, not the one it asked for at first.
+        # After a broken link the seat that it had is wanted back, not the one that it asked for at first.
         back_to = Mode.DRIVE if self.driving else Mode.WATCH
         attach = fitted(
             Attach,
@@ -160,21 +160,21 @@ class Attachment:
             colors=self._colors,
             engine=self._wish.asked,
             fallback_engine=self._wish.default,
-            resume=self._ledger.generation,
+            resume=self._keys.generation,
         )
         return [Send(attach)]
 
-    def line_up(self, now: float) -> None:
+    def link_up(self, now: float) -> None:
         """Take note that the broker is back; its list of ranks follows."""
-        self.line_down_since = None
+        self.link_down_since = None
         self.absent_since = now
 
-    def line_down(self, reason: str, now: float) -> None:
+    def link_down(self, reason: str, now: float) -> None:
         """Take note that the broker is gone, or that another attempt to reach it failed."""
-        if self.line_down_since is None:
-            self.line_down_since = now
+        if self.link_down_since is None:
+            self.link_down_since = now
             self._notices.forget()
-        self.line_down_reason = reason
+        self.link_down_reason = reason
         self._seated = self._asked = False
         self.lost_since = self.absent_since = None
 
@@ -206,9 +206,9 @@ class Attachment:
         if isinstance(message, Report):
             return self._take_report(message.report, now)
         if isinstance(message, Applied):
-            self._ledger.settle(message.generation, message.offset)
+            self._keys.settle(message.generation, message.offset)
         elif isinstance(message, Discarded):
-            lost = self._ledger.discard(message.generation, message.offset, message.count)
+            lost = self._keys.discard(message.generation, message.offset, message.count)
             return self._notices.discarded(lost, message.reason, now)
         elif isinstance(message, Pulse):
             self.pulse = message.where
@@ -245,7 +245,7 @@ class Attachment:
     # -------------------------------------------------------------------------------------------------- the user's side
 
     def keys(self, data: bytes, now: float) -> Effects:
-        """Take typed keys: send them at once, or keep them while there is no seat or no line."""
+        """Take typed keys: send them at once, or keep them while there is no seat or no link."""
         if not self.opened:
             if len(self._early) + len(data) > MAX_INPUT_PENDING:
                 return self._notices.discarded(data, "too much is waiting already", now)
@@ -255,12 +255,12 @@ class Attachment:
             return self.refuse(now)
         stop = self.report.stop if self.report else None
         if self.report is None or stop is None:
-            if self.report is not None and CTRL_C in data and self._ledger.generation is not None:
-                return [Send(Interrupt(generation=self._ledger.generation))]
+            if self.report is not None and CTRL_C in data and self._keys.generation is not None:
+                return [Send(Interrupt(generation=self._keys.generation))]
             self.say(f"{self.rank.address} is not stopped; keys are not kept, but Ctrl-C breaks in", now)
             return [Bell()]
         session = self.report.session
-        typed = self._ledger.add(data, stop.number, session.number if session else None)
+        typed = self._keys.add(data, stop.number, session.number if session else None)
         if typed is None:
             return self._notices.discarded(data, "too much is waiting already", now)
         return self._send_keys((typed,))
@@ -272,7 +272,7 @@ class Attachment:
 
     def take_unsent(self) -> bytes:
         """Return the keys that no debugger got yet; they are the caller's now."""
-        return self._ledger.abandon_unsent()
+        return self._keys.abandon_unsent()
 
     def take(self, now: float) -> Effects:
         """Take the keyboard."""
@@ -302,7 +302,7 @@ class Attachment:
     # ----------------------------------------------------------------------------------------------------- what follows
 
     def _may_ask_again(self) -> bool:
-        away = (self.line_down_since, self.absent_since, self.lost_since)
+        away = (self.link_down_since, self.absent_since, self.lost_since)
         return self.opened and not self._seated and not self._asked and away == (None, None, None)
 
     def _take_seat(self, seat: Seat, now: float) -> Effects:
@@ -336,21 +336,21 @@ class Attachment:
 
     def _begin_generation(self, seat: Seat) -> bytes:
         """Use the seat's number from here on; return the keys of the one before whose fate nobody knows."""
-        report, mine = seat.report, self._ledger.generation
-        self._ledger.settle(report.generation, report.applied)
+        report, mine = seat.report, self._keys.generation
+        self._keys.settle(report.generation, report.applied)
         if seat.generation == mine:
             return b""
         settled = report.applied if report.generation == seat.generation else 0
         # Another driver sat down in between, so the rank no longer says what it took of ours.
-        return self._ledger.begin(seat.generation, settled)
+        return self._keys.begin(seat.generation, settled)
 
     def _send_again(self, now: float) -> Effects:
         stop = self.report.stop if self.report else None
-        stale = self._ledger.abandon_but(stop.number if stop else None)
-        return self._notices.discarded(stale, "the stop ended", now) + self._send_keys(self._ledger.unsettled)
+        stale = self._keys.abandon_but(stop.number if stop else None)
+        return self._notices.discarded(stale, "the stop ended", now) + self._send_keys(self._keys.unsettled)
 
     def _send_keys(self, keys: tuple[Typed, ...]) -> Effects:
-        generation = self._ledger.generation
+        generation = self._keys.generation
         if generation is None or not self._seated:
             return []
         return [
@@ -361,11 +361,11 @@ class Attachment:
 
     def _take_report(self, report: RankReport, now: float, *, anew: bool = False) -> Effects:
         before, self.report = self.report, report
-        self._ledger.settle(report.generation, report.applied)
+        self._keys.settle(report.generation, report.applied)
         self._keep_time(report, now)
-        talk = self.conversation.report(report, self._ledger.generation, now, anew=anew)
+        talk = self.conversation.report(report, self._keys.generation, now, anew=anew)
         if report.stop is None:
-            effects = talk + self._notices.discarded(self._ledger.abandon_unsent(), "the stop ended", now)
+            effects = talk + self._notices.discarded(self._keys.abandon_unsent(), "the stop ended", now)
             if report.state is RankState.RUNNING and not report.breakpoints and not report.queued:
                 return effects + self._go_on(before, now)
             self._went_on_at = None
@@ -377,9 +377,9 @@ class Attachment:
             if report.session is not None:
                 effects += self.ask_repaint(now)
         if before is not None and before.stop is not None and before.stop.number != report.stop.number:
-            effects += self._notices.discarded(self._ledger.abandon_unsent(), "the stop ended", now)
+            effects += self._notices.discarded(self._keys.abandon_unsent(), "the stop ended", now)
         if report.session is not None and report.session.engine != LINE_ENGINE:
-            opened = self._ledger.open_session(report.stop.number, report.session.number)
+            opened = self._keys.open_session(report.stop.number, report.session.number)
             effects += self._send_keys(opened)
         return effects + self._fit(before, report, now)
 

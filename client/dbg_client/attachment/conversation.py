@@ -1,6 +1,6 @@
 """One terminal at one line debugger: its prompt, what was replied to it, and what waits for the next one. Pure.
 
-A prompt has a number and takes one reply, so a reply may be sent again after a broken line without being applied
+A prompt has a number and takes one reply, so a reply may be sent again after a broken link without being applied
 twice. Lines that are entered while no prompt is open wait for the next one of the same stop.
 """
 
@@ -28,7 +28,7 @@ from dbg_wire.records import fitted
 
 from ..words.engine import LINE_ENGINE
 from .effects import Bell, Completed, Effects, Look, Note, Send
-from .log import Log
+from .log import SessionLog
 from .sentences import discarded
 
 END_OF_INPUT = "EOF"
@@ -55,8 +55,8 @@ class Conversation:
     def __init__(self, startup: deque[str] | None = None) -> None:
         self.generation: int | None = None
         self._startup = deque() if startup is None else startup
-        self._log: Log | None = None
-        self._log_before: Log | None = None
+        self._log: SessionLog | None = None
+        self._log_before: SessionLog | None = None
         self._stop: int | None = None
         self._prompt: PromptInfo | None = None
         self._given: _Given | None = None
@@ -177,13 +177,13 @@ class Conversation:
         if self._log is None or self._log.session != session:
             was_there = self._log is not None and not anew
             # A report may overtake output, and then the end of the session before is still to come.
-            self._log_before, self._log = self._log, Log(session, from_its_start=was_there)
+            self._log_before, self._log = self._log, SessionLog(session, from_its_start=was_there)
             anew = False
         if length is not None:
             return self._log.reach(length, now)
         return self._log.resume(now) if anew else []
 
-    def _log_of(self, session: int) -> Log | None:
+    def _log_of(self, session: int) -> SessionLog | None:
         return next((log for log in (self._log, self._log_before) if log is not None and log.session == session), None)
 
     def _look(self) -> Effects:
@@ -202,7 +202,7 @@ class Conversation:
             self._settled = True
             if still_open:
                 self._given = None
-            # Whoever types now may have answered it instead.
+            # The terminal that types now may have answered it instead.
             return _discarded(given.text, "the keyboard changed hands", perhaps=not still_open)
         if not still_open:
             self._settled = True  # it was ours to answer, so it is our answer that it took

@@ -11,7 +11,7 @@ from dbg_wire.messages import Message, Source
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Give this to the broker; lost while the line is down."""
+    """Give this to the broker; lost while the link is down."""
 
     item: Message | Input
 
@@ -55,7 +55,7 @@ class Wake:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class LogText:
     """Show what follows in a line debugger's log."""
 
     data: bytes
@@ -90,5 +90,5 @@ class Completed:
     matches: tuple[str, ...]
 
 
-Effect = Send | Open | Show | Blank | Bell | Finish | Wake | Text | Cut | Note | Look | Completed
+Effect = Send | Open | Show | Blank | Bell | Finish | Wake | LogText | Cut | Note | Look | Completed
 Effects = list[Effect]

@@ -13,7 +13,7 @@ from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Replay
 from dbg_wire.records import fitted
 
-from .effects import Cut, Effects, Send, Text, Wake
+from .effects import Cut, Effects, LogText, Send, Wake
 
 TAIL_BYTES = 16 * 1024
 """Bytes before the prompt that a newcomer asks for: some 100 lines of code, and no more than a person reads."""
@@ -31,7 +31,7 @@ MAX_ASKS = 3
 """Replays asked for in vain before one goes on without: the log's beginning moves while a rank writes fast."""
 
 
-class Log:
+class SessionLog:
     """Put the output of one session in order; ``from_its_start`` for one who was there when it began."""
 
     def __init__(self, session: int, *, from_its_start: bool = False) -> None:
@@ -68,7 +68,7 @@ class Log:
         return [Wake(ON_ITS_WAY_SECONDS)] if not self._gap and self._falls_short(now) else []
 
     def resume(self, now: float) -> Effects:
-        """Ask for what this terminal missed while its line was down."""
+        """Ask for what this terminal missed while its link was down."""
         if self._expected is None:
             return []
         self._end_gap()
@@ -183,4 +183,4 @@ class Log:
 
 
 def _text(data: bytes) -> Effects:
-    return [Text(data)] if data else []
+    return [LogText(data)] if data else []

@@ -1,1 +1,1 @@
-"""The library below every face: the broker, its ranks, questions to them. Knows no terminal."""
+"""The broker, its ranks and questions to them, for every face. Nothing that needs a terminal or talks to people."""

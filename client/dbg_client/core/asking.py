@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from dbg_wire.codec import Input, Output
@@ -16,7 +16,7 @@ from dbg_wire.records import fitted
 from ..errors import Declined, TimedOut
 from .deadline import within
 from .directory import Directory
-from .redial import Down, Event, Up
+from .link import Down, Event, Up
 
 GRACE_SECONDS = 5.0
 """Seconds beyond the deadline of a question after which the broker itself counts as silent."""
@@ -25,11 +25,11 @@ PAGE = 2000
 """Ranks in one question: their keys stay below MAX_ITEMS and, at 500 bytes each, MAX_CONTROL_BYTES."""
 
 
-class AskingLine(Protocol):
-    """Be a line to the broker, as far as questions need one."""
+class QuestionLink(Protocol):
+    """Be a link to the broker, as far as questions need one."""
 
     def send(self, item: Message | Input) -> bool:
-        """Queue for the broker; return False, with nothing done, while the line is down."""
+        """Queue for the broker; return False, with nothing done, while the link is down."""
         ...
 
     async def next(self) -> Event:
@@ -38,14 +38,22 @@ class AskingLine(Protocol):
 
 
 class Asker:
-    """Ask over one line; what comes meanwhile of the ranks themselves goes into the directory.
+    """Ask over one link; what comes meanwhile of the ranks themselves goes into the directory.
 
-    ``seconds`` is the deadline of the questions that follow.
+    ``seconds`` is the deadline of the questions that follow. ``size`` returns the (rows, columns) for which a rank
+    draws what it answers.
     """
 
-    def __init__(self, line: AskingLine, directory: Directory, seconds: float) -> None:
+    def __init__(
+        self,
+        link: QuestionLink,
+        directory: Directory,
+        seconds: float,
+        size: Callable[[], tuple[int, int]] = lambda: (24, 80),
+    ) -> None:
         self.seconds = seconds
-        self._line = line
+        self._size = size
+        self._link = link
         self._directory = directory
         self._next = 0
 
@@ -64,27 +72,22 @@ class Asker:
 
         Raises TimedOut if the broker itself goes away or is silent, and Declined if it refuses.
         """
-        columns, rows = shutil.get_terminal_size()
-        open_requests = set()
-        for start in range(0, len(ranks), PAGE):
-            question = fitted(
-                Question,
-                request=self._next,
-                keys=tuple(rank.key for rank in ranks[start : start + PAGE]),
-                action=action,
-                seconds=self.seconds,
-                rows=rows,
-                columns=columns,
-                text=text,
-                live=live,
-                stats=stats,
-                parts=parts,
-                withdrawn=withdrawn,
-            )
-            open_requests.add(self._next)
-            self._next += 1
-            if not self._line.send(question):
-                raise TimedOut("the broker is gone")
+        rows, columns = self._size()
+        question = fitted(
+            Question,
+            request=0,
+            keys=(),
+            action=action,
+            seconds=self.seconds,
+            rows=rows,
+            columns=columns,
+            text=text,
+            live=live,
+            stats=stats,
+            parts=parts,
+            withdrawn=withdrawn,
+        )
+        open_requests = self._put(question, [rank.key for rank in ranks])
         seconds = self.seconds + GRACE_SECONDS
         try:
             answers = await within(seconds, self._answers(open_requests))
@@ -92,10 +95,20 @@ class Asker:
             raise TimedOut(f"the broker did not answer within {seconds:g} s") from None
         return [answers.get(rank.key) or _left_out(rank) for rank in ranks]
 
+    def _put(self, question: Question, keys: Sequence[str]) -> set[int]:
+        """Put a question to these ranks, in as many pages as it takes; return their numbers. Raises TimedOut."""
+        open_requests = set()
+        for start in range(0, len(keys), PAGE):
+            request, self._next = self._next, self._next + 1
+            open_requests.add(request)
+            if not self._link.send(replace(question, request=request, keys=tuple(keys[start : start + PAGE]))):
+                raise TimedOut("the broker is gone")
+        return open_requests
+
     async def _answers(self, open_requests: set[int]) -> dict[str, RankAnswer]:
         answers: dict[str, RankAnswer] = {}
         while open_requests:
-            event = await self._line.next()
+            event = await self._link.next()
             if isinstance(event, Down):
                 self._directory.begin()
                 raise TimedOut(f"the broker went away before it answered ({printable(event.reason)})")

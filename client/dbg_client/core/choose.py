@@ -45,7 +45,7 @@ def choose(target: Target, ranks: Sequence[RankInfo]) -> Choice:
 def choose_when_ready(target: Target, ranks: Sequence[RankInfo], ended: RankInfo | None = None) -> Choice | None:
     """Return the rank to attach to for someone who waits, or None while there is none.
 
-    Of several the first is taken: whoever waits for a set wants the first that stops. ``ended`` is the rank, as last
+    Of several the first is taken: a wait for a set is for the first that stops. ``ended`` is the rank, as last
     listed, whose stop has just ended: its job is preferred, then its script and directory, and that very stop is not
     taken again. Raises AmbiguousTarget.
     """

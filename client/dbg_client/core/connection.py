@@ -33,7 +33,7 @@ PING_SECONDS = 2.0
 """Seconds between two pings: how soon a terminal notices that its network is gone."""
 
 DEAD_SECONDS = 30.0
-"""Seconds of silence that end a connection: a broker of thousands of ranks may be late, this is a dead line."""
+"""Seconds of silence that end a connection: a broker of thousands of ranks may be late, this is a dead link."""
 
 CONNECT_SECONDS = 2.0
 """Seconds for the broker's kernel to take a connection where another attempt follows: the kernel here asks ever more

@@ -20,7 +20,7 @@ SAME_RANK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedRank:
     """Say for whom other ranks wait for some seconds: a rank's global number."""
 
     rank: int
@@ -36,7 +36,7 @@ def next_stop(
     target: Target,
     ranks: Sequence[RankInfo],
     left: Mapping[str, float],
-    wanted: Wanted | None,
+    wanted: WantedRank | None,
     back_to: str | None = None,
 ) -> tuple[RankInfo | None, bool]:
     """Return the stop to go to, None if there is none, and whether to go at once or to give the wanted rank time.
@@ -60,12 +60,12 @@ def next_stop(
     return first, wanted is None or first.key == back_to or first.rank == wanted.rank or _is_gone(wanted, ranks)
 
 
-def _order(rank: RankInfo, wanted: Wanted | None) -> tuple[bool, int, int, str]:
+def _order(rank: RankInfo, wanted: WantedRank | None) -> tuple[bool, int, int, str]:
     is_wanted = wanted is not None and rank.rank == wanted.rank
     return not is_wanted, rank.rank, -1 if rank.child is None else rank.child, rank.key
 
 
-def _is_gone(wanted: Wanted, ranks: Sequence[RankInfo]) -> bool:
+def _is_gone(wanted: WantedRank, ranks: Sequence[RankInfo]) -> bool:
     """Tell whether the wanted rank was there and is no more."""
     states = [rank.state for rank in ranks if rank.rank == wanted.rank]
     return bool(states) and not any(state in LIVE_STATES for state in states)

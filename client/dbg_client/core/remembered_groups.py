@@ -55,7 +55,7 @@ class UnknownGroup(DbgError):
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class RememberedGroups:
     """Remember groups in ``directory`` for the terminal called ``terminal``."""
 
     directory: Path
@@ -105,13 +105,13 @@ class Marks:
                     path.unlink()
 
 
-def find_marks(environ: Mapping[str, str]) -> Marks | None:
+def find_remembered_groups(environ: Mapping[str, str]) -> RememberedGroups | None:
     """Return where this terminal's groups are, or None if there is no home for them."""
     try:
         home = home_directory(environ)
     except BadInput:
         return None
-    return Marks(Path(home) / DIRECTORY, _terminal())
+    return RememberedGroups(Path(home) / DIRECTORY, _terminal())
 
 
 def read_target(text: str, environ: Mapping[str, str]) -> Target:
@@ -122,8 +122,8 @@ def read_target(text: str, environ: Mapping[str, str]) -> Target:
     target = parse_target(text)
     if not any(isinstance(term.what, Group) for term in (*target.include, *target.exclude)):
         return target
-    marks = find_marks(environ)
-    groups = marks.load() if marks is not None else {}
+    memory = find_remembered_groups(environ)
+    groups = memory.load() if memory is not None else {}
     return replace(
         target,
         include=tuple(_looked_up(term, groups) for term in target.include),

@@ -13,28 +13,40 @@ from dbg_wire.ranks import RankInfo
 from dbg_wire.targets import Target
 
 from ..errors import TimedOut
-from ..say import talk
 from .choose import Choice, choose_when_ready
 from .directory import Directory
-from .redial import Down, Line, Up
+from .link import BrokerLink, Down, Up
 
 T = TypeVar("T")
 
+Tell = Callable[[str], None]
+"""Takes a sentence for the user: that something is waited for, that the broker is gone, that it is back."""
 
-async def list_ranks(line: Line, directory: Directory, seconds: float) -> None:
+
+async def list_ranks(link: BrokerLink, directory: Directory, seconds: float) -> None:
     """Read until the directory is complete; raise BrokerUnreachable if that takes longer than ``seconds``."""
 
     def complete() -> bool | None:
         return directory.complete or None
 
     try:
-        await asyncio.wait_for(until(line, directory, complete, quiet=True), seconds)
+        await asyncio.wait_for(until(link, directory, complete), seconds)
     except asyncio.TimeoutError:
-        raise BrokerUnreachable(line.url, f"it did not list its ranks within {seconds:g} s") from None
+        raise BrokerUnreachable(link.url, f"it did not list its ranks within {seconds:g} s") from None
+
+
+def tell_nobody(sentence: str) -> None:
+    """Be a :data:`Tell` for a program without a user who waits."""
 
 
 async def wait_for_stop(
-    line: Line, directory: Directory, target: Target, seconds: float, ended: RankInfo | None = None
+    link: BrokerLink,
+    directory: Directory,
+    target: Target,
+    seconds: float,
+    ended: RankInfo | None = None,
+    *,
+    tell: Tell = tell_nobody,
 ) -> Choice:
     """Return the rank of ``target`` to attach to once there is one; see :func:`.choose.choose_when_ready`.
 
@@ -48,32 +60,32 @@ async def wait_for_stop(
     if choice is not None:
         return choice
     shown = printable(target.text)
-    talk(f"Waiting for {shown} to stop; Ctrl-C gives up.")
+    tell(f"Waiting for {shown} to stop; Ctrl-C gives up.")
     try:
-        return await asyncio.wait_for(until(line, directory, chosen), None if math.isinf(seconds) else seconds)
+        return await asyncio.wait_for(until(link, directory, chosen, tell), None if math.isinf(seconds) else seconds)
     except asyncio.TimeoutError:
         raise TimedOut(f"{shown} did not stop within {seconds:g} s") from None
 
 
-async def until(line: Line, directory: Directory, found: Callable[[], T | None], *, quiet: bool = False) -> T:
+async def until(link: BrokerLink, directory: Directory, found: Callable[[], T | None], tell: Tell = tell_nobody) -> T:
     """Return what ``found`` finds; it is asked now, and whenever the broker has said something.
 
-    The broker may come and go meanwhile, which is said unless ``quiet``. Safe to cancel.
+    The broker may come and go meanwhile, which ``tell`` is told. Safe to cancel.
     """
-    told = quiet
+    told = False
     while True:
         result = found()
         if result is not None:
             return result
-        event = await line.next()
+        event = await link.next()
         if isinstance(event, Up):
             directory.begin()
-            if told and not quiet:
-                talk("The broker is back.")
-            told = quiet
+            if told:
+                tell("The broker is back.")
+            told = False
         elif isinstance(event, Down):
             if not told:
-                talk(f"The broker is gone, reconnecting ({printable(event.reason)}).")
+                tell(f"The broker is gone, reconnecting ({printable(event.reason)}).")
             told = True
         elif not isinstance(event, Output):
             directory.take(event)

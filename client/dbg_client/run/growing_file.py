@@ -27,7 +27,7 @@ class GrowingFile:
         self._take = take
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._loop = asyncio.get_running_loop()
-        self._watch = _watch(path)
+        self._watch = watch_growth(path)
         self._next: asyncio.Handle | None = None
         self._started = False
 
@@ -87,7 +87,7 @@ class GrowingFile:
             self._next = self._loop.call_later(LOOK_SECONDS, self._read)
 
 
-def _watch(path: str) -> int | None:
+def watch_growth(path: str) -> int | None:
     """Return a descriptor that is readable whenever a file has grown; None where there is no such thing."""
     try:
         library = ctypes.CDLL(None, use_errno=True)

@@ -22,16 +22,16 @@ from dbg_wire.ranks import LIVE_STATES, RankInfo
 from dbg_wire.run_terminal import Task, Told, decode_task, encode_line
 from dbg_wire.targets import parse_target
 
-from ..attachment.startup import read_startup
+from ..core.broker import link_to_broker
 from ..core.choose import Choice, is_ready
-from ..core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, Wanted, next_stop, ranks_of
-from ..core.reach import find_reach
-from ..core.redial import Line
+from ..core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, next_stop, ranks_of
+from ..core.link import BrokerLink
 from ..core.waiting import list_ranks, until
-from ..say import talk
-from ..terminal.attach import Attaching, how_it_ended, user_name
-from ..terminal.session import End, Outcome
-from ..words.settings import Settings
+from ..streams import tell
+from ..terminal.attach import Attaching
+from ..terminal.outcome import End, SessionOutcome, how_it_ended
+from ..terminal.startup import read_startup
+from ..words.settings import CommandSettings
 from .job_output import JobOutput
 
 STDIN = 0
@@ -47,7 +47,7 @@ MAX_TASK = 64 * 1024
 """Bytes of what a run says at most: a path and a target."""
 
 
-async def follow_job(settings: Settings, descriptor: int) -> int:
+async def follow_job(settings: CommandSettings, descriptor: int) -> int:
     """Follow the job of the run at the other end of a socket until it is over; return the exit status.
 
     Blocks until the run knows what to do. Raises PeerError if it says something else than a task.
@@ -55,7 +55,7 @@ async def follow_job(settings: Settings, descriptor: int) -> int:
     connection = socket.socket(fileno=descriptor)
     task, rest = _read_task(connection)
     settings = replace(settings, commands=task.commands)
-    run = _Run(connection, task)
+    run = _RunSocket(connection, task)
     if rest:
         run.over.set()
     output = JobOutput(run.task.output)
@@ -86,24 +86,24 @@ def _read_task(connection: socket.socket) -> tuple[Task, bytes]:
     return decode_task(line), rest
 
 
-async def _follow(settings: Settings, run: _Run, output: JobOutput) -> None:
+async def _follow(settings: CommandSettings, run: _RunSocket, output: JobOutput) -> None:
     home = os.environ.get("HOME") if settings.rc else None
     try:
         startup = await asyncio.to_thread(read_startup, home, settings.commands)
-        line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
-        await line.open()
+        link = link_to_broker(settings.broker, settings.timeout)
+        await link.open()
     except DbgError as error:
-        talk(f"dbg-attach: {error}; the job goes on without this terminal")
+        tell(f"dbg-attach: {error}; the job goes on without this terminal")
         return
     try:
-        await _Following(settings, run, output, line, Attaching(settings, line, startup, may_run_again=True)).go()
+        await _Following(settings, run, output, link, Attaching(settings, link, startup, may_run_again=True)).go()
     except DbgError as error:
-        talk(f"dbg-attach: {error}; the job goes on without this terminal")
+        tell(f"dbg-attach: {error}; the job goes on without this terminal")
     finally:
-        await line.close()
+        await link.close()
 
 
-class _Run:
+class _RunSocket:
     """Be the run's end of the socket, as seen from here."""
 
     def __init__(self, connection: socket.socket, task: Task) -> None:
@@ -114,7 +114,7 @@ class _Run:
         """Set once the job has ended, or the run."""
         self.was_killed = False
         self.on_killed: Callable[[], None] | None = None
-        """Called when the run has ended before the job: whoever types now types at the user's shell."""
+        """Called when the run has ended before the job: what is typed from now on is for the user's shell."""
         self.on_interrupt: Callable[[], None] = lambda: None
         """Called when Ctrl-C was typed, which the run passes on to the job."""
         connection.setblocking(False)
@@ -157,12 +157,14 @@ class _Run:
 class _Following:
     """Go from stop to stop."""
 
-    def __init__(self, settings: Settings, run: _Run, output: JobOutput, line: Line, attaching: Attaching) -> None:
+    def __init__(
+        self, settings: CommandSettings, run: _RunSocket, output: JobOutput, link: BrokerLink, attaching: Attaching
+    ) -> None:
         self._settings, self._run, self._output = settings, run, output
-        self._line, self._attaching, self._directory = line, attaching, attaching.directory
+        self._link, self._attaching, self._directory = link, attaching, attaching.directory
         self._target = parse_target(run.task.ranks)
         self._left: dict[str, float] = {}
-        self._wanted = None if run.task.prefer is None else Wanted(run.task.prefer, PREFERRED_SECONDS)
+        self._wanted = None if run.task.prefer is None else WantedRank(run.task.prefer, PREFERRED_SECONDS)
         self._told = Told()
         self._come_back = asyncio.Event()
         self._last_left: str | None = None
@@ -173,7 +175,7 @@ class _Following:
 
     async def go(self) -> None:
         """Return once the job is over, or the terminal, or the user wants another run of it."""
-        await list_ranks(self._line, self._directory, self._settings.timeout)
+        await list_ranks(self._link, self._directory, self._settings.timeout)
         hangup = signal.getsignal(signal.SIGHUP)
         while not self._told.again and os.isatty(STDIN):
             # A session that was left has set it aside; between two of them a window that closes ends us.
@@ -202,7 +204,7 @@ class _Following:
         self._is_waiting = True
         try:
             while (rank := await self._search(over)) is None and not over.done():
-                # Enter: whatever was left is wanted again, the rank that was left last before all others.
+                # Enter: every stop that was left is wanted again, the rank that was left last before all others.
                 loop.remove_reader(STDIN)
                 self._come_back.clear()
                 self._left.clear()
@@ -228,14 +230,14 @@ class _Following:
             await _end(searching, coming_back)
 
     async def _next_stop(self) -> RankInfo:
-        rank, is_clear = await until(self._line, self._directory, partial(self._look, clear=False))
+        rank, is_clear = await until(self._link, self._directory, partial(self._look, clear=False), tell)
         if is_clear or self._wanted is None:
             return rank
         try:
-            looking = until(self._line, self._directory, partial(self._look, clear=True))
+            looking = until(self._link, self._directory, partial(self._look, clear=True), tell)
             return (await asyncio.wait_for(looking, self._wanted.seconds))[0]
         except asyncio.TimeoutError:
-            # Whoever is there by now; a stop that has ended meanwhile is waited for like any other.
+            # The rank that is there by now; a stop that has ended meanwhile is waited for like any other.
             self._wanted = None
             return await self._next_stop()
 
@@ -245,41 +247,41 @@ class _Following:
             return None
         ranks = ranks_of(self._run.task.job, self._directory.ranks)
         if ranks and not self._told.took_part:
-            self._tell(replace(self._told, took_part=True))
+            self._note(replace(self._told, took_part=True))
         rank, is_clear = next_stop(self._target, ranks, self._left, self._wanted, self._back_to)
         return (rank, is_clear) if rank is not None and (is_clear or not clear) else None
 
-    def _take(self, outcome: Outcome) -> None:
+    def _take(self, outcome: SessionOutcome) -> None:
         """Take note of how a session ended."""
         rank = outcome.rank
         self._wanted = self._back_to = None
         told = replace(self._told, breakpoints=outcome.breakpoints)
-        self._tell(replace(told, rank=rank.rank) if outcome.opened else told)
+        self._note(replace(told, rank=rank.rank) if outcome.opened else told)
         if outcome.loss is not None:
-            talk(outcome.loss)
+            tell(outcome.loss)
         if outcome.end is End.AGAIN:
-            self._tell(replace(self._told, again=True))
+            self._note(replace(self._told, again=True))
         elif outcome.end is End.WENT_ON:
-            self._wanted = Wanted(rank.rank, SAME_RANK_SECONDS)
-            talk(f"{how_it_ended(outcome)}; waiting for the next stop.")
+            self._wanted = WantedRank(rank.rank, SAME_RANK_SECONDS)
+            tell(f"{how_it_ended(outcome)}; waiting for the next stop.")
         elif outcome.end is End.DETACHED:
             self._leave(rank)
-            talk(f"Detached from {printable(rank.address)}, which stays as it is; Enter comes back.")
+            tell(f"Detached from {printable(rank.address)}, which stays as it is; Enter comes back.")
         else:
             self._left[rank.key] = rank.since
-            talk(f"{how_it_ended(outcome)}.")
+            tell(f"{how_it_ended(outcome)}.")
 
     def _leave(self, rank: RankInfo) -> None:
         """Go to no stop that is there now: who leaves one wants to see what comes, and not the next of a hundred."""
         self._left = {each.key: each.since for each in (rank, *self._stopped)}
         self._last_left = rank.key
 
-    def _tell(self, told: Told) -> None:
+    def _note(self, told: Told) -> None:
         self._told = told
         self._run.tell(told)
 
     def _typed(self) -> None:
-        """Take a line: whoever presses Enter wants to see a stop that was left."""
+        """Take a line: Enter asks for a stop that was left."""
         try:
             typed = os.read(STDIN, 4096)
         except OSError:
@@ -303,7 +305,7 @@ class _Following:
         if not stay or not self._is_waiting or self._run.over.is_set():
             return
         more = f" and {len(stay) - 1} more" if len(stay) > 1 else ""
-        talk(
+        tell(
             f"The job got Ctrl-C, and {printable(stay[0].address)}{more} stayed at its stop: asyncio, for one, "
             "only takes note of the first. Another Ctrl-C tells the job again; Enter comes back."
         )
@@ -312,7 +314,7 @@ class _Following:
         job = self._run.task.job
         if left := len(await self._wait_for_goodbyes()):
             several = f"{left} ranks of it are" if left > 1 else "a rank of it is"
-            talk(
+            tell(
                 f"The command has ended, and {several} still there: `dbg-attach {job}/all --list` shows where, "
                 f"`dbg-attach {job}/all --kill` ends what is left."
             )
@@ -323,7 +325,7 @@ class _Following:
 
         if left := await self._wait_for_goodbyes():
             with contextlib.suppress(DbgError):
-                await Asker(self._line, self._directory, self._settings.timeout).ask(Action.KILL, left)
+                await Asker(self._link, self._directory, self._settings.timeout).ask(Action.KILL, left)
 
     async def _wait_for_goodbyes(self) -> list[RankInfo]:
         """Return the ranks that are still there a moment after the end of their job."""
@@ -332,7 +334,7 @@ class _Following:
             return not self._living or None
 
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(until(self._line, self._directory, gone, quiet=True), GOODBYE_SECONDS)
+            await asyncio.wait_for(until(self._link, self._directory, gone), GOODBYE_SECONDS)
         return self._living
 
     @property

@@ -68,7 +68,7 @@ class JobOutput:
         view = memoryview(data)
         try:
             while view and not self._nobody_reads:
-                # Whoever shares the terminal may have made it one that does not wait.
+                # Another program on the same terminal may have made it one that does not wait.
                 select.select([], [sys.stdout.fileno()], [])
                 with contextlib.suppress(BlockingIOError):
                     view = view[os.write(sys.stdout.fileno(), view) :]

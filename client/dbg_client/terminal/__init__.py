@@ -1,1 +1,1 @@
-"""The face in a terminal: keys, screens, sessions, pickers."""
+"""Sessions in a terminal: keys, screens, pickers, command rows. What follows from keys is decided elsewhere."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
 import math
 import os
-import socket
 import sys
 import termios
 
@@ -16,19 +14,20 @@ from dbg_wire.ranks import RankInfo
 from dbg_wire.targets import Target, parse_target, unique_target
 
 from ..attachment.breakpoints import Breakpoints
-from ..attachment.options import Manner
-from ..attachment.startup import Startup, read_startup
+from ..core.broker import link_to_broker
 from ..core.choose import Choice, choose, choose_when_ready
-from ..core.dialled import Stock, dial, parse_stock
 from ..core.directory import Directory
-from ..core.reach import find_reach
-from ..core.redial import Line
+from ..core.link import BrokerLink
 from ..core.remembered_groups import read_target
+from ..core.stock_debugger import Stock, dial_stock, parse_stock
 from ..core.waiting import list_ranks, wait_for_stop
 from ..errors import NoTerminal
-from ..say import talk
-from ..words.settings import Settings
-from .session import End, Outcome, Picked, Session
+from ..streams import tell
+from ..words.settings import CommandSettings
+from .options import SessionOptions
+from .outcome import End, SessionOutcome, how_it_ended
+from .session import Picked, Session
+from .startup import Startup, read_startup
 
 WENT_ON = 7
 """Exit status when the stop ended while attached."""
@@ -37,16 +36,7 @@ _FEW_COLORS = ("linux", "vt", "ansi", "dumb", "cons", "screen.linux")
 """Beginnings of the TERM of terminals that know eight or sixteen colours."""
 
 
-def user_name() -> str:
-    """Return who sits here, for others to see: ``user@host``."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname().partition('.')[0]}"
-
-
-async def attach(settings: Settings) -> int:
+async def attach(settings: CommandSettings) -> int:
     """Attach to the target, or to what the user picks, and return the exit status.
 
     Raises DbgError where it comes to no session, or where one ends badly.
@@ -58,12 +48,12 @@ async def attach(settings: Settings) -> int:
         target = await asyncio.to_thread(read_target, settings.target, os.environ)
     home = os.environ.get("HOME") if settings.rc else None
     startup = await asyncio.to_thread(read_startup, home, settings.commands)
-    line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
-    await line.open()
+    link = link_to_broker(settings.broker, settings.timeout)
+    await link.open()
     try:
-        return await Attaching(settings, line, startup).run(target, stock)
+        return await Attaching(settings, link, startup).run(target, stock)
     finally:
-        await line.close()
+        await link.close()
 
 
 def require_terminal() -> None:
@@ -77,19 +67,21 @@ def require_terminal() -> None:
 
 
 class Attaching:
-    """Hold one session after another over one line; those of one job if it can be run again from there."""
+    """Hold one session after another over one link; those of one job if it can be run again from there."""
 
-    def __init__(self, settings: Settings, line: Line, startup: Startup, *, may_run_again: bool = False) -> None:
+    def __init__(
+        self, settings: CommandSettings, link: BrokerLink, startup: Startup, *, may_run_again: bool = False
+    ) -> None:
         self._settings = settings
         self._startup = startup
-        self._line = line
+        self._link = link
         self._may_run_again = may_run_again
         self._breakpoints = Breakpoints()
         self._session: Session | None = None
         self.directory = Directory()
 
     async def run(self, target: Target | None, stock: Stock | None) -> int:
-        await list_ranks(self._line, self.directory, self._settings.timeout)
+        await list_ranks(self._link, self.directory, self._settings.timeout)
         if target is None:
             picked = await self._pick_first() if stock is None else await self._dial(stock)
             if picked is None:
@@ -100,22 +92,22 @@ class Attaching:
         while True:
             outcome = await self.session(choice)
             if outcome.loss is not None:
-                talk(outcome.loss)
+                tell(outcome.loss)
             if not self._goes_on(outcome):
                 return _tell(outcome)
-            talk(f"{how_it_ended(outcome)}.")
+            tell(f"{how_it_ended(outcome)}.")
             choice = await self._wait(target, math.inf, outcome.rank)
 
     async def _pick_first(self) -> tuple[Target, Choice] | None:
         from .picker import pick_from
 
-        rank, _ = await pick_from(self._line, self.directory)
+        rank, _ = await pick_from(self._link, self.directory)
         if rank is None:
             return None
         return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
 
     async def _dial(self, stock: Stock) -> tuple[Target, Choice]:
-        rank = await dial(self._line, self.directory, stock)
+        rank = await dial_stock(self._link, self.directory, stock)
         return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
 
     async def _first_choice(self, target: Target) -> Choice:
@@ -128,15 +120,15 @@ class Attaching:
     async def _wait(self, target: Target, seconds: float, ended: RankInfo | None = None) -> Choice:
         choice = choose_when_ready(target, self.directory.ranks, ended)
         if choice is None:
-            choice = await wait_for_stop(self._line, self.directory, target, seconds, ended)
+            choice = await wait_for_stop(self._link, self.directory, target, seconds, ended, tell=tell)
             # What an impatient user typed meanwhile was not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         return choice
 
-    async def session(self, choice: Choice) -> Outcome:
+    async def session(self, choice: Choice) -> SessionOutcome:
         """Hold one session, and return how it ended."""
-        manner = Manner(
+        options = SessionOptions(
             mode=self._settings.mode,
             prefix=self._settings.prefix,
             status=self._settings.status,
@@ -149,7 +141,7 @@ class Attaching:
             may_run_again=self._may_run_again,
             breakpoints=self._breakpoints,
         )
-        self._session = Session(self._line, self.directory, choice.rank, manner, _pick_in_session)
+        self._session = Session(self._link, self.directory, choice.rank, options, _pick_in_session)
         try:
             return await self._session.run()
         finally:
@@ -160,7 +152,7 @@ class Attaching:
         if self._session is not None:
             self._session.detach()
 
-    def _goes_on(self, outcome: Outcome) -> bool:
+    def _goes_on(self, outcome: SessionOutcome) -> bool:
         if not self._settings.follow or outcome.end is End.DETACHED:
             return False
         return outcome.opened or outcome.end is End.WENT_ON
@@ -172,22 +164,15 @@ async def _pick_in_session(directory: Directory, typed_ahead: bytes) -> Picked:
     return await pick_in_session(directory, typed_ahead)
 
 
-def _tell(outcome: Outcome) -> int:
+def _tell(outcome: SessionOutcome) -> int:
     if outcome.error is not None:
         raise outcome.error
     if outcome.end is End.WENT_ON:
-        talk(f"{how_it_ended(outcome)}; --follow waits for its next stop")
+        tell(f"{how_it_ended(outcome)}; --follow waits for its next stop")
         return WENT_ON
     address = printable(outcome.rank.address)
-    talk(f"Detached from {address}, which stays as it is; `dbg-attach {address}` comes back.")
+    tell(f"Detached from {address}, which stays as it is; `dbg-attach {address}` comes back.")
     return 0
-
-
-def how_it_ended(outcome: Outcome) -> str:
-    """Return that in a few words, without an end."""
-    if outcome.error is not None:
-        return str(outcome.error)
-    return f"{printable(outcome.rank.address)} went on"
 
 
 def _colors() -> int:

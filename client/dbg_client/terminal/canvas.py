@@ -10,9 +10,9 @@ from dbg_wire import limits
 
 from ..core.deadline import within
 from ..views import pages
+from ..views.status_line import paint
 from .screen import RawTerminal, TerminalWriter
 from .sequences import QueryFilter, StreamScanner
-from .status_line import paint
 
 LEAVE_SECONDS = 0.3
 """Seconds that a terminal gets to take the last bytes before it is restored; longer would feel stuck."""

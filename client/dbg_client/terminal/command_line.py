@@ -14,9 +14,9 @@ from dbg_wire.ranks import RankInfo
 
 from ..actions.in_session import Answered, Answering, NeedsYes
 from ..views import pages
-from ..words.settings import Settings
+from ..words.commands import parse_command
+from ..words.settings import CommandSettings
 from .command_row import CommandRow, terminal_output
-from .commands import parse_command
 from .key_presses import key_bytes, key_presses
 from .pager import Pager
 
@@ -35,7 +35,7 @@ async def ask(question: str, typed_ahead: bytes) -> tuple[bool, bytes]:
     return agreed, key_bytes(get_typeahead(source))
 
 
-class CommandLine:
+class SessionCommandLine:
     """Take one command and show its answer; the terminal is lent for it, the cursor where the row is to be."""
 
     def __init__(
@@ -82,5 +82,5 @@ class CommandLine:
                 return Answered("Nothing was done.\n")
         return await self._wait(text, replace(settings, yes=True))
 
-    async def _wait(self, text: str, settings: Settings) -> Answered | None:
+    async def _wait(self, text: str, settings: CommandSettings) -> Answered | None:
         return await self._row.wait(printable(text, MAX_SHOWN), self._answering.answer(settings, self._rank))

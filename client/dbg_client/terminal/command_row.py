@@ -22,12 +22,10 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, 
 from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor
 from prompt_toolkit.output import Output
 
+from .key_presses import ESCAPE_SECONDS
 from .lines.prompt import LineOutput
 
 T = TypeVar("T")
-
-ESCAPE_SECONDS = 0.05
-"""Seconds after which a lone Esc is the Esc key; the bytes of an arrow key come together."""
 
 MAX_HISTORY = 1000
 """Commands that are kept for the arrow keys: more than anybody goes back."""

@@ -11,10 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dbg_wire.errors import BadInput, printable
-
-DEFAULT_PREFIX = b"\x1d"
-"""Ctrl-]: telnet's key, and one that neither PuDB nor a terminal multiplexer binds."""
+from ..words.escape_key import DEFAULT_PREFIX
 
 HELP = "?"
 COMMANDS = frozenset("d.?rnpw:R")
@@ -37,20 +34,6 @@ _BEGUN = re.compile(
     rb"\x1b(?:\[(?:M[\x20-\xff]{0,2}|\[|[0-?]*[ -/]*)|O[0-9;]*)?"
     rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2}"
 )
-
-_OWNED = {
-    0x03: "the debugger needs it to interrupt",
-    0x04: "it means end of input to pdb and page down to PuDB",
-    0x08: "it is Backspace",
-    0x09: "it is Tab",
-    0x0A: "it is Enter",
-    0x0D: "it is Enter",
-    0x11: "it is flow control",
-    0x13: "it is flow control",
-    0x1A: "it suspends programs",
-    0x1B: "it is Esc, with which every arrow and function key begins",
-    0x7F: "it is Backspace",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +78,11 @@ class EscapeParser:
     def pending(self) -> bool:
         """Say whether the prefix was typed and the key after it is awaited."""
         return self._pending
+
+    @property
+    def unfinished(self) -> int:
+        """Return how many bytes are remembered of a sequence that has begun and not ended."""
+        return len(self._rest)
 
     def feed(self, data: bytes) -> list[Keys | Command]:
         """Take the bytes of one read; return what they mean, in order, neighbouring keys joined."""
@@ -198,38 +186,3 @@ def _end_run(run: list[bytes], joined: list[Keys | Command]) -> None:
     if keys := b"".join(run):
         joined.append(Keys(keys))
     run.clear()
-
-
-def parse_escape_key(text: str) -> bytes | None:
-    """Read an escape key as users write it: ``^]``, ``C-]``, ``ctrl-]``, the control character itself, or ``none``.
-
-    Return the byte that the key sends, or None for no escape key. Raise BadInput for anything else, and for keys
-    which the debugger or the terminal needs, saying why.
-    """
-    if text.lower() == "none":
-        return None
-    code = _control_code(text)
-    if code is None:
-        raise BadInput(
-            f"escape key '{printable(text)}' is not a control key",
-            "write it as ^], ^\\, C-] or ctrl-], or none for no escape key",
-        )
-    if code in _OWNED:
-        raise BadInput(
-            f"escape key '{printable(text)}' can't be used, {_OWNED[code]}", "take another one, such as ^] or ^\\"
-        )
-    return bytes([code])
-
-
-def _control_code(text: str) -> int | None:
-    if len(text) == 1:
-        return ord(text) if ord(text) < 0x20 or text == "\x7f" else None
-    match = re.fullmatch(r"(?:\^|C-|ctrl-)([?-_a-z])", text, re.IGNORECASE | re.ASCII)
-    if match is None:
-        return None
-    return ord(match[1].upper()) ^ 0x40
-
-
-def key_name(prefix: bytes) -> str:
-    """Return what a user presses for the byte ``prefix``, as ``Ctrl-]``."""
-    return f"Ctrl-{chr(prefix[0] ^ 0x40)}"

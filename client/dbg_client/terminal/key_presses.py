@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 
+ESCAPE_SECONDS = 0.05
+"""Seconds after which a lone Esc is the Esc key; the bytes of an arrow key come together."""
+
 
 def key_presses(data: bytes) -> list[KeyPress]:
     """Return the keys that these bytes are."""

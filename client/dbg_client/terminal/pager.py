@@ -16,8 +16,8 @@ from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.output import Output
 
-from .command_row import ESCAPE_SECONDS
-from .status_line import char_width
+from ..views.width import char_width
+from .key_presses import ESCAPE_SECONDS
 
 TAB = 8
 """Columns between two tab stops."""

@@ -25,12 +25,9 @@ from dbg_wire.ranks import RankInfo
 
 from ..core.choose import may_be_picked
 from ..core.directory import Directory
-from ..core.redial import Down, Line, Up
+from ..core.link import BrokerLink, Down, Up
 from ..views.pick_list import PickList, empty_text, footer_text
-from .key_presses import key_bytes, key_presses
-
-ESCAPE_SECONDS = 0.05
-"""Seconds after which a lone Esc is the Esc key; the bytes of an arrow key come together."""
+from .key_presses import ESCAPE_SECONDS, key_bytes, key_presses
 
 REFRESH_SECONDS = 1.0
 """Seconds between two redraws without news: the list says for how long."""
@@ -39,13 +36,13 @@ _AROUND = 3
 """Rows that are not list: title, header, footer."""
 
 
-async def pick_from(line: Line, directory: Directory) -> tuple[RankInfo | None, bytes]:
+async def pick_from(link: BrokerLink, directory: Directory) -> tuple[RankInfo | None, bytes]:
     """Let the user pick before any session; return the rank, None if nothing was picked, and the keys not used.
 
-    Reads the line meanwhile. Raises KeyboardInterrupt at Ctrl-C.
+    Reads the link meanwhile. Raises KeyboardInterrupt at Ctrl-C.
     """
-    picker = Picker(directory, line.url)
-    pump = asyncio.create_task(_pump(line, directory))
+    picker = Picker(directory, link.url)
+    pump = asyncio.create_task(_pump(link, directory))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, picker.leave)
@@ -62,13 +59,13 @@ async def pick_from(line: Line, directory: Directory) -> tuple[RankInfo | None, 
 
 
 async def pick_in_session(directory: Directory, typed_ahead: bytes) -> tuple[RankInfo | None, bytes]:
-    """Let the user pick another rank from within a session, which reads the line meanwhile and keeps the signals."""
+    """Let the user pick another rank from within a session, which reads the link meanwhile and keeps the signals."""
     return await Picker(directory, "the broker").run(typed_ahead)
 
 
-async def _pump(line: Line, directory: Directory) -> None:
+async def _pump(link: BrokerLink, directory: Directory) -> None:
     while True:
-        event = await line.next()
+        event = await link.next()
         if isinstance(event, Up):
             directory.begin()
         elif isinstance(event, Down):

@@ -1,4 +1,4 @@
-"""The face of a debugger that draws a screen: the user's keyboard and window, and one rank's PuDB in them."""
+"""The display of a debugger that draws a screen: the user's keyboard and window, and one rank's PuDB in them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from dbg_wire.ranks import RankState
 
 from ..attachment.effects import Bell, Blank, Effect, Show
 from ..views import pages
-from ..views.status import status_of
+from ..views.session_status import status_of
+from ..views.status_line import render
+from ..words.escape_key import key_name
 from .canvas import Canvas
-from .escape import Command, EscapeParser, Keys, key_name
-from .face import Host
+from .display import HostSession
+from .escape import Command, EscapeParser, Keys
 from .screen import RawTerminal
-from .status_line import render
 
 READ_SIZE = 32 * 1024
 """Bytes of one read of the keyboard: a large paste in a few frames, each well below MAX_DATA_BYTES."""
@@ -22,16 +23,16 @@ READ_SIZE = 32 * 1024
 STDIN = 0
 
 
-class RawFace:
+class RawDisplay:
     """Pass keys and bytes on, and keep the last row for a status line. The terminal is raw while this is open."""
 
-    def __init__(self, host: Host, terminal: RawTerminal) -> None:
+    def __init__(self, host: HostSession, terminal: RawTerminal) -> None:
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._terminal = terminal
         self._canvas = self._new_canvas()
-        self._keyboard = EscapeParser(host.manner.prefix)
-        self._prefix = key_name(host.manner.prefix) if host.manner.prefix else ""
+        self._keyboard = EscapeParser(host.options.prefix)
+        self._prefix = key_name(host.options.prefix) if host.options.prefix else ""
         self._helping = False
 
     @property
@@ -82,7 +83,7 @@ class RawFace:
             prefix=self._prefix,
             pending=self._keyboard.pending,
         )
-        self._canvas.paint(render(status, self._canvas.size[1], color=self._host.manner.color))
+        self._canvas.paint(render(status, self._canvas.size[1], color=self._host.options.color))
 
     def resized(self) -> None:
         """Take note that the window has another size."""
@@ -131,7 +132,7 @@ class RawFace:
         self.paint()
 
     def _new_canvas(self) -> Canvas:
-        return Canvas(self._terminal, status=self._host.manner.status, dropped=self._uncover, gone=self._host.detach)
+        return Canvas(self._terminal, status=self._host.options.status, dropped=self._uncover, gone=self._host.detach)
 
     def _resize(self) -> None:
         self._host.perform(self._host.attachment.resize(*self._canvas.rank_size, self._host.now()))

@@ -117,7 +117,7 @@ class RawTerminal:
         if self._saved is not None and _in_foreground(self._fd_in):
             with contextlib.suppress(OSError, termios.error):
                 termios.tcsetattr(self._fd_in, termios.TCSANOW, self._saved)
-        # Only now: whoever interrupts the lines above, a signal handler say, does all of it again.
+        # Only now, so that a signal handler which interrupts the lines above does all of it again.
         self._raw = False
 
     def restore(self) -> None:
@@ -165,6 +165,10 @@ class TerminalWriter:
     def buffered(self) -> int:
         """Return how many bytes wait for the terminal."""
         return len(self._buffer)
+
+    def fileno(self) -> int:
+        """Return the descriptor of its own that it writes to, -1 once it is closed."""
+        return self._fd
 
     def write(self, data: bytes) -> None:
         """Give ``data`` to the terminal now, or as soon as it takes it."""

@@ -141,6 +141,11 @@ class QueryFilter:
     def __init__(self) -> None:
         self._pieces = _Pieces()
 
+    @property
+    def held_back(self) -> int:
+        """Return how many bytes of an unfinished sequence wait for the rest of it."""
+        return len(self._pieces.rest)
+
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes of the rank's output; return what may go to the terminal."""
         return b"".join(_harmless(kind, piece) for kind, piece in self._pieces.feed(data))

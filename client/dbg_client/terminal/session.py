@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import enum
 import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +15,18 @@ from dbg_wire.ranks import Breakpoint, RankInfo
 
 from ..attachment.attachment import Attachment
 from ..attachment.effects import Bell, Effects, Finish, Open, Send, Wake
-from ..attachment.options import Manner
 from ..core.choose import neighbour
 from ..core.directory import Directory
-from ..core.redial import Down, Line, Up
-from ..core.shared_connection import SharedLine
-from ..say import talk
-from ..views.status import Others, count_others
+from ..core.link import BrokerLink, Down, Up
+from ..core.shared_link import SharedLink
+from ..streams import tell
+from ..views.session_status import Others, count_others
 from ..words.engine import ENGINES, LINE_ENGINE
-from .escape import key_name
-from .face import Face
-from .raw import RawFace
+from ..words.escape_key import key_name
+from .display import Display
+from .options import SessionOptions
+from .outcome import End, SessionOutcome
+from .raw import RawDisplay
 from .screen import RawTerminal
 
 if TYPE_CHECKING:
@@ -37,31 +36,6 @@ TICK_SECONDS = 1.0
 """Seconds between two looks at the clock: the status line counts seconds."""
 
 STDIN, STDOUT = 0, 1
-
-
-class End(enum.Enum):
-    """Name how a session ended."""
-
-    DETACHED = "detached"
-    WENT_ON = "went on"
-    AGAIN = "again"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Hold how a session ended and at which rank.
-
-    ``error`` says it where it failed, ``opened`` if it began, ``loss`` which keys were discarded right before.
-    ``breakpoints`` are those that people have set in the ranks it was at, ordered by file and line.
-    """
-
-    end: End
-    rank: RankInfo
-    opened: bool
-    error: DbgError | None = None
-    loss: str | None = None
-    breakpoints: tuple[Breakpoint, ...] = ()
 
 
 Picked = tuple[RankInfo | None, bytes]
@@ -75,25 +49,27 @@ class Session:
     """Join the user and the broker until the session ends.
 
     Belongs to one event loop, and uses stdin and stdout, which must be terminals. What the user sees and types goes
-    through one of two faces, by the debugger that is open. The terminal is taken when the broker grants the seat, and
-    is as it was before when :meth:`run` returns or raises.
+    through one of two displays, by the debugger that is open. The terminal is taken when the broker grants the seat,
+    and is as it was before when :meth:`run` returns or raises.
     """
 
-    def __init__(self, line: Line, directory: Directory, rank: RankInfo, manner: Manner, picker: Picker) -> None:
-        self.manner = manner
+    def __init__(
+        self, link: BrokerLink, directory: Directory, rank: RankInfo, options: SessionOptions, picker: Picker
+    ) -> None:
+        self.options = options
         self.others = Others()
-        self._line = line
+        self._link = link
         self._directory = directory
-        self._questions = SharedLine(line.send)
+        self._questions = SharedLink(link.send)
         self._answering: Answering | None = None
         self._pick_rank = picker
         self._loop = asyncio.get_running_loop()
-        self._done: asyncio.Future[Outcome] = self._loop.create_future()
+        self._done: asyncio.Future[SessionOutcome] = self._loop.create_future()
         self._terminal = RawTerminal(STDIN, STDOUT)
-        self._raw = RawFace(self, self._terminal)
-        self._face: Face | None = None
-        self._prefix = key_name(manner.prefix) if manner.prefix else ""
-        self._attachment = self._attachment_to(rank, manner.mode)
+        self._raw = RawDisplay(self, self._terminal)
+        self._display: Display | None = None
+        self._prefix = key_name(options.prefix) if options.prefix else ""
+        self._attachment = self._attachment_to(rank, options.mode)
         self._back: RankInfo | None = None
         self._choosing = asyncio.Lock()
         self._lending: asyncio.Task[None] | None = None
@@ -105,15 +81,15 @@ class Session:
 
     @property
     def breakpoints(self) -> tuple[Breakpoint, ...]:
-        """Return what people have set in all ranks that ``manner.breakpoints`` knows, ordered by file and line."""
+        """Return what people have set in all ranks that ``options.breakpoints`` knows, ordered by file and line."""
         self._note_breakpoints()
-        return self.manner.breakpoints.all
+        return self.options.breakpoints.all
 
     def _note_breakpoints(self) -> None:
         if self._attachment.opened:
-            self.manner.breakpoints.note(self._attachment.rank.key, self._attachment.breakpoints)
+            self.options.breakpoints.note(self._attachment.rank.key, self._attachment.breakpoints)
 
-    async def run(self) -> Outcome:
+    async def run(self) -> SessionOutcome:
         """Attach, and return how the session ended. Raises BadInput where stdin is no terminal."""
         with self._terminal:
             self._catch_signals()
@@ -125,8 +101,8 @@ class Session:
             finally:
                 self._loop.set_exception_handler(None)
                 await _end_tasks([*tasks, self._lending])
-                if self._face is not None:
-                    await self._face.close()
+                if self._display is not None:
+                    await self._display.close()
                 self.perform(self._attachment.leave())
                 self._release_signals()
 
@@ -172,59 +148,59 @@ class Session:
         return Attachment(
             rank,
             mode,
-            (self._face or self._raw).size,
-            colors=self.manner.colors,
+            (self._display or self._raw).size,
+            colors=self.options.colors,
             prefix=self._prefix,
-            wish=self.manner.wish,
-            startup=self.manner.startup.for_rank(rank.key),
+            wish=self.options.wish,
+            startup=self.options.startup.for_rank(rank.key),
         )
 
     def _opened(self) -> None:
         moved, self._back = self._back is not None, None
         self.others = count_others(self._attachment.rank, self._directory.ranks)
-        if self._face is not None:
+        if self._display is not None:
             address = self._attachment.rank.address
             if moved:
                 self._attachment.say(f"attached to {address}", self.now())
-            self._face.begin(address)
+            self._display.begin(address)
 
-    async def _show_face(self, *, guess: bool = False) -> None:
-        """Show the face of the debugger that is open; a ``guess`` is made if none is."""
+    async def _show_display(self, *, guess: bool = False) -> None:
+        """Show the display of the debugger that is open; a ``guess`` is made if none is."""
         async with self._choosing:
-            await self._choose_face(guess)
+            await self._choose_display(guess)
 
-    async def _choose_face(self, guess: bool) -> None:
+    async def _choose_display(self, guess: bool) -> None:
         attachment = self._attachment
         if not attachment.opened or self._done.done() or self._lending is not None:
             return
         engine = attachment.engine
-        if engine is None and self._face is None and guess:
-            engine = self.manner.wish.asked or "pudb"
+        if engine is None and self._display is None and guess:
+            engine = self.options.wish.asked or "pudb"
         if engine is None:
             return
         lines = engine == LINE_ENGINE
-        if self._face is not None and lines == (self._face is not self._raw):
+        if self._display is not None and lines == (self._display is not self._raw):
             return
         keys = attachment.take_unsent()
-        if self._face is None:
-            talk(self._first_line())
+        if self._display is None:
+            tell(self._first_line())
         else:
-            keys += await self._face.close()
-            talk(f"{printable(attachment.rank.address)} is in {ENGINES.get(engine, printable(engine))} now.")
-        self._face = self._line_face() if lines else self._raw
-        await self._face.open(keys)
-        self._face.begin(attachment.rank.address)
+            keys += await self._display.close()
+            tell(f"{printable(attachment.rank.address)} is in {ENGINES.get(engine, printable(engine))} now.")
+        self._display = self._line_display() if lines else self._raw
+        await self._display.open(keys)
+        self._display.begin(attachment.rank.address)
 
-    def _line_face(self) -> Face:
-        from .lines.mode import LineFace  # what it needs is not loaded for PuDB
+    def _line_display(self) -> Display:
+        from .lines.display import LineDisplay  # what it needs is not loaded for PuDB
 
-        return LineFace(self)
+        return LineDisplay(self)
 
     def _first_line(self) -> str:
         engine = self._attachment.engine
         shown = f" ({ENGINES.get(engine, printable(engine))})" if engine else ""
         leave = f"{self._prefix} d detaches, {self._prefix} ? helps." if self._prefix else "Close the window to detach."
-        note = f" {printable(self.manner.note)}" if self.manner.note else ""
+        note = f" {printable(self.options.note)}" if self.options.note else ""
         return f"Attached to {printable(self._attachment.rank.address)}{shown}. {leave}{note}"
 
     def _finish(self, error: DbgError | None) -> None:
@@ -245,7 +221,7 @@ class Session:
             rank = self._directory.by_key.get(self._attachment.rank.key, self._attachment.rank)
             attachment = self._attachment
             loss = attachment.unread_loss(self.now())
-            self._done.set_result(Outcome(end, rank, attachment.opened, error, loss, self.breakpoints))
+            self._done.set_result(SessionOutcome(end, rank, attachment.opened, error, loss, self.breakpoints))
 
     async def watched(self, part: Awaitable[None]) -> None:
         """Run a part of the session; what it raises ends all of it."""
@@ -262,29 +238,29 @@ class Session:
 
     async def _pump(self) -> None:
         while True:
-            event = await self._line.next()
+            event = await self._link.next()
             now = self.now()
             refused_seat = isinstance(event, Refusal) and self._attachment.asks
             if not refused_seat and self._questions.offer(event):
                 continue
             if isinstance(event, Up):
                 self._directory.begin()
-                self._attachment.line_up(now)
+                self._attachment.link_up(now)
             elif isinstance(event, Down):
                 self._directory.cut_off(event.reason)
-                self._attachment.line_down(event.reason, now)
+                self._attachment.link_down(event.reason, now)
             elif isinstance(event, Output):
                 self.perform(self._attachment.output(event, now))
             else:
                 if self._directory.take(event):
                     self._list_changed(now)
                 self.perform(self._attachment.message(event, now))
-                await self._show_face()
+                await self._show_display()
             self._paint()
 
     def _list_changed(self, now: float) -> None:
         rank = self._attachment.rank
-        if self._directory.complete and self._attachment.line_down_since is None:
+        if self._directory.complete and self._attachment.link_down_since is None:
             self.perform(self._attachment.rank_listed(self._directory.by_key.get(rank.key), now))
 
     async def _tick(self) -> None:
@@ -293,14 +269,14 @@ class Session:
             # Here and not at each change: among thousands of ranks there is always one that changes.
             self.others = count_others(self._attachment.rank, self._directory.ranks)
             self.perform(self._attachment.tick(self.now()))
-            await self._show_face(guess=True)
+            await self._show_display(guess=True)
             self._paint()
 
     def perform(self, effects: Effects) -> None:
         """Carry out effects, in order."""
         for effect in effects:
             if isinstance(effect, Send):
-                self._line.send(effect.item)
+                self._link.send(effect.item)
             elif isinstance(effect, Open):
                 self._opened()
             elif isinstance(effect, Finish):
@@ -308,18 +284,18 @@ class Session:
                 return
             elif isinstance(effect, Wake):
                 self._loop.call_later(effect.seconds, self._wake)
-            elif self._face is not None:
-                self._face.show(effect)
+            elif self._display is not None:
+                self._display.show(effect)
 
     def _wake(self) -> None:
         self.perform(self._attachment.tick(self.now()))
 
     def _paint(self) -> None:
-        if self._face is not None:
-            self._face.paint()
+        if self._display is not None:
+            self._display.paint()
 
     def _resized(self) -> None:
-        (self._face or self._raw).resized()
+        (self._display or self._raw).resized()
 
     # ------------------------------------------------------------------------------------------------------ the user
 
@@ -350,13 +326,13 @@ class Session:
         left = self._attachment
         self._back = left.rank if left.opened else None
         self._note_breakpoints()
-        mode = Mode.WATCH if self.manner.mode is Mode.WATCH else Mode.DRIVE
+        mode = Mode.WATCH if self.options.mode is Mode.WATCH else Mode.DRIVE
         self._attachment = self._attachment_to(rank, mode)
         self.perform(self._attachment.attach())
 
     def lends(self, key: str) -> bool:
         """Tell whether the key behind the prefix opens something that takes the terminal for a while."""
-        return key in ("r", ":") or (key == "R" and self.manner.may_run_again)
+        return key in ("r", ":") or (key == "R" and self.options.may_run_again)
 
     def lend(self, key: str, typed_ahead: bytes) -> None:
         """Open what the key behind the prefix means; keys typed ahead are for it.
@@ -378,26 +354,28 @@ class Session:
 
     async def _command(self, typed_ahead: bytes) -> Picked:
         from ..actions.in_session import Answering  # what it needs is not loaded before
-        from .command_line import CommandLine
+        from .command_line import SessionCommandLine
 
         self._answering = self._answering or Answering(self._questions, self._directory)
-        return await CommandLine(self._answering, self._attachment.rank, color=self.manner.color).run(typed_ahead)
+        return await SessionCommandLine(self._answering, self._attachment.rank, color=self.options.color).run(
+            typed_ahead
+        )
 
     def _lend(self, use: Callable[[], Awaitable[Picked]], *, row: bool) -> None:
-        if self._lending is None and self._face is not None:
-            self._lending = self._loop.create_task(self.watched(self._lend_to(use, self._face, row=row)))
+        if self._lending is None and self._display is not None:
+            self._lending = self._loop.create_task(self.watched(self._lend_to(use, self._display, row=row)))
 
-    async def _lend_to(self, use: Callable[[], Awaitable[Picked]], face: Face, *, row: bool) -> None:
-        await (face.lend_row() if row else face.suspend())
+    async def _lend_to(self, use: Callable[[], Awaitable[Picked]], display: Display, *, row: bool) -> None:
+        await (display.lend_row() if row else display.suspend())
         try:
             rank, unused = await use()
         finally:
             self._lending = None
-            face.resume()
+            display.resume()
         if rank is not None and rank.key != self._attachment.rank.key:
             self._go_to(rank)
         if unused:
-            face.take_keys(unused)
+            display.take_keys(unused)
 
 
 def where_to_run_again(rank: RankInfo) -> str:

@@ -1,8 +1,8 @@
 """``--tmux``: find the ranks of a set, and open a window of tmux in which each has a pane attached to it.
 
-A server of tmux has the environment of whoever started it, days ago perhaps, and its arguments are for all users of the
-host to see. So a pane is told nothing but where to ask: this process waits on a socket in a directory of its own, and
-hands each pane environment, directory and command line. No secret is in an argument or on a disk.
+A server of tmux has the environment of the shell that started it, days ago perhaps, and its arguments are for all
+users of the host to see. So a pane is told nothing but where to ask: this process waits on a socket in a directory of
+its own, and hands each pane environment, directory and command line. No secret is in an argument or on a disk.
 """
 
 from __future__ import annotations
@@ -25,16 +25,14 @@ from dbg_wire.messages import Mode
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.targets import select, unique_target
 
+from ..core.broker import link_to_broker
 from ..core.directory import Directory
-from ..core.reach import find_reach
-from ..core.redial import Line
 from ..core.remembered_groups import read_target
 from ..core.waiting import list_ranks
 from ..errors import NeedsTarget, NoTerminal, RankEnded, TimedOut
-from ..terminal.attach import user_name
-from ..words.settings import Settings
+from ..words.settings import CommandSettings
 from . import pane_process
-from .tmux import MAX_PANES, Pane, Place, attach_session, open_window, plain_name, with_loader_path
+from .tmux import MAX_PANES, TmuxPane, WindowPlace, attach_session, open_window, plain_name, with_loader_path
 
 START_SECONDS = 60.0
 """Seconds for all panes to have started: each is a Python, on a login node with a cold cache perhaps."""
@@ -51,14 +49,14 @@ class TooManyPanes(BadInput):
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class PanePlan:
     """Hold what is written above a pane, and the arguments of the dbg-attach in it."""
 
     title: str
     words: tuple[str, ...]
 
 
-def open_panes(settings: Settings) -> int:
+def open_panes(settings: CommandSettings) -> int:
     """Open the window and return the exit status; without a session to open it in, become a terminal of the new one.
 
     Raises DbgError, with nothing left behind.
@@ -67,13 +65,13 @@ def open_panes(settings: Settings) -> int:
         raise NeedsTarget(settings.verb.value)
     place = _place(os.environ)
     ranks, known = asyncio.run(_find(settings, settings.target))
-    seats = make_seats(settings, settings.target, ranks, known)
+    plans = plan_panes(settings, settings.target, ranks, known)
     with _listening() as listener:
-        window = open_window(place, settings.target, _panes(seats, listener.getsockname()))
+        window = open_window(place, settings.target, _panes(plans, listener.getsockname()))
         try:
             if place.inside:
                 window.show()
-            _hand_over(listener, seats)
+            _hand_over(listener, plans)
             window.has_begun()
         except BaseException:
             window.kill()
@@ -83,9 +81,9 @@ def open_panes(settings: Settings) -> int:
     return 0
 
 
-def _place(environ: Mapping[str, str]) -> Place:
+def _place(environ: Mapping[str, str]) -> WindowPlace:
     if environ.get("TMUX"):
-        return Place(0, 0, inside=True)
+        return WindowPlace(0, 0, inside=True)
     try:
         os.ttyname(sys.stdin.fileno())
         columns, rows = os.get_terminal_size(sys.stdout.fileno())
@@ -93,24 +91,26 @@ def _place(environ: Mapping[str, str]) -> Place:
         raise NoTerminal(
             "--tmux needs a terminal to show its window in", "type it in a terminal, or in a pane of tmux"
         ) from None
-    return Place(columns or 80, rows or 24, inside=False)
+    return WindowPlace(columns or 80, rows or 24, inside=False)
 
 
-async def _find(settings: Settings, text: str) -> tuple[tuple[RankInfo, ...], tuple[RankInfo, ...]]:
+async def _find(settings: CommandSettings, text: str) -> tuple[tuple[RankInfo, ...], tuple[RankInfo, ...]]:
     """Return the ranks of the target, and all that are known."""
     target = await asyncio.to_thread(read_target, text, os.environ)
     directory = Directory()
-    line = Line(lambda: find_reach(settings.broker, os.environ), user_name(), settings.timeout)
-    await line.open()
+    link = link_to_broker(settings.broker, settings.timeout)
+    await link.open()
     try:
-        await list_ranks(line, directory, settings.timeout)
+        await list_ranks(link, directory, settings.timeout)
     finally:
-        await line.close()
+        await link.close()
     return select(target, directory.ranks).ranks, directory.ranks
 
 
-def make_seats(settings: Settings, text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[Seat]:
-    """Return a seat for each rank. Raises RankEnded if all have exited, and TooManyPanes."""
+def plan_panes(
+    settings: CommandSettings, text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]
+) -> list[PanePlan]:
+    """Return a plan for each rank. Raises RankEnded if all have exited, and TooManyPanes."""
     if all(rank.state is RankState.EXITED for rank in ranks):
         raise RankEnded(ranks[0])
     if len(ranks) > MAX_PANES:
@@ -118,17 +118,17 @@ def make_seats(settings: Settings, text: str, ranks: Sequence[RankInfo], known: 
     # A pane follows its rank: one that runs shows up when it stops. Held ranks alone were meant as they are, and a
     # terminal that waits for a stop would wait for them for ever.
     follow = not all(rank.state is RankState.HELD for rank in ranks)
-    return [_seat(settings, rank, known, follow=follow) for rank in ranks]
+    return [_plan(settings, rank, known, follow=follow) for rank in ranks]
 
 
-def _seat(settings: Settings, rank: RankInfo, known: Sequence[RankInfo], *, follow: bool) -> Seat:
+def _plan(settings: CommandSettings, rank: RankInfo, known: Sequence[RankInfo], *, follow: bool) -> PanePlan:
     short = unique_target(rank, known)
     # With its job, so that a job which comes later doesn't make it ambiguous.
     target = short if "/" in short else f"{rank.job}/{short}"
-    return Seat(plain_name(short), (*attach_words(settings, follow=follow), "--", target))
+    return PanePlan(plain_name(short), (*attach_words(settings, follow=follow), "--", target))
 
 
-def attach_words(settings: Settings, *, follow: bool) -> list[str]:
+def attach_words(settings: CommandSettings, *, follow: bool) -> list[str]:
     """Return the options with which a dbg-attach in a pane does as these settings say."""
     words = [f"--timeout={settings.timeout!r}", f"--escape={_escape(settings.prefix)}"]
     flags = (
@@ -153,9 +153,11 @@ def _escape(prefix: bytes | None) -> str:
     return "none" if prefix is None else f"^{chr(prefix[0] ^ 0x40)}"
 
 
-def _panes(seats: Sequence[Seat], socket_path: str) -> list[Pane]:
+def _panes(plans: Sequence[PanePlan], socket_path: str) -> list[TmuxPane]:
     python = [sys.executable, "-I", "-S", pane_process.__file__, socket_path]
-    return [Pane(seat.title, with_loader_path([*python, str(number)], os.environ)) for number, seat in enumerate(seats)]
+    return [
+        TmuxPane(plan.title, with_loader_path([*python, str(number)], os.environ)) for number, plan in enumerate(plans)
+    ]
 
 
 @contextlib.contextmanager
@@ -174,16 +176,16 @@ def _listening() -> Iterator[socket.socket]:
         yield listener
 
 
-def _hand_over(listener: socket.socket, seats: Sequence[Seat]) -> None:
+def _hand_over(listener: socket.socket, plans: Sequence[PanePlan]) -> None:
     document = json.dumps(
         {
             "environ": dict(os.environ),
             "directory": _directory(),
-            "panes": [(seat.title, seat.words) for seat in seats],
+            "panes": [(plan.title, plan.words) for plan in plans],
         }
     ).encode()
     remaining = _until(START_SECONDS)
-    for started in range(len(seats)):
+    for started in range(len(plans)):
         try:
             listener.settimeout(remaining())
             connection, _ = listener.accept()
@@ -191,7 +193,7 @@ def _hand_over(listener: socket.socket, seats: Sequence[Seat]) -> None:
                 connection.settimeout(remaining())
                 connection.sendall(document)
         except TimeoutError:
-            raise TimedOut(f"only {started} of {len(seats)} panes started within {START_SECONDS:g} s") from None
+            raise TimedOut(f"only {started} of {len(plans)} panes started within {START_SECONDS:g} s") from None
 
 
 def _until(seconds: float) -> Callable[[], float]:

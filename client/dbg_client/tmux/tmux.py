@@ -56,7 +56,7 @@ class NoRoom(TmuxRefused):
 
 
 @dataclass(frozen=True, slots=True)
-class Pane:
+class TmuxPane:
     """Hold what is written above a pane, and the command that runs in it, which no shell reads."""
 
     title: str
@@ -64,7 +64,7 @@ class Pane:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WindowPlace:
     """Hold where the window is to be: in the session that this terminal shows, or a new one of this size."""
 
     columns: int
@@ -83,7 +83,7 @@ def with_loader_path(command: Sequence[str], environ: Mapping[str, str]) -> tupl
     return ("env", *needed, *command) if needed else tuple(command)
 
 
-def open_command(place: Place, name: str, pane: Pane) -> list[str]:
+def open_command(place: WindowPlace, name: str, pane: TmuxPane) -> list[str]:
     """Return what makes the window with its first pane, and prints the ids of session, window and pane."""
     ids = ["-d", "-P", "-F", "#{session_id} #{window_id} #{pane_id}", "-n", _literal(plain_name(name))]
     size = ["-x", str(place.columns), "-y", str(place.rows)]
@@ -91,7 +91,7 @@ def open_command(place: Place, name: str, pane: Pane) -> list[str]:
     return [*made, *map(_literal, pane.command)]
 
 
-def split_command(behind: str, pane: Pane) -> list[str]:
+def split_command(behind: str, pane: TmuxPane) -> list[str]:
     """Return what makes one more pane behind another, and prints its id."""
     return ["split-window", "-d", "-P", "-F", "#{pane_id}", "-t", behind, *map(_literal, pane.command)]
 
@@ -145,7 +145,7 @@ class Window:
         _try(["kill-window", "-t", self.window])
 
 
-def open_window(place: Place, name: str, panes: Sequence[Pane]) -> Window:
+def open_window(place: WindowPlace, name: str, panes: Sequence[TmuxPane]) -> Window:
     """Return a window with these panes, tiled in their order, which is not shown yet.
 
     Blocks while tmux works. Raises NoTmux, and TmuxRefused or NoRoom with nothing left behind.
@@ -173,7 +173,7 @@ def attach_session(session: str) -> None:
         raise NoTmux from None
 
 
-def _split(window: str, last: str, pane: Pane, total: int) -> str:
+def _split(window: str, last: str, pane: TmuxPane, total: int) -> str:
     try:
         made = _run("split the window", split_command(last, pane)).strip()
         _run("tile the window", tile_command(window))

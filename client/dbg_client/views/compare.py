@@ -10,12 +10,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.views.groups import MAX_LINE, Said, counted, normal
-from dbg_client.views.naming import Naming, clip
-from dbg_client.views.tolerance import read_floats
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import RankInfo
+
+from .groups import MAX_LINE, Said, counted, normal
+from .naming import Naming, clip
+from .tolerance import read_floats
 
 MAX_CHANGES = 32
 """Different changes that a table shows."""
@@ -27,7 +28,7 @@ _COMPARED = frozenset({Kind.VALUE.value, Kind.ERROR.value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class SavedAnswer:
     """Hold one rank's answer of another time."""
 
     kind: str
@@ -37,15 +38,15 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
+class SavedAnswers:
     """Hold the answers of another time by the names of their ranks."""
 
     command: str
-    answers: Mapping[str, Kept]
+    answers: Mapping[str, SavedAnswer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ChangedAnswer:
     """Hold ranks that had one value and have another."""
 
     ranks: tuple[RankInfo, ...]
@@ -59,7 +60,7 @@ class Comparison:
 
     command: str
     equal: tuple[RankInfo, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[ChangedAnswer, ...]
     new: tuple[RankInfo, ...]
     missing: tuple[str, ...]
 
@@ -86,25 +87,25 @@ def save_answers(command: str, said: Sequence[Said], naming: Naming) -> str:
     return json.dumps({"schema": 1, "command": command, "answers": answers}, indent=1) + "\n"
 
 
-def load_answers(text: str, path: str) -> Saved:
+def load_answers(text: str, path: str) -> SavedAnswers:
     """Return what :func:`save_answers` wrote. Raises BadInput for any other text."""
     try:
         document = json.loads(text)
         if document["schema"] != 1:
             raise ValueError
         answers = {
-            str(item["rank"]): Kept(
+            str(item["rank"]): SavedAnswer(
                 kind=str(item["kind"]), text=str(item["text"]), digest=str(item["digest"]), exact=str(item["exact"])
             )
             for item in document["answers"]
         }
-        return Saved(command=str(document["command"]), answers=answers)
+        return SavedAnswers(command=str(document["command"]), answers=answers)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise BadInput(f"{printable(path)} has no answers that --save has written", "name another file") from None
 
 
 def compare_answers(
-    saved: Saved, said: Sequence[Said], naming: Naming, *, exact: bool = False, tolerance: float | None = None
+    saved: SavedAnswers, said: Sequence[Said], naming: Naming, *, exact: bool = False, tolerance: float | None = None
 ) -> Comparison:
     """Return which values and exceptions of now are other ones than before; ranks without either are missing."""
     now = {naming.name(rank): (rank, _kept(answer)) for rank, answer in said if answer.kind.value in _COMPARED}
@@ -123,7 +124,7 @@ def compare_answers(
     return Comparison(
         command=saved.command,
         equal=tuple(equal),
-        changes=tuple(Change(ranks=tuple(ranks), before=old, now=text) for (old, text), ranks in ordered),
+        changes=tuple(ChangedAnswer(ranks=tuple(ranks), before=old, now=text) for (old, text), ranks in ordered),
         new=tuple(new),
         missing=tuple(name for name in before if name not in now),
     )
@@ -172,11 +173,11 @@ def show_comparison(comparison: Comparison, path: str, naming: Naming) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _kept(answer: RankAnswer) -> Kept:
-    return Kept(kind=answer.kind.value, text=answer.text, digest=answer.digest, exact=answer.exact)
+def _kept(answer: RankAnswer) -> SavedAnswer:
+    return SavedAnswer(kind=answer.kind.value, text=answer.text, digest=answer.digest, exact=answer.exact)
 
 
-def _is_equal(before: Kept, now: Kept, *, exact: bool, tolerance: float | None) -> bool:
+def _is_equal(before: SavedAnswer, now: SavedAnswer, *, exact: bool, tolerance: float | None) -> bool:
     if before.kind != now.kind:
         return False
     old, new = (before.exact, now.exact) if exact else (before.digest, now.digest)

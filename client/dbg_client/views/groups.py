@@ -10,12 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dbg_client.terminal.status_line import text_width
-from dbg_client.views.naming import Naming, clip, order
-from dbg_client.views.tolerance import merge_near
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import RankInfo
+
+from .naming import Naming, clip, order
+from .tolerance import merge_near
+from .width import text_width
 
 Said = tuple[RankInfo, RankAnswer]
 """A rank, and what it answered or the broker for it."""
@@ -23,7 +24,7 @@ Said = tuple[RankInfo, RankAnswer]
 NOT_COMPARED = "values not compared"
 
 MAX_GROUPS = 32
-"""Groups of values that a table shows; whoever asks for what differs everywhere wants the JSON."""
+"""Groups of values that a table shows; a value that differs everywhere is better read as JSON."""
 
 MAX_NAMES = 40
 """Columns for the ranks of one group; JSON has them all."""
@@ -44,7 +45,7 @@ _COLORS = {"error": "31", "silent": "35", "lost": "35", "running": "32"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class AnswerGroup:
     """Hold ranks that gave the same answer; ``id`` works as a target afterwards."""
 
     id: str
@@ -64,7 +65,7 @@ class Group:
 
 def group_answers(
     said: Sequence[Said], *, exact: bool = False, tolerance: float | None = None, compare: bool = True
-) -> list[Group]:
+) -> list[AnswerGroup]:
     """Return the groups of answers, the biggest first, each under a name of its own.
 
     ``exact`` tells memory addresses apart, ``tolerance`` puts values together that differ in floats by less. Ranks that
@@ -86,17 +87,17 @@ def normal(text: str, *, exact: bool) -> str:
     return text if exact else _ADDRESS.sub("0x", text)
 
 
-def count_answered(groups: Sequence[Group]) -> int:
+def count_answered(groups: Sequence[AnswerGroup]) -> int:
     """Return how many ranks spoke themselves."""
     return sum(group.count for group in groups if group.kind in ANSWERED)
 
 
-def differ(groups: Sequence[Group]) -> bool:
+def differ(groups: Sequence[AnswerGroup]) -> bool:
     """Return whether the ranks that answered disagree."""
     return sum(group.kind in ANSWERED for group in groups) > 1
 
 
-def groups_document(command: str, groups: Sequence[Group], naming: Naming) -> dict[str, object]:
+def groups_document(command: str, groups: Sequence[AnswerGroup], naming: Naming) -> dict[str, object]:
     """Return what becomes the JSON document."""
     return {
         "schema": 1,
@@ -118,7 +119,7 @@ def groups_document(command: str, groups: Sequence[Group], naming: Naming) -> di
     }
 
 
-def show_groups(command: str, groups: Sequence[Group], naming: Naming, *, color: bool) -> str:
+def show_groups(command: str, groups: Sequence[AnswerGroup], naming: Naming, *, color: bool) -> str:
     """Return how many answered, and a line for each group, or a block where one of the texts has several lines."""
     shown, left_out = _shown(groups)
     rows = [(group.id, counted(group.count), show_ranks(group.ranks, naming)) for group in shown]
@@ -134,7 +135,7 @@ def show_groups(command: str, groups: Sequence[Group], naming: Naming, *, color:
     return "".join(f"{line}\n" for line in lines)
 
 
-def summary(command: str, groups: Sequence[Group]) -> str:
+def summary(command: str, groups: Sequence[AnswerGroup]) -> str:
     """Return the first line of an answer: how many answered what was asked, and how far they agree."""
     asked, answered = sum(group.count for group in groups), count_answered(groups)
     kinds = Counter(group.kind for group in groups)
@@ -167,18 +168,18 @@ def paint(text: str, code: str | None) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if code else text
 
 
-def remembered(groups: Sequence[Group]) -> Mapping[str, tuple[str, ...]]:
+def remembered(groups: Sequence[AnswerGroup]) -> Mapping[str, tuple[str, ...]]:
     """Return the keys of each group's ranks by its name."""
     return {group.id: tuple(rank.key for rank in group.ranks) for group in groups}
 
 
-def _shown(groups: Sequence[Group]) -> tuple[list[Group], list[Group]]:
+def _shown(groups: Sequence[AnswerGroup]) -> tuple[list[AnswerGroup], list[AnswerGroup]]:
     values = [group for group in groups if group.kind == Kind.VALUE.value]
     hidden = {group.id for group in values[MAX_GROUPS:]}
     return [group for group in groups if group.id not in hidden], values[MAX_GROUPS:]
 
 
-def _lines(group: Group, head: str, *, blocks: bool, color: bool) -> list[str]:
+def _lines(group: AnswerGroup, head: str, *, blocks: bool, color: bool) -> list[str]:
     painted = paint(head.rstrip() if blocks else head, _COLORS.get(group.kind) if color else None)
     texts = [printable(line.expandtabs(), MAX_LINE) for line in group.text.rstrip("\n").split("\n")]
     for more in (group.frame, group.difference):
@@ -197,7 +198,7 @@ def _what_is_equal(answer: RankAnswer, *, exact: bool) -> Hashable:
     return ("digest", digest) if digest else ("text", normal(answer.text, exact=exact))
 
 
-def _group(kind: Kind, members: Sequence[Said], *, compare: bool) -> Group:
+def _group(kind: Kind, members: Sequence[Said], *, compare: bool) -> AnswerGroup:
     members = sorted(members, key=lambda said: order(said[0]))
     first = members[0][1]
     if kind in (Kind.VALUE, Kind.ERROR):
@@ -207,7 +208,7 @@ def _group(kind: Kind, members: Sequence[Said], *, compare: bool) -> Group:
     else:
         text = summarize([answer.text for _, answer in members])
     ranks = tuple(rank for rank, _ in members)
-    return Group(id="", kind=kind.value, ranks=ranks, text=text, frame=_frame_of(kind, members))
+    return AnswerGroup(id="", kind=kind.value, ranks=ranks, text=text, frame=_frame_of(kind, members))
 
 
 def _frame_of(kind: Kind, members: Sequence[Said]) -> str:
@@ -244,9 +245,9 @@ def summarize(texts: Sequence[str]) -> str:
     return "; ".join([*common, f"and {more} more"] if more else common)
 
 
-def _merged(groups: Sequence[Group], tolerance: float) -> list[Group]:
+def _merged(groups: Sequence[AnswerGroup], tolerance: float) -> list[AnswerGroup]:
     values = [group for group in groups if group.kind == Kind.VALUE.value]
-    members: defaultdict[int, list[Group]] = defaultdict(list)
+    members: defaultdict[int, list[AnswerGroup]] = defaultdict(list)
     for group, head in zip(values, merge_near([group.text for group in values], tolerance), strict=True):
         members[head].append(group)
     merged = [
@@ -256,11 +257,11 @@ def _merged(groups: Sequence[Group], tolerance: float) -> list[Group]:
     return [*merged, *(group for group in groups if group.kind != Kind.VALUE.value)]
 
 
-def _size(group: Group) -> tuple[int, int, tuple[object, ...]]:
+def _size(group: AnswerGroup) -> tuple[int, int, tuple[object, ...]]:
     return -group.count, _KINDS.index(Kind(group.kind)), order(group.ranks[0])
 
 
-def _named(groups: Sequence[Group]) -> list[Group]:
+def _named(groups: Sequence[AnswerGroup]) -> list[AnswerGroup]:
     times: Counter[Kind] = Counter()
     named = []
     for group in groups:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from dbg_client.errors import describe_exit
-from dbg_client.terminal.status_line import text_width
-from dbg_client.views.status import show_place
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.targets import unique_targets
+
+from ..errors import describe_exit
+from .session_status import show_place
+from .width import text_width
 
 _COLORS = {
     RankState.RUNNING: "32",

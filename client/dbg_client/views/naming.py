@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import product
 
+from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import RankInfo
 
@@ -93,6 +94,12 @@ class Naming:
     def _place(self, rank: RankInfo) -> tuple[int, ...]:
         indices = {one.axis: one.index for one in rank.coordinates}
         return tuple(indices[axis] for axis in self._axes)
+
+
+def name_few(ranks: Sequence[RankInfo]) -> str:
+    """Return how many ranks are meant, and the addresses of the first."""
+    named = ", ".join(printable(rank.address) for rank in ranks[:4]) + (", …" if len(ranks) > 4 else "")
+    return f"{len(ranks)} ranks ({named})" if len(ranks) > 1 else named
 
 
 def order(rank: RankInfo) -> tuple[str, int, int, str, int, str]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.choose import is_ready, may_be_picked
-from dbg_client.views.list import align
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo, RankState
 
+from ..core.choose import is_ready, may_be_picked
+from .list import align
+
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class VisibleRows:
     """Hold the part of the list in sight: header, lines, and which line is chosen (None: there are no lines)."""
 
     header: str
@@ -52,15 +53,15 @@ class PickList:
             index = min(max(self._index() + lines, 0), len(self._ranks) - 1)
             self._key = self._ranks[index].key
 
-    def show(self, height: int, now: float) -> Shown:
+    def show(self, height: int, now: float) -> VisibleRows:
         """Return the lines in sight, ``height`` at most, the chosen one among them."""
         if not self._ranks or height < 1:
-            return Shown("", (), None)
+            return VisibleRows("", (), None)
         index = self._index()
         self._top = min(max(self._top, index - height + 1, 0), index, max(0, len(self._ranks) - height))
         # Aligned over all ranks, so that columns don't jump while one scrolls.
         header, lines = align(self._ranks, now)
-        return Shown(header, tuple(lines[self._top : self._top + height]), index - self._top)
+        return VisibleRows(header, tuple(lines[self._top : self._top + height]), index - self._top)
 
     def _index(self) -> int:
         return next((i for i, rank in enumerate(self._ranks) if rank.key == self._key), 0)

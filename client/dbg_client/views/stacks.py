@@ -6,17 +6,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbg_client.views.groups import MAX_NAMES, MAX_REASONS, Group, Said, count_answered, group_answers
-from dbg_client.views.naming import Naming, clip, order
 from dbg_wire.messages import Kind
 from dbg_wire.ranks import Place, RankInfo
+
+from .groups import MAX_NAMES, MAX_REASONS, AnswerGroup, Said, count_answered, group_answers
+from .naming import Naming, clip, order
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
 """States of which JSON says nothing: `--list` tells them. Others say how far a stack can be believed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StackGroup(Group):
+class StackGroup(AnswerGroup):
     """Hold ranks with the same stack, outermost first; ``states`` are theirs, one for each.
 
     ``kind`` is ``stack``, or for the last stack of a rank that can't answer any more, ``silent`` or ``lost``.
@@ -26,7 +27,7 @@ class StackGroup(Group):
     states: tuple[str, ...]
 
 
-def group_stacks(said: Sequence[Said]) -> tuple[list[StackGroup], list[Group]]:
+def group_stacks(said: Sequence[Said]) -> tuple[list[StackGroup], list[AnswerGroup]]:
     """Return the groups of equal stacks, the biggest first, and the groups of ranks without one."""
     gathered: defaultdict[tuple[str, tuple[Place, ...]], list[Said]] = defaultdict(list)
     without: list[Said] = []
@@ -64,9 +65,9 @@ def show_states(groups: Sequence[StackGroup], naming: Naming) -> str:
     return "; ".join([usual, *named, f"and {more} more states"] if more else [usual, *named])
 
 
-def stacks_document(stacks: Sequence[StackGroup], others: Sequence[Group], naming: Naming) -> dict[str, object]:
+def stacks_document(stacks: Sequence[StackGroup], others: Sequence[AnswerGroup], naming: Naming) -> dict[str, object]:
     """Return what becomes the JSON document."""
-    everyone: list[Group] = [*stacks, *others]
+    everyone: list[AnswerGroup] = [*stacks, *others]
     return {
         "schema": 1,
         "asked": sum(group.count for group in everyone),
@@ -75,7 +76,7 @@ def stacks_document(stacks: Sequence[StackGroup], others: Sequence[Group], namin
     }
 
 
-def _document(group: Group, naming: Naming) -> dict[str, object]:
+def _document(group: AnswerGroup, naming: Naming) -> dict[str, object]:
     document: dict[str, object] = {
         "id": group.id,
         "kind": group.kind,

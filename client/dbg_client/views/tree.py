@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from dbg_client.views.groups import MAX_NAMES, Group, counted, paint, show_ranks, summary
-from dbg_client.views.naming import Naming, clip
-from dbg_client.views.stacks import StackGroup, show_states
 from dbg_wire.errors import printable
 from dbg_wire.ranks import Place, RankInfo
+
+from .groups import MAX_NAMES, AnswerGroup, counted, paint, show_ranks, summary
+from .naming import Naming, clip
+from .stacks import StackGroup, show_states
 
 SMALL_PART = 10
 """A place counts as odd if at most one in so many ranks is there and more are together elsewhere.
@@ -46,12 +47,12 @@ _HERE = Step("(no deeper)")
 
 
 @dataclass(slots=True, eq=False)
-class _Node:
+class _Branch:
     """Hold the stacks that share the steps down to here; ``ends`` are those that have no more."""
 
     steps: list[Step] = field(default_factory=list)
     groups: list[StackGroup] = field(default_factory=list)
-    below: dict[Step, _Node] = field(default_factory=dict)
+    below: dict[Step, _Branch] = field(default_factory=dict)
     ends: list[StackGroup] = field(default_factory=list)
 
     @property
@@ -60,7 +61,7 @@ class _Node:
 
 
 def show_tree(
-    stacks: Sequence[StackGroup], others: Sequence[Group], naming: Naming, *, command: str, color: bool
+    stacks: Sequence[StackGroup], others: Sequence[AnswerGroup], naming: Naming, *, command: str, color: bool
 ) -> str:
     """Return how many answered, the tree, and a line for each group of ranks without a stack."""
     everyone = [*stacks, *others]
@@ -136,7 +137,7 @@ class _Tree:
                     (child, lead_below + ("└─ " if is_last else "├─ "), lead_below + ("   " if is_last else "│  "))
                 )
 
-    def _line(self, node: _Node) -> str:
+    def _line(self, node: _Branch) -> str:
         ranks = sorted_ranks(node.groups)
         names = printable(clip(self._naming.names(ranks), MAX_NAMES), MAX_NAMES + 400)
         reason = printable(self._naming.explain(ranks))
@@ -149,7 +150,7 @@ class _Tree:
             return line
         return paint(f"{line}  <- odd one out" if node.count == 1 else f"{line}  <- odd ones out", self._odd_color())
 
-    def _end(self, node: _Node) -> str:
+    def _end(self, node: _Branch) -> str:
         state = show_states(node.ends, self._naming)
         ids = clip(",".join(group.id for group in node.ends), 24)
         return f"({printable(f'{ids} {state}'.rstrip(), 400)})"
@@ -158,24 +159,24 @@ class _Tree:
         return _ODD_COLOR if self._color else None
 
 
-def sorted_ranks(groups: Sequence[Group]) -> list[RankInfo]:
+def sorted_ranks(groups: Sequence[AnswerGroup]) -> list[RankInfo]:
     """Return the ranks of several groups together."""
     return [rank for group in groups for rank in group.ranks]
 
 
-def _grown(stacks: Sequence[StackGroup]) -> _Node:
-    root = _Node(groups=list(stacks))
+def _grown(stacks: Sequence[StackGroup]) -> _Branch:
+    root = _Branch(groups=list(stacks))
     for group in stacks:
         node = root
         for step in fold(group.frames):
-            node = node.below.setdefault(step, _Node(steps=[step]))
+            node = node.below.setdefault(step, _Branch(steps=[step]))
             node.groups.append(group)
         node.ends.append(group)
     _join(root)
     return root
 
 
-def _join(root: _Node) -> None:
+def _join(root: _Branch) -> None:
     """Make one node of each that has a single one below it; stacks that end above others get a node of their own."""
     waiting = [root]
     while waiting:
@@ -185,13 +186,13 @@ def _join(root: _Node) -> None:
             node.steps += child.steps
             node.below, node.ends = child.below, child.ends
         if node.below and node.ends:
-            node.below[_HERE] = _Node(steps=[_HERE], groups=node.ends, ends=node.ends)
+            node.below[_HERE] = _Branch(steps=[_HERE], groups=node.ends, ends=node.ends)
             node.ends = []
         waiting += node.below.values()
 
 
-def _odd_ones(root: _Node) -> set[_Node]:
-    places: list[_Node] = []
+def _odd_ones(root: _Branch) -> set[_Branch]:
+    places: list[_Branch] = []
     waiting = [root]
     while waiting:
         node = waiting.pop()

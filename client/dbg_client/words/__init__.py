@@ -1,1 +1,1 @@
-"""What the user typed, as values: arguments, variables, names of debuggers."""
+"""What the user typed, as values: options, variables, commands, names of debuggers. Nothing is done with it here."""

@@ -14,15 +14,12 @@ from dbg_wire import limits
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Mode
 
-from ..terminal.escape import DEFAULT_PREFIX, parse_escape_key
+from .arguments import DEFAULT_TIMEOUT, WAIT_FOR_EVER, Arguments
 from .engine import ENGINES, NO_WISH, Wish
-
-DEFAULT_TIMEOUT = 10.0
-"""Seconds to wait for the broker and for answers of ranks: a busy login node needs a few, a person gives up after."""
+from .escape_key import DEFAULT_PREFIX, parse_escape_key
 
 LONGEST_WAIT = 30 * 24 * 3600.0
 """Seconds that ``--wait`` takes; longer than any job in a queue, and what event loops still count exactly."""
-
 
 SHORTEST_EVERY = 0.1
 """Seconds between two answers at least: nobody reads faster, and each one asks all ranks."""
@@ -58,54 +55,7 @@ class Format(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """Hold the command line as argparse found it, before anything is checked against anything else."""
-
-    target: str | None = None
-    list: bool = False
-    screen: bool = False
-    resume: bool = False
-    kill: bool = False
-    expression: str | None = None
-    command: str | None = None
-    where: bool = False
-    interrupt: bool = False
-    release: bool = False
-    tmux: bool = False
-    exact: bool = False
-    tol: str | None = None
-    stats: bool = False
-    live: bool = False
-    save: str | None = None
-    against: str | None = None
-    fail_if_differ: bool = False
-    every: str | None = None
-    watch: bool = False
-    take: bool = False
-    wait: str | None = None
-    follow: bool = False
-    all: bool = False
-    json: bool = False
-    plain: bool = False
-    timeout: str | None = None
-    escape: str | None = None
-    yes: bool = False
-    no_status: bool = False
-    engine: str | None = None
-    commands: str | None = None
-    no_rc: bool = False
-    vi: bool = False
-    broker: str | None = None
-    verbose: bool = False
-    run: int | None = None
-
-
-WAIT_FOR_EVER = ""
-"""What argparse puts for ``--wait`` without a number."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class CommandSettings:
     """Hold what one run of the command does.
 
     ``wait`` is None without ``--wait``, infinity for one without a limit. ``status`` tells whether the last row is a
@@ -145,7 +95,7 @@ class Settings:
     run: int | None = None
 
 
-def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: bool) -> Settings:
+def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: bool) -> CommandSettings:
     """Return the settings that arguments and environment make together.
 
     Raises BadInput for options that contradict each other and for values that can't be used.
@@ -153,7 +103,7 @@ def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: b
     verb = _verb(arguments)
     _refuse_contradictions(arguments, verb)
     target, wait = _target_and_wait(arguments)
-    return Settings(
+    return CommandSettings(
         target=target,
         verb=verb,
         question=_question(arguments, verb),

@@ -332,6 +332,8 @@ def test_pdb_opens_where_pudb_can_not_and_pudb_is_tried_again_at_the_next_stop(
 
     def again() -> None:
         viewer.waits_for_stop(2)
+        # The line is on the screen still, from the stop before.
+        viewer.wait_for(lambda: viewer.rank.stops.engine == "pudb", "PuDB")
         viewer.sees_current_line("rank.stop(")
         viewer.type(b"c")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dbg_client.attachment.attachment import LOST_SECONDS, NEXT_STOP_SECONDS, Attachment
 from dbg_client.attachment.drawing import REPAINT_SECONDS
-from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, Open, Send, Show, Text, Wake
+from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, LogText, Open, Send, Show, Wake
 from dbg_client.attachment.notices import NOTICE_SECONDS
 from dbg_client.errors import Declined, RankEnded, RankStayedAway, RankVanished
 from dbg_client.words.engine import Wish
@@ -262,7 +262,7 @@ def test_too_much_typed_ahead_is_refused_and_reported() -> None:
 
 
 def back(attachment: Attachment, report: RankReport, generation: int | None = 1) -> Effects:
-    attachment.line_up(5.0)
+    attachment.link_up(5.0)
     (attach,) = sent(attachment.rank_listed(make_rank(), 5.0))
     assert isinstance(attach, Attach)
     return attachment.message(seat(generation, report=report), 5.0)
@@ -270,8 +270,8 @@ def back(attachment: Attachment, report: RankReport, generation: int | None = 1)
 
 def test_a_driver_comes_back_for_the_keyboard_it_had() -> None:
     attachment = seated(generation=3, mode=Mode.TAKE)
-    attachment.line_down("it shut down", 1.0)
-    attachment.line_up(2.0)
+    attachment.link_down("it shut down", 1.0)
+    attachment.link_up(2.0)
 
     (attach,) = sent(attachment.rank_listed(make_rank(), 2.0))
 
@@ -281,8 +281,8 @@ def test_a_driver_comes_back_for_the_keyboard_it_had() -> None:
 
 def test_a_watcher_comes_back_as_one() -> None:
     attachment = seated(None)
-    attachment.line_down("it shut down", 1.0)
-    attachment.line_up(2.0)
+    attachment.link_down("it shut down", 1.0)
+    attachment.link_up(2.0)
 
     (attach,) = sent(attachment.rank_listed(make_rank(), 2.0))
 
@@ -293,7 +293,7 @@ def test_a_watcher_comes_back_as_one() -> None:
 def test_keys_typed_meanwhile_are_sent_when_the_same_stop_is_back() -> None:
     attachment = seated()
     attachment.keys(b"a", 0.0)
-    attachment.line_down("it shut down", 1.0)
+    attachment.link_down("it shut down", 1.0)
     assert attachment.keys(b"b", 2.0) == []
 
     effects = back(attachment, make_report(generation=1, applied=1))
@@ -304,7 +304,7 @@ def test_keys_typed_meanwhile_are_sent_when_the_same_stop_is_back() -> None:
 def test_keys_typed_before_and_after_the_debugger_opened_stay_in_order() -> None:
     attachment = seated(report=make_report(session=None))
     attachment.keys(b"a", 0.0)
-    attachment.line_down("it shut down", 1.0)
+    attachment.link_down("it shut down", 1.0)
     attachment.keys(b"b", 2.0)
 
     assert typed(back(attachment, make_report(generation=1))) == [(0, b"a"), (1, b"b")]
@@ -313,7 +313,7 @@ def test_keys_typed_before_and_after_the_debugger_opened_stay_in_order() -> None
 def test_keys_for_a_stop_that_ended_meanwhile_are_reported() -> None:
     attachment = seated()
     attachment.keys(b"nn", 0.0)
-    attachment.line_down("it shut down", 1.0)
+    attachment.link_down("it shut down", 1.0)
 
     effects = back(attachment, make_report(2, generation=1))
 
@@ -324,7 +324,7 @@ def test_keys_for_a_stop_that_ended_meanwhile_are_reported() -> None:
 def test_keys_are_reported_when_someone_else_typed_meanwhile() -> None:
     attachment = seated()
     attachment.keys(b"nn", 0.0)
-    attachment.line_down("it shut down", 1.0)
+    attachment.link_down("it shut down", 1.0)
 
     effects = back(attachment, make_report(generation=2, applied=5), generation=3)
 
@@ -342,8 +342,8 @@ def test_a_rank_that_came_back_to_the_same_broker_gets_the_keys_again() -> None:
 
 def test_the_terminal_waits_until_the_rank_is_back_at_the_broker() -> None:
     attachment = seated()
-    attachment.line_down("it shut down", 1.0)
-    attachment.line_up(2.0)
+    attachment.link_down("it shut down", 1.0)
+    attachment.link_up(2.0)
 
     assert attachment.rank_listed(None, 2.0) == []
     assert attachment.tick(1000.0) == []
@@ -353,8 +353,8 @@ def test_the_terminal_waits_until_the_rank_is_back_at_the_broker() -> None:
 
 def test_a_seat_that_was_refused_on_return_is_asked_for_again() -> None:
     attachment = seated()
-    attachment.line_down("it shut down", 1.0)
-    attachment.line_up(2.0)
+    attachment.link_down("it shut down", 1.0)
+    attachment.link_up(2.0)
     attachment.rank_listed(make_rank(), 2.0)
 
     attachment.message(Refusal(code=RefusalCode.FULL, text="64 terminals are there"), 2.0)
@@ -364,7 +364,7 @@ def test_a_seat_that_was_refused_on_return_is_asked_for_again() -> None:
 
 def test_output_and_reports_of_a_seat_not_yet_ours_are_not_shown() -> None:
     attachment = seated()
-    attachment.line_down("it shut down", 1.0)
+    attachment.link_down("it shut down", 1.0)
 
     assert attachment.output(Output(1, 0, b"x"), 1.0) == []
     assert attachment.message(Report(report=GONE_ON), 1.0) == []
@@ -457,7 +457,7 @@ def test_what_a_line_debugger_says_after_its_stop_is_shown() -> None:
     attachment = seated(report=make_pdb_report(make_prompt(1)))
     attachment.message(Report(report=RUNNING_ON), 0.0)
 
-    assert attachment.output(Output(1, 0, b"Deleted breakpoint 4\n"), 0.0) == [Text(b"Deleted breakpoint 4\n")]
+    assert attachment.output(Output(1, 0, b"Deleted breakpoint 4\n"), 0.0) == [LogText(b"Deleted breakpoint 4\n")]
 
 
 def test_a_debugger_that_drew_before_its_stop_was_told_is_drawn_again() -> None:
@@ -554,9 +554,9 @@ def test_breakpoints_are_those_told_last_and_outlive_the_line_and_the_rank() -> 
     told = (Breakpoint(file="/home/me/train.py", line=44, condition="loss > 9"),)
     attachment = seated()
     attachment.message(Report(report=make_report(user_breakpoints=told)), 0.0)
-    attachment.line_down("it shut down", 1.0)
+    attachment.link_down("it shut down", 1.0)
     assert attachment.breakpoints == told
-    attachment.line_up(2.0)
+    attachment.link_up(2.0)
     attachment.rank_listed(make_rank(state=RankState.EXITED, exit=-9), 2.0)
     assert attachment.breakpoints == told
 
@@ -583,9 +583,9 @@ def test_a_watchers_new_size_needs_a_repaint() -> None:
 
 def test_the_new_size_is_offered_on_return() -> None:
     attachment = seated()
-    attachment.line_down("it shut down", 1.0)
+    attachment.link_down("it shut down", 1.0)
     assert attachment.resize(39, 120, 2.0) == []
-    attachment.line_up(3.0)
+    attachment.link_up(3.0)
 
     (attach,) = sent(attachment.rank_listed(make_rank(), 3.0))
 
@@ -623,7 +623,7 @@ def test_who_asks_for_another_engine_than_the_drivers_is_told_how() -> None:
 def test_the_output_of_a_line_debugger_is_a_log_and_never_repainted() -> None:
     attachment = seated(report=make_pdb_report(make_prompt()))
 
-    assert attachment.output(Output(1, 0, b"one\n"), 0.0) == [Text(b"one\n")]
+    assert attachment.output(Output(1, 0, b"one\n"), 0.0) == [LogText(b"one\n")]
     assert sent(attachment.output(Output(1, 9, b"two\n"), 0.0)) == [Replay(session=1, offset=4)]
     assert attachment.ask_repaint(0.0) == []
     assert not any(isinstance(item, Repaint) for item in sent(attachment.resize(10, 40, 0.0)))

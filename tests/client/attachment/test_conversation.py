@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import replace
 
 from dbg_client.attachment.conversation import Conversation
-from dbg_client.attachment.effects import Completed, Effects, Look, Note, Send, Text, Wake
+from dbg_client.attachment.effects import Completed, Effects, LogText, Look, Note, Send, Wake
 from dbg_client.attachment.log import ON_ITS_WAY_SECONDS
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
@@ -157,13 +157,13 @@ def test_the_echo_of_what_was_typed_is_not_shown_and_of_what_was_not_is() -> Non
     conversation = at(make_prompt(1))
     conversation.enter("p x", conversation.prompt)
     (shown,) = conversation.output(Output(1, 0, b"(Pdb) p x\n5\n"), 0.0)
-    assert shown == Text(b"5\n")
+    assert shown == LogText(b"5\n")
 
     told(conversation, None)
     conversation.enter("p y", None)
     told(conversation, make_prompt(2, 12))
     (shown,) = conversation.output(Output(1, 12, b"(Pdb) p y\n"), 0.0)
-    assert shown == Text(b"(Pdb) p y\n")
+    assert shown == LogText(b"(Pdb) p y\n")
 
 
 # ----------------------------------------------------------------------------------------------------- typed ahead
@@ -266,8 +266,8 @@ def test_another_session_has_another_log() -> None:
     conversation.output(Output(1, 0, b"old"), 0.0)
     told(conversation, make_prompt(5, 0), stop=2)
 
-    assert conversation.output(Output(1, 3, b"end of the first"), 0.0) == [Text(b"end of the first")]
-    assert conversation.output(Output(2, 0, b"new"), 0.0) == [Text(b"new")]
+    assert conversation.output(Output(1, 3, b"end of the first"), 0.0) == [LogText(b"end of the first")]
+    assert conversation.output(Output(2, 0, b"new"), 0.0) == [LogText(b"new")]
 
 
 def test_who_was_there_when_a_session_began_asks_for_nothing() -> None:
@@ -275,7 +275,7 @@ def test_who_was_there_when_a_session_began_asks_for_nothing() -> None:
     effects = told(conversation, make_prompt(5, 3), stop=2)
 
     assert effects == [Wake(ON_ITS_WAY_SECONDS)]
-    assert conversation.output(Output(2, 0, b"new"), 0.0) == [Text(b"new")]
+    assert conversation.output(Output(2, 0, b"new"), 0.0) == [LogText(b"new")]
     assert conversation.prompt == make_prompt(5, 3)
 
 
@@ -290,7 +290,7 @@ def test_the_source_waits_for_the_output_that_led_there() -> None:
     conversation = at(make_prompt(1, offset=4))
 
     assert conversation.message(SOURCE) == []
-    assert conversation.output(Output(1, 0, b"abc\n"), 0.0) == [Text(b"abc\n"), Look(SOURCE)]
+    assert conversation.output(Output(1, 0, b"abc\n"), 0.0) == [LogText(b"abc\n"), Look(SOURCE)]
     assert conversation.message(SOURCE) == [Look(SOURCE)]
 
 

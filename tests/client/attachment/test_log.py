@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.attachment.effects import Cut, Effects, Send, Text, Wake
-from dbg_client.attachment.log import MAX_ASKS, ON_ITS_WAY_SECONDS, REPLAY_SECONDS, TAIL_BYTES, TAIL_LINES, Log
+from dbg_client.attachment.effects import Cut, Effects, LogText, Send, Wake
+from dbg_client.attachment.log import MAX_ASKS, ON_ITS_WAY_SECONDS, REPLAY_SECONDS, TAIL_BYTES, TAIL_LINES, SessionLog
 from dbg_wire.codec import Output
 from dbg_wire.messages import Replay
 
@@ -16,7 +16,7 @@ def frame(offset: int, data: bytes) -> Output:
 
 
 def text(effects: Effects) -> bytes:
-    return b"".join(effect.data for effect in effects if isinstance(effect, Text))
+    return b"".join(effect.data for effect in effects if isinstance(effect, LogText))
 
 
 def asked(effects: Effects) -> list[int]:
@@ -27,9 +27,9 @@ def cuts(effects: Effects) -> list[int]:
     return [effect.count for effect in effects if isinstance(effect, Cut)]
 
 
-def following(length: int = 0) -> Log:
+def following(length: int = 0) -> SessionLog:
     """Return a log that has been followed from its beginning, ``length`` bytes of dots."""
-    log = Log(1)
+    log = SessionLog(1)
     log.output(frame(0, b"." * length), 0.0)
     return log
 
@@ -38,13 +38,13 @@ def following(length: int = 0) -> Log:
 
 
 def test_a_newcomer_asks_for_the_end_of_the_log() -> None:
-    assert asked(Log(1).reach(100_000, 0.0)) == [100_000 - TAIL_BYTES]
-    assert asked(Log(1).reach(10, 0.0)) == [0]
-    assert asked(Log(1).reach(0, 0.0)) == []
+    assert asked(SessionLog(1).reach(100_000, 0.0)) == [100_000 - TAIL_BYTES]
+    assert asked(SessionLog(1).reach(10, 0.0)) == [0]
+    assert asked(SessionLog(1).reach(0, 0.0)) == []
 
 
 def test_a_newcomer_sees_the_last_lines_before_the_prompt() -> None:
-    log = Log(1)
+    log = SessionLog(1)
     lines = [b"line %d\n" % number for number in range(300)]
     whole = b"".join(lines)
     log.reach(len(whole), 0.0)
@@ -55,14 +55,14 @@ def test_a_newcomer_sees_the_last_lines_before_the_prompt() -> None:
 
 
 def test_a_newcomer_sees_no_half_line() -> None:
-    log = Log(1)
+    log = SessionLog(1)
     log.reach(TAIL_BYTES + 6, 0.0)
 
     assert text(log.output(frame(6, b"half\n" + b"w" * (TAIL_BYTES - 5)), 0.0)) == b"w" * (TAIL_BYTES - 5)
 
 
 def test_a_newcomer_is_told_of_no_cut() -> None:
-    log = Log(1)
+    log = SessionLog(1)
     log.reach(100_000, 0.0)
     assert text(log.output(frame(99_990, b"6789\nabcde"), 0.0)) == b""
 
@@ -72,7 +72,7 @@ def test_a_newcomer_is_told_of_no_cut() -> None:
 
 
 def test_who_comes_while_a_command_runs_sees_what_comes_next() -> None:
-    assert text(Log(1).output(frame(500, b"next"), 0.0)) == b"next"
+    assert text(SessionLog(1).output(frame(500, b"next"), 0.0)) == b"next"
 
 
 # ---------------------------------------------------------------------------------------------------------- staying

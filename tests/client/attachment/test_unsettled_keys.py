@@ -3,18 +3,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.attachment.unsettled_keys import Ledger
+from dbg_client.attachment.unsettled_keys import UnsettledKeys
 from dbg_wire.limits import MAX_INPUT_PENDING
 
 
-def ledger(generation: int = 1, settled: int = 0) -> Ledger:
-    new = Ledger()
+def unsettled_keys(generation: int = 1, settled: int = 0) -> UnsettledKeys:
+    new = UnsettledKeys()
     new.begin(generation, settled)
     return new
 
 
 def test_keys_get_the_offsets_of_their_generation() -> None:
-    keys = ledger(settled=10)
+    keys = unsettled_keys(settled=10)
 
     first, second = keys.add(b"nn", 1, 1), keys.add(b"s", 1, 1)
 
@@ -24,7 +24,7 @@ def test_keys_get_the_offsets_of_their_generation() -> None:
 
 
 def test_what_is_settled_is_forgotten() -> None:
-    keys = ledger()
+    keys = unsettled_keys()
     keys.add(b"abc", 1, 1)
     keys.add(b"de", 1, 1)
 
@@ -34,7 +34,7 @@ def test_what_is_settled_is_forgotten() -> None:
 
 
 def test_another_generation_settles_nothing() -> None:
-    keys = ledger(generation=2)
+    keys = unsettled_keys(generation=2)
     keys.add(b"abc", 1, 1)
 
     keys.settle(1, 3)
@@ -44,7 +44,7 @@ def test_another_generation_settles_nothing() -> None:
 
 
 def test_a_discard_returns_the_keys_it_took() -> None:
-    keys = ledger()
+    keys = unsettled_keys()
     keys.add(b"abcde", 1, 1)
 
     assert keys.discard(1, 4, 2) == b"cd"
@@ -52,7 +52,7 @@ def test_a_discard_returns_the_keys_it_took() -> None:
 
 
 def test_a_new_generation_returns_what_the_old_one_left() -> None:
-    keys = ledger(generation=1)
+    keys = unsettled_keys(generation=1)
     keys.add(b"abc", 1, 1)
     keys.settle(1, 1)
 
@@ -63,7 +63,7 @@ def test_a_new_generation_returns_what_the_old_one_left() -> None:
 
 
 def test_keys_wait_for_the_debugger_of_their_stop() -> None:
-    keys = ledger()
+    keys = unsettled_keys()
     keys.add(b"n", 1, None)
 
     assert keys.open_session(2, 7) == ()
@@ -75,7 +75,7 @@ def test_keys_wait_for_the_debugger_of_their_stop() -> None:
 
 
 def test_keys_that_were_never_sent_leave_no_hole() -> None:
-    keys = ledger()
+    keys = unsettled_keys()
     keys.add(b"ab", 1, 1)
     keys.add(b"cd", 2, None)
 
@@ -88,7 +88,7 @@ def test_keys_that_were_never_sent_leave_no_hole() -> None:
 
 
 def test_only_keys_of_the_stop_are_kept() -> None:
-    keys = ledger()
+    keys = unsettled_keys()
     keys.add(b"ab", 1, 1)
     keys.add(b"cd", 2, 2)
 
@@ -98,7 +98,7 @@ def test_only_keys_of_the_stop_are_kept() -> None:
 
 
 def test_more_than_the_bound_is_refused_whole() -> None:
-    keys = ledger()
+    keys = unsettled_keys()
     assert keys.add(b"x" * MAX_INPUT_PENDING, 1, 1) is not None
 
     assert keys.add(b"y", 1, 1) is None
@@ -126,7 +126,7 @@ class Rank:
 def test_every_key_is_applied_once_over_any_breaks(
     typed: list[bytes], losses: list[bool], silences: list[bool]
 ) -> None:
-    keys, rank = ledger(), Rank()
+    keys, rank = unsettled_keys(), Rank()
     for number, data in enumerate(typed):
         entry = keys.add(data, 1, 1)
         assert entry is not None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.core.following import Wanted, next_stop, ranks_of
+from dbg_client.core.following import WantedRank, next_stop, ranks_of
 from dbg_wire.ranks import Place, RankInfo, RankState
 from dbg_wire.targets import parse_target
 from tests.support.rank_infos import rank
@@ -30,7 +30,7 @@ def job(*states: RankState) -> list[RankInfo]:
 
 
 def next_of(
-    ranks: list[RankInfo], wanted: Wanted | None = None, left: dict[str, float] | None = None, target: str = "all"
+    ranks: list[RankInfo], wanted: WantedRank | None = None, left: dict[str, float] | None = None, target: str = "all"
 ) -> tuple[int | None, bool]:
     found, at_once = next_stop(parse_target(target), ranks, left or {}, wanted)
     return (None if found is None else found.rank), at_once
@@ -57,7 +57,7 @@ def test_a_rank_that_fell_silent_at_its_stop_is_still_stopped() -> None:
 
 
 def test_other_ranks_wait_for_the_wanted_one() -> None:
-    wanted = Wanted(2, 5.0)
+    wanted = WantedRank(2, 5.0)
     assert next_of(job(STOPPED, RUNNING, RUNNING), wanted) == (0, False)
     assert next_of(job(STOPPED, RUNNING, STOPPED), wanted) == (2, True)
     assert next_of(job(STOPPED, RUNNING), wanted) == (0, False)
@@ -65,12 +65,12 @@ def test_other_ranks_wait_for_the_wanted_one() -> None:
 
 @pytest.mark.parametrize("state", [EXITED, LOST])
 def test_nobody_waits_for_a_rank_that_is_gone(state: RankState) -> None:
-    assert next_of(job(STOPPED, RUNNING, state), Wanted(2, 5.0)) == (0, True)
+    assert next_of(job(STOPPED, RUNNING, state), WantedRank(2, 5.0)) == (0, True)
 
 
 def test_a_rank_that_was_started_anew_is_not_gone() -> None:
     ranks = [*job(STOPPED, EXITED), rank("gpu1:1", state=RUNNING, pid=2)]
-    assert next_of(ranks, Wanted(1, 5.0)) == (0, False)
+    assert next_of(ranks, WantedRank(1, 5.0)) == (0, False)
 
 
 def test_a_stop_that_was_left_is_not_gone_to_again_but_the_next_one_is() -> None:
@@ -83,13 +83,13 @@ def test_a_stop_that_was_left_is_not_gone_to_again_but_the_next_one_is() -> None
 
 def test_a_wanted_rank_that_was_left_keeps_others_waiting_no_longer_than_any() -> None:
     ranks = job(STOPPED, STOPPED)
-    assert next_of(ranks, Wanted(1, 5.0), {ranks[1].key: ranks[1].since}) == (0, False)
+    assert next_of(ranks, WantedRank(1, 5.0), {ranks[1].key: ranks[1].since}) == (0, False)
 
 
 def test_whoever_comes_back_comes_back_to_the_rank_that_was_left() -> None:
     ranks = job(STOPPED, STOPPED, STOPPED)
     assert next_stop(ALL, ranks, {}, None, ranks[2].key) == (ranks[2], True)
-    assert next_stop(ALL, ranks, {}, Wanted(1, 5.0), ranks[2].key) == (ranks[2], True)
+    assert next_stop(ALL, ranks, {}, WantedRank(1, 5.0), ranks[2].key) == (ranks[2], True)
     assert next_stop(parse_target("0"), ranks, {}, None, ranks[2].key) == (ranks[2], True)
     assert next_stop(parse_target("7"), ranks, {}, None, ranks[2].key) == (ranks[2], True)
 
@@ -127,7 +127,7 @@ def test_whoever_is_gone_to_is_stopped_and_was_not_left(
 ) -> None:
     left = {one.key: one.since for one in ranks if one.rank in gone}
     ready = {one.rank for one in ranks if one.state is STOPPED and one.rank not in gone}
-    found, at_once = next_of(ranks, None if wanted is None else Wanted(wanted, 1.0), left)
+    found, at_once = next_of(ranks, None if wanted is None else WantedRank(wanted, 1.0), left)
 
     assert found == (wanted if wanted in ready else min(ready, default=None))
     assert at_once <= (found is not None)
@@ -139,4 +139,4 @@ def test_whoever_is_gone_to_is_stopped_and_was_not_left(
 
 @given(RANKS, st.integers(0, 7))
 def test_the_order_in_which_ranks_are_listed_is_all_the_same(ranks: list[RankInfo], wanted: int) -> None:
-    assert next_of(ranks, Wanted(wanted, 1.0)) == next_of(ranks[::-1], Wanted(wanted, 1.0))
+    assert next_of(ranks, WantedRank(wanted, 1.0)) == next_of(ranks[::-1], WantedRank(wanted, 1.0))

@@ -11,9 +11,9 @@ import pytest
 from dbg_client.core.remembered_groups import (
     MAX_AGE_SECONDS,
     MAX_TERMINALS,
-    Marks,
+    RememberedGroups,
     UnknownGroup,
-    find_marks,
+    find_remembered_groups,
     read_target,
 )
 from dbg_wire.errors import BadTarget
@@ -27,11 +27,11 @@ def keys(*numbers: int) -> list[str]:
     return [RANKS[number].key for number in numbers]
 
 
-def remember(home: Path, **groups: list[str]) -> Marks:
-    marks = find_marks({"DBG_HOME": str(home)})
-    assert marks is not None
-    marks.save({f"@{name.strip('_')}": found for name, found in groups.items()})
-    return marks
+def remember(home: Path, **groups: list[str]) -> RememberedGroups:
+    remembered = find_remembered_groups({"DBG_HOME": str(home)})
+    assert remembered is not None
+    remembered.save({f"@{name.strip('_')}": found for name, found in groups.items()})
+    return remembered
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_without_an_answer_there_is_no_group(environ: dict[str, str]) -> None:
 def test_files_are_private_whole_and_few(tmp_path: Path) -> None:
     home = tmp_path / "home"
     for number in range(MAX_TERMINALS + 5):
-        Marks(home / "groups", f"terminal {number}").save({"@1": ["key"]})
+        RememberedGroups(home / "groups", f"terminal {number}").save({"@1": ["key"]})
     files = list((home / "groups").iterdir())
 
     assert len(files) == MAX_TERMINALS
@@ -78,11 +78,11 @@ def test_files_are_private_whole_and_few(tmp_path: Path) -> None:
 
 
 def test_terminals_do_not_see_each_other(tmp_path: Path) -> None:
-    Marks(tmp_path, "one").save({"@1": ["a"]})
-    Marks(tmp_path, "two").save({"@1": ["b"]})
+    RememberedGroups(tmp_path, "one").save({"@1": ["a"]})
+    RememberedGroups(tmp_path, "two").save({"@1": ["b"]})
 
-    assert Marks(tmp_path, "one").load() == {"@1": frozenset({"a"})}
-    assert Marks(tmp_path, "three").load() == {}
+    assert RememberedGroups(tmp_path, "one").load() == {"@1": frozenset({"a"})}
+    assert RememberedGroups(tmp_path, "three").load() == {}
 
 
 def only_file(directory: Path) -> Path:
@@ -91,36 +91,38 @@ def only_file(directory: Path) -> Path:
 
 
 def test_what_is_old_is_forgotten(tmp_path: Path) -> None:
-    marks = Marks(tmp_path, "one")
-    marks.save({"@1": ["a"]})
+    remembered = RememberedGroups(tmp_path, "one")
+    remembered.save({"@1": ["a"]})
     long_ago = time.time() - MAX_AGE_SECONDS - 60
     os.utime(only_file(tmp_path), (long_ago, long_ago))
 
-    assert marks.load() == {}
-    Marks(tmp_path, "two").save({})
+    assert remembered.load() == {}
+    RememberedGroups(tmp_path, "two").save({})
     assert len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema":2,"groups":{"@1":["a"]}}', '{"schema":1,"groups":[]}'])
 def test_a_broken_file_holds_no_groups(text: str, tmp_path: Path) -> None:
-    marks = Marks(tmp_path, "one")
-    marks.save({"@1": ["a"]})
+    remembered = RememberedGroups(tmp_path, "one")
+    remembered.save({"@1": ["a"]})
     only_file(tmp_path).write_text(text)
 
-    assert marks.load() == {}
+    assert remembered.load() == {}
 
 
 def test_a_file_that_others_can_write_is_not_believed(tmp_path: Path) -> None:
-    marks = Marks(tmp_path, "one")
-    marks.save({"@1": ["a"]})
+    remembered = RememberedGroups(tmp_path, "one")
+    remembered.save({"@1": ["a"]})
     only_file(tmp_path).chmod(0o666)
 
-    assert marks.load() == {}
+    assert remembered.load() == {}
 
 
 def terminal(*prefix: str) -> str:
     script = (
-        "from dbg_client.core.remembered_groups import find_marks; import os; print(find_marks(os.environ).terminal)"
+        "import os\n"
+        "from dbg_client.core.remembered_groups import find_remembered_groups\n"
+        "print(find_remembered_groups(os.environ).terminal)\n"
     )
     done = subprocess.run(
         [*prefix, sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True

@@ -50,7 +50,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture(params=["told by the kernel", "looking"])
 async def reader(request: pytest.FixtureRequest, path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Reader]:
     if request.param == "looking":
-        monkeypatch.setattr(growing_file, "_watch", lambda _: None)
+        monkeypatch.setattr(growing_file, "watch_growth", lambda _: None)
         monkeypatch.setattr(growing_file, "LOOK_SECONDS", 0.01)
     reader = Reader(path)
     yield reader
@@ -67,10 +67,10 @@ def _descriptors() -> int:
 
 
 def test_this_kernel_tells(path: Path) -> None:
-    watch = growing_file._watch(str(path))
+    watch = growing_file.watch_growth(str(path))
     assert watch is not None
     os.close(watch)
-    assert growing_file._watch(str(path) + ".missing") is None
+    assert growing_file.watch_growth(str(path) + ".missing") is None
 
 
 async def test_what_is_there_and_what_comes_is_read(reader: Reader, path: Path) -> None:

@@ -6,12 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from dbg_client.core.redial import Down
-from dbg_client.core.shared_connection import MAX_EVENTS, SharedLine
 from dbg_wire.codec import Input
 from dbg_wire.messages import (
     Action,
-    Answers,
     Attach,
     Change,
     Detach,
@@ -30,7 +27,7 @@ from dbg_wire.messages import (
 from dbg_wire.ranks import RankState
 from tests.client.fake_broker import HERE, FakeBroker, make_pdb_report, make_prompt, make_rank, make_report
 from tests.client.terminal import test_raw
-from tests.client.terminal.lines import test_mode as test_line_mode
+from tests.client.terminal.lines import test_display
 
 RANK = make_rank(5)
 HELD = make_rank(7, state=RankState.HELD, reason=None)
@@ -313,7 +310,7 @@ def test_a_long_step_beside_held_ranks_says_what_to_do(broker: FakeBroker, windo
 def test_a_line_that_is_half_typed_is_there_afterwards(broker: FakeBroker, environ: dict[str, str]) -> None:
     broker.reports[RANK.key] = make_pdb_report(PROMPT)
     broker.log = BEFORE
-    with test_line_mode.Window(broker, environ) as window:
+    with test_display.Window(broker, environ) as window:
         window.at_prompt()
         window.send("half")
         window.at_prompt("(Pdb) half")
@@ -331,22 +328,3 @@ def test_a_line_that_is_half_typed_is_there_afterwards(broker: FakeBroker, envir
 
         assert broker.wait_for(Reply).text == "half way"
         window.wait_for("said meanwhile")
-
-
-# ------------------------------------------------------------------------------------------------------ the shared line
-
-
-async def test_only_an_open_question_takes_what_answers_one() -> None:
-    line = SharedLine(lambda item: True)
-    answers, refusal, down = Answers(request=0), Refusal(code=RefusalCode.ROLE, text="no"), Down("gone")
-
-    assert [line.offer(event) for event in (answers, refusal, down)] == [False, False, False]
-    line.begin()
-    assert [line.offer(event) for event in (answers, refusal, Pulse(where=None))] == [True, True, False]
-    assert not line.offer(down), "the session is to be told, too"
-    assert [await line.next() for _ in range(3)] == [answers, refusal, down]
-    for number in range(MAX_EVENTS + 1):
-        line.offer(Answers(request=number))
-    assert await line.next() == Answers(request=1)
-    line.end()
-    assert not line.offer(answers)

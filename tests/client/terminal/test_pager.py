@@ -14,7 +14,7 @@ from prompt_toolkit.output import DummyOutput
 
 from dbg_client.terminal.key_presses import key_bytes
 from dbg_client.terminal.pager import Pager, wrapped
-from dbg_client.terminal.status_line import text_width
+from dbg_client.views.width import text_width
 from tests.support.time_unit import seconds
 
 ROWS = 11

@@ -379,7 +379,7 @@ async def test_what_is_written_arrives_in_order(raw_terminal: Terminal, writer: 
     reader = Reader(raw_terminal.window)
     assert await asyncio.wait_for(writer.drain(), 20) is False
     assert await reader.until(lambda seen: len(seen) >= len(data)) == data
-    assert not asyncio.get_running_loop().remove_writer(writer._fd)  # else the loop would spin
+    assert not asyncio.get_running_loop().remove_writer(writer)  # else the loop would spin
     reader.stop()
     writer.close()
 

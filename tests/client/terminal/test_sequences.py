@@ -242,7 +242,7 @@ def test_an_endless_sequence_is_dropped_in_bounded_memory(intro: bytes, size: in
     shown = passing.feed(intro)
     for _ in range(max(2, 3 * MAX_SEQUENCE // size)):
         shown += passing.feed(filler * size)
-        assert len(passing._pieces.rest) <= MAX_SEQUENCE
+        assert passing.held_back <= MAX_SEQUENCE
     shown += passing.feed(b"\x1b\\" if intro in (b"\x1b]8;;", b"\x1bP") else b"m")
     assert shown == b""
     assert passing.feed(b"text\x1b[m") == b"text\x1b[m"

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_client.cli import build_parser
 from dbg_client.errors import NeedsTarget, NoTerminal, RankEnded
-from dbg_client.tmux.panes import TooManyPanes, attach_words, make_seats, open_panes
-from dbg_client.words.settings import Arguments, Settings, settle
+from dbg_client.tmux.panes import TooManyPanes, attach_words, open_panes, plan_panes
+from dbg_client.words.arguments import read_arguments
+from dbg_client.words.settings import CommandSettings, settle
 from dbg_wire.errors import BadInput
 from dbg_wire.ranks import RankState
 from tests.client.fake_broker import make_rank
 
 
-def settled(*words: str, environ: dict[str, str] | None = None) -> Settings:
-    arguments = Arguments(**vars(build_parser().parse_args(words)))
+def settled(*words: str, environ: dict[str, str] | None = None) -> CommandSettings:
+    arguments = read_arguments(words)
     return settle(arguments, environ or {}, stdout_is_tty=True)
 
 
@@ -44,37 +44,37 @@ def test_each_rank_has_a_seat_that_names_it_with_its_job() -> None:
     ranks = [make_rank(number, job="-1.0") for number in range(3)]
     other = make_rank(0, job="other", key="other")
 
-    seats = make_seats(SETTINGS, "0-2", ranks, [*ranks, other])
+    plans = plan_panes(SETTINGS, "0-2", ranks, [*ranks, other])
 
-    assert [seat.words[-2:] for seat in seats] == [("--", f"-1.0/{rank.address}") for rank in ranks]
-    assert [seat.title for seat in seats] == [f"-1.0/{ranks[0].address}", ranks[1].address, ranks[2].address]
+    assert [plan.words[-2:] for plan in plans] == [("--", f"-1.0/{rank.address}") for rank in ranks]
+    assert [plan.title for plan in plans] == [f"-1.0/{ranks[0].address}", ranks[1].address, ranks[2].address]
 
 
 def test_a_seat_follows_its_rank_unless_held_ranks_were_named() -> None:
     stopped, held = make_rank(0), make_rank(1, state=RankState.HELD)
 
-    both = make_seats(SETTINGS, "0-1", [stopped, held], [stopped, held])
-    alone = make_seats(SETTINGS, "held", [held], [stopped, held])
+    both = plan_panes(SETTINGS, "0-1", [stopped, held], [stopped, held])
+    alone = plan_panes(SETTINGS, "held", [held], [stopped, held])
 
-    assert all("--follow" in seat.words for seat in both)
+    assert all("--follow" in plan.words for plan in both)
     assert "--follow" not in alone[0].words
 
 
 def test_the_name_of_a_hostile_rank_is_no_format() -> None:
     rank = replace(make_rank(0), host="#(touch x)", address="#(touch x):0", job="\x1b;")
 
-    (seat,) = make_seats(SETTINGS, "0", [rank], [rank])
+    (plan,) = plan_panes(SETTINGS, "0", [rank], [rank])
 
-    assert "#" not in seat.title
-    assert seat.title.isprintable()
+    assert "#" not in plan.title
+    assert plan.title.isprintable()
 
 
 def test_more_panes_than_can_be_read_are_refused_with_what_to_do() -> None:
     ranks = [make_rank(number) for number in range(17)]
 
-    assert len(make_seats(SETTINGS, "all", ranks[:16], ranks)) == 16
+    assert len(plan_panes(SETTINGS, "all", ranks[:16], ranks)) == 16
     with pytest.raises(TooManyPanes, match=r"all has 17 ranks, and 16 panes .*; name fewer, or ask all") as caught:
-        make_seats(SETTINGS, "all", ranks, ranks)
+        plan_panes(SETTINGS, "all", ranks, ranks)
     assert caught.value.exit_status == 2
 
 
@@ -82,7 +82,7 @@ def test_a_job_that_has_ended_opens_nothing() -> None:
     rank = make_rank(0, state=RankState.EXITED, exit=3)
 
     with pytest.raises(RankEnded, match="exited with status 3"):
-        make_seats(SETTINGS, "0", [rank], [rank])
+        plan_panes(SETTINGS, "0", [rank], [rank])
 
 
 def test_without_a_target_or_a_terminal_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

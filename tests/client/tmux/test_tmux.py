@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from dbg_client.tmux.tmux import (
     NoRoom,
-    Pane,
-    Place,
+    TmuxPane,
     TmuxRefused,
+    WindowPlace,
     open_command,
     open_window,
     plain_name,
@@ -21,7 +21,7 @@ from dbg_client.tmux.tmux import (
     with_loader_path,
 )
 
-INSIDE, OUTSIDE = Place(0, 0, inside=True), Place(120, 40, inside=False)
+INSIDE, OUTSIDE = WindowPlace(0, 0, inside=True), WindowPlace(120, 40, inside=False)
 
 FakeTmux = Callable[[str], Path]
 
@@ -41,8 +41,8 @@ def fake_tmux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeTmux:
     return install
 
 
-def panes(count: int) -> list[Pane]:
-    return [Pane(f"h:{number}", ("python", str(number))) for number in range(count)]
+def panes(count: int) -> list[TmuxPane]:
+    return [TmuxPane(f"h:{number}", ("python", str(number))) for number in range(count)]
 
 
 def taken_by_tmux(argument: str) -> tuple[str, bool]:
@@ -56,7 +56,7 @@ def taken_by_tmux(argument: str) -> tuple[str, bool]:
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=2))
 def test_any_argument_reaches_the_command_as_it_is(words: list[str]) -> None:
-    pane = Pane("h:0", tuple(words))
+    pane = TmuxPane("h:0", tuple(words))
 
     for command in (open_command(INSIDE, "0", pane), open_command(OUTSIDE, "0", pane), split_command("%1", pane)):
         assert [taken_by_tmux(word) for word in command[-len(words) :]] == [(word, False) for word in words]

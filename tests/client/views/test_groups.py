@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dbg_client.views.groups import (
     MAX_GROUPS,
-    Group,
+    AnswerGroup,
     Said,
     count_answered,
     differ,
@@ -42,7 +42,7 @@ def answer(rank: RankInfo, kind: Kind, text: str) -> RankAnswer:
     return RankAnswer(key=rank.key, kind=kind, text=text, digest=f"d-{digest}", exact=f"e-{text}")
 
 
-def brief(groups: list[Group]) -> list[tuple[str, int, str]]:
+def brief(groups: list[AnswerGroup]) -> list[tuple[str, int, str]]:
     return [(group.id, group.count, group.text) for group in groups]
 
 

@@ -112,7 +112,8 @@ def test_a_line_of_very_many_places_keeps_its_ends() -> None:
 
 
 def test_ranks_that_recurse_to_different_depths_make_a_deep_tree() -> None:
-    answers = said(*(stack(*["f t.py:1"] * depth) for depth in range(1, 1100)))
+    (here,) = stack("f t.py:1")
+    answers = said(*((here,) * depth for depth in range(1, 1100)))
 
     assert len(tree(answers)) > 1099
 

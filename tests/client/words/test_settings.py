@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
+from dbg_client.words.arguments import Arguments
 from dbg_client.words.engine import Wish
-from dbg_client.words.settings import Arguments, Format, Settings, Verb, settle
+from dbg_client.words.settings import CommandSettings, Format, Verb, settle
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Mode
 
 
-def settled(environ: dict[str, str] | None = None, *, tty: bool = True, **arguments: Any) -> Settings:
+def settled(environ: dict[str, str] | None = None, *, tty: bool = True, **arguments: Any) -> CommandSettings:
     return settle(Arguments(**arguments), environ or {}, stdout_is_tty=tty)
 
 

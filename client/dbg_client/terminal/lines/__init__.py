@@ -1,1 +1,1 @@
-"""The face of a line debugger in a terminal: a prompt, and the rank's output above it."""
+"""The display of a line debugger: a prompt, and the rank's output above it. PuDB's screen is `terminal.raw`'s."""

@@ -1,0 +1,176 @@
+"""A link to the broker that comes back by itself: a connection, and another one whenever it breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dbg_wire.codec import Input, Output
+from dbg_wire.endpoint import Reach
+from dbg_wire.errors import BrokerUnreachable, DbgError, PeerError
+from dbg_wire.limits import SILENT_SECONDS
+from dbg_wire.messages import Message, Subscribe
+
+from .connection import Connection, Disconnected, dial
+from .deadline import in_thread
+
+FIRST_DELAY = 0.1
+"""Seconds before the first redial, at most: a broker that is restarted at once is found at once."""
+
+LONGEST_DELAY = 1.5
+"""Seconds between two redials, at most: a person waits for it, and a thousand terminals are still few."""
+
+LOOK_SECONDS = 0.5
+"""Seconds between two looks at whether the broker is silent."""
+
+SILENT = "the broker was silent"
+"""Why a connection was given up for a newer one."""
+
+SETTLED_SECONDS = 5.0
+"""Seconds after which a connection counts as good, so that one which breaks at once is redialled ever more slowly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """Say that the link stands (again); a snapshot of all ranks follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """Say that the link broke or that one more attempt failed, and why."""
+
+    reason: str
+
+
+Event = Up | Down | Message | Output
+
+
+class BrokerLink:
+    """Deliver what the broker says, over any number of its restarts.
+
+    Belongs to one event loop; one task reads :meth:`next`. Every dial finds the broker anew, so one that comes back
+    on another port or with another certificate is followed if ``broker.json`` says so. Every connection subscribes to
+    the ranks.
+    """
+
+    def __init__(self, find: Callable[[], Reach], name: str, seconds: float) -> None:
+        self._find = find
+        self._name = name
+        self._seconds = seconds
+        self._connection: Connection | None = None
+        self._successor: Connection | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._attempt = 0
+        self._up_since = 0.0
+
+    @property
+    def url(self) -> str:
+        """Return the address of the broker as last found."""
+        return self._connection.endpoint.url if self._connection else "the broker"
+
+    async def open(self) -> None:
+        """Dial once, for ``seconds`` at most. Raises what :func:`find` and :func:`~.connection.dial` raise."""
+        self._use(await self._dial())
+
+    def send(self, item: Message | Input) -> bool:
+        """Queue for the broker; return False, with nothing done, while the link is down."""
+        if self._connection is None:
+            return False
+        self._connection.send(item)
+        return True
+
+    async def next(self) -> Event:
+        """Return the next event; while the link is down this dials, with growing pauses. Safe to cancel."""
+        if self._connection is None:
+            return await self._redial()
+        try:
+            return await self._connection.receive()
+        except Disconnected as ended:
+            reason = ended.reason
+        except PeerError as error:
+            reason = str(error)
+        await self._hang_up()
+        return Down(reason if self._successor is None else SILENT)
+
+    async def close(self) -> None:
+        """Send what is queued and close; never an error."""
+        await self._stop_watching()
+        connections = self._connection, self._successor
+        self._connection = self._successor = None
+        for connection in connections:
+            if connection is not None:
+                await connection.close()
+
+    async def _redial(self) -> Event:
+        if self._successor is not None:
+            successor, self._successor = self._successor, None
+            self._use(successor)
+            return Up()
+        # Full jitter: terminals that lost the same broker must not come back in step.
+        await asyncio.sleep(random.uniform(0, min(LONGEST_DELAY, FIRST_DELAY * 2**self._attempt)))  # noqa: S311
+        self._attempt = min(self._attempt + 1, 30)
+        try:
+            self._use(await self._dial(again=True))
+        except DbgError as error:
+            return Down(str(error))
+        return Up()
+
+    async def _dial(self, *, again: bool = False) -> Connection:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        try:
+            # In a thread, since a home directory on a network may hang for minutes.
+            reach = await in_thread(self._find, self._seconds)
+        except asyncio.TimeoutError:
+            why = f"nothing said within {self._seconds:g} s where it is"
+            raise BrokerUnreachable("its address", why) from None
+        return await dial(reach, self._name, self._seconds, spent=loop.time() - begun, again=again)
+
+    def _use(self, connection: Connection) -> None:
+        self._connection = connection
+        connection.send(Subscribe())
+        self._up_since = asyncio.get_running_loop().time()
+        self._watching = asyncio.create_task(self._watch(connection))
+
+    async def _watch(self, connection: Connection) -> None:
+        """While the broker is silent, dial beside the connection, and end it for the one that answers first."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            connection.ping_when_due()
+            if connection.unheard >= SILENT_SECONDS and (successor := await self._dial_while_silent(connection)):
+                self._successor = successor
+                connection.abort()
+                return
+
+    async def _dial_while_silent(self, connection: Connection) -> Connection | None:
+        dialling = asyncio.ensure_future(self._dial(again=True))
+        try:
+            while not dialling.done() and connection.unheard:
+                await asyncio.wait({dialling}, timeout=LOOK_SECONDS)
+            if dialling.done() and dialling.exception() is None:
+                return dialling.result()
+            return None
+        except asyncio.CancelledError:
+            if dialling.done() and dialling.exception() is None:
+                dialling.result().abort()
+            raise
+        finally:
+            if not dialling.done():
+                dialling.cancel()
+                await asyncio.gather(dialling, return_exceptions=True)
+
+    async def _hang_up(self) -> None:
+        if asyncio.get_running_loop().time() - self._up_since > SETTLED_SECONDS:
+            self._attempt = 0
+        await self._stop_watching()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def _stop_watching(self) -> None:
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)

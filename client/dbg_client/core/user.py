@@ -1,0 +1,22 @@
+"""Who sits at this terminal, as others see it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+
+
+def user_name() -> str:
+    """Return ``user@host``, of the environment where that names a user, else of the system's accounts."""
+    named = (os.environ.get(variable) for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"))
+    user = next(filter(None, named), None) or _account()
+    return f"{user}@{socket.gethostname().partition('.')[0]}"
+
+
+def _account() -> str:
+    # getpass.getuser() does the same, and imports termios, which a face without a terminal may lack.
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

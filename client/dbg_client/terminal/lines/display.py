@@ -1,0 +1,362 @@
+"""The display of a line debugger: a prompt with editing, history and completion, and the rank's output above it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import FormattedText, StyleAndTextTuples
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.renderer import print_formatted_text
+
+from dbg_wire import limits
+from dbg_wire.errors import printable
+from dbg_wire.messages import PromptInfo, PromptState, Source
+
+from ...attachment.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
+from ...views import pages
+from ...views.toolbar import toolbar_of
+from ...words.escape_key import key_name
+from ..display import HostSession
+from ..key_presses import key_bytes, key_presses
+from .completer import RankCompleter
+from .history import open_history
+from .input import LineInput
+from .keys import line_keys
+from .pasted import pasted_commands
+from .prompt import LineOutput, line_lexer, line_style, prompt_session
+from .source import show_source
+from .text import Lines
+
+STICKY_ROWS = 30
+"""Rows of a terminal from which on the source is shown after every stop; in a smaller one little else would fit."""
+
+MAX_KEPT = limits.MAX_LOG
+"""Characters of output kept while something else has the terminal; what is older than that is dropped."""
+
+REDRAW_SECONDS, BUSY_REDRAW_SECONDS = 0.02, 0.1
+"""Seconds between two times that the prompt is drawn, below output that goes on and while lines wait that were typed
+ahead: more often is not seen, and takes time."""
+
+_NO_CODE = frozenset({PromptState.INPUT, PromptState.CONFIRM})
+
+
+class _Left(Exception):
+    """End a prompt without a line."""
+
+
+class LineDisplay:
+    """Ask for lines, one after another, and show what the rank says above the one that is being typed."""
+
+    def __init__(self, host: HostSession) -> None:
+        self.pending = False
+        self._host = host
+        self._prefix = key_name(host.options.prefix) if host.options.prefix else ""
+        self._input = LineInput(sys.stdin, self._takes_lines, self._take_lines)
+        self._output = LineOutput.from_pty(sys.stdout, term=os.environ.get("TERM"))
+        self._completer = RankCompleter(self._ask_completions)
+        self._lexer = line_lexer(color=host.options.color)
+        self._session = prompt_session(
+            source=self._input,
+            screen=self._output,
+            color=host.options.color,
+            message=self._message,
+            toolbar=self._toolbar,
+            lexer=lambda: self._lexer if self._takes_code() else None,
+            completer=self._completer,
+            suggests=self._takes_code,
+            history=open_history(os.environ, self._takes_code),
+            keys=line_keys(self, host.options.prefix, self._may_type),
+        )
+        self._session.editing_mode = EditingMode.VI if host.options.vi else EditingMode.EMACS
+        self._session.default_buffer.read_only = ~Condition(self._may_type)
+        self._session.default_buffer.accept_handler = self._accept
+        self._session.app.before_render += lambda _: self._check_size()
+        self._talking: asyncio.Task[None] | None = None
+        self._leaving = False
+        self._begun = False
+        self._lent = False
+        self._kept = ""
+        self._draft = ""
+        self._at: PromptInfo | None = None
+        self._lines = Lines()
+        self._sticky = self.size[0] >= STICKY_ROWS
+        self._source: Source | None = None
+        self._source_is_shown = False
+
+    # ------------------------------------------------------------------------------------------------- as a display
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Return the (rows, columns) of the terminal."""
+        size = self._output.get_size()
+        return min(size.rows, limits.MAX_ROWS), min(size.columns, limits.MAX_COLUMNS)
+
+    async def open(self, keys: bytes) -> None:
+        """Take the terminal; ``keys`` were typed before."""
+        self._output.write_raw(pages.PUSH_TITLE.decode())
+        store_typeahead(self._input, key_presses(keys))
+        self._start()
+
+    async def close(self) -> bytes:
+        """Give the terminal back as it was; return the keys that were typed and not used."""
+        await self._end_prompt()
+        self._output.write_raw(pages.POP_TITLE.decode())
+        self._output.flush()
+        return key_bytes(get_typeahead(self._input))
+
+    def begin(self, address: str) -> None:
+        """Show a rank from its beginning."""
+        self._lines, self._source = Lines(), None
+        self._output.write_raw(pages.title(address).decode())
+        if self._begun:
+            self._print(f"Attached to {printable(address)}.\n")
+        self._begun = True
+
+    def show(self, effect: Effect) -> None:
+        """Carry out an effect that is about the screen."""
+        if isinstance(effect, LogText):
+            self._print(self._lines.feed(effect.data))
+        elif isinstance(effect, Cut):
+            self._print(f"{self._lines.cut()}[… {effect.count:,} bytes of output were cut …]\n")
+        elif isinstance(effect, Note):
+            self._print(f"{printable(effect.text, limits.MAX_TEXT)}\n")
+        elif isinstance(effect, Blank) and effect.text:
+            self._print("".join(f"{printable(line)}\n" for line in effect.text.split("\n")))
+        elif isinstance(effect, Look):
+            self._look(effect.source)
+        elif isinstance(effect, Completed):
+            self._completer.answered(effect.request, effect.matches)
+        elif isinstance(effect, Bell):
+            self._output.bell()
+            self._output.flush()
+
+    def paint(self) -> None:
+        """Draw prompt and toolbar anew."""
+        app = self._session.app
+        if app.is_running:
+            app.min_redraw_interval = BUSY_REDRAW_SECONDS if self._host.attachment.conversation.held else REDRAW_SECONDS
+            app.invalidate()
+
+    def resized(self) -> None:
+        """Take note that the window has another size."""
+        self._check_size()
+        self.paint()
+
+    async def suspend(self) -> None:
+        """Lend the terminal to something else."""
+        await self._end_prompt()
+        self._lent = True
+
+    async def lend_row(self) -> None:
+        """Lend the terminal; the row is the one where the prompt stood."""
+        await self.suspend()
+
+    def resume(self) -> None:
+        """Take the terminal back."""
+        self._lent = False
+        kept, self._kept = self._kept, ""
+        self._print(kept)
+        self._start()
+
+    def take_keys(self, data: bytes) -> None:
+        """Take keys that were typed while the terminal was lent."""
+        store_typeahead(self._input, key_presses(data))
+
+    # ------------------------------------------------------------------------------------------------- the prompt
+
+    def _start(self) -> None:
+        self._leaving = False
+        self._session.app.erase_when_done = False
+        self._talking = asyncio.get_running_loop().create_task(self._host.watched(self._talk()))
+
+    async def _talk(self) -> None:
+        while not self._leaving:
+            draft, self._draft = self._draft, ""
+            try:
+                text = await self._session.prompt_async(default=draft, set_exception_handler=False)
+            except _Left:
+                return
+            except (EOFError, OSError):
+                self._host.detach()  # the terminal is gone
+                return
+            self._entered(text)
+
+    async def _end_prompt(self) -> None:
+        self._leave_prompt()
+        if self._talking is not None:
+            await self._talking
+            self._talking = None
+
+    def _leave_prompt(self) -> None:
+        """End the prompt, which takes no more of the keys that are read already."""
+        self._leaving = True
+        app = self._session.app
+        if app.is_running and not app.is_done:
+            self._draft = self._session.default_buffer.text
+            app.erase_when_done = True
+            app.exit(exception=_Left())
+
+    def _accept(self, buffer: Buffer) -> bool:
+        # As it stands before the line: what comes between this and its taking is no prompt that the user has seen.
+        self._at = self._host.attachment.conversation.prompt
+        if len(self._pieces(buffer.text)) > 1:
+            # Each shows with the prompt that it answers.
+            self._at = None
+        # What is typed ahead shows where the rank takes it, with the prompt that it answers.
+        self._session.app.erase_when_done = self._at is None
+        self._session.app.exit(result=buffer.text)
+        return True
+
+    def _entered(self, text: str) -> None:
+        at, self._at = self._at, None
+        self._session.app.erase_when_done = False
+        if at is not None:
+            self._lines.partial = ""  # it stands before the line now
+        for piece in [text] if at is not None else self._pieces(text):
+            self._take(piece, at)
+
+    def _pieces(self, text: str) -> list[str]:
+        """Return what was entered at once, for one prompt after the other; a question takes it as it is."""
+        prompt = self._host.attachment.conversation.prompt
+        if prompt is not None and prompt.state is PromptState.COMMANDS:
+            return [line for line in text.split("\n") if line.strip()] or [text]
+        return pasted_commands(text) if prompt is None or prompt.state is PromptState.COMMAND else [text]
+
+    def _takes_lines(self) -> bool:
+        """Tell whether lines may be taken without being looked at key by key: they go behind what is typed already."""
+        app, buffer = self._session.app, self._session.default_buffer
+        is_plain = app.is_running and not app.is_done and app.editing_mode is EditingMode.EMACS and self._may_type()
+        is_busy = self.pending or app.key_processor.key_buffer or app.current_buffer is not buffer
+        return is_plain and not is_busy and buffer.complete_state is None and not buffer.document.text_after_cursor
+
+    def _take_lines(self, lines: list[str]) -> None:
+        """Take lines that came at once; each shows with the prompt that it answers."""
+        buffer = self._session.default_buffer
+        for line in [buffer.text + lines[0], *lines[1:]]:
+            buffer.text = line
+            buffer.reset(append_to_history=True)
+            self._take(line, None)
+            if self._leaving:
+                return
+
+    def _take(self, text: str, at: PromptInfo | None) -> None:
+        self._source_is_shown = False
+        word = text.strip() if at is None or at.state is PromptState.COMMAND else ""
+        if word == "detach":
+            self._leaving = True
+            self._host.detach()
+        elif word == "sticky":
+            self._toggle_sticky()
+        else:
+            self._host.perform(self._host.attachment.conversation.enter(text, at))
+
+    def _message(self) -> FormattedText:
+        prompt = self._host.attachment.conversation.prompt
+        text = "\n".join(map(printable, prompt.text.split("\n"))) if prompt is not None else ""
+        return FormattedText([("class:prompt", _plain(self._lines.shown) + text)])
+
+    def _toolbar(self) -> str:
+        return toolbar_of(
+            self._host.attachment,
+            self._host.others,
+            self._host.now(),
+            prefix=self._prefix,
+            pending=self.pending,
+            columns=self._output.get_size().columns,
+        )
+
+    def _may_type(self) -> bool:
+        return self._host.attachment.driving
+
+    def _takes_code(self) -> bool:
+        prompt = self._at or self._host.attachment.conversation.prompt
+        return prompt is None or prompt.state not in _NO_CODE
+
+    def _ask_completions(self, line: str, begin: int, end: int) -> int:
+        request, effects = self._host.attachment.conversation.complete(line, begin, end)
+        self._host.perform(effects)
+        return request
+
+    def _check_size(self) -> None:
+        attachment = self._host.attachment
+        if self.size != attachment.size:
+            self._host.perform(attachment.resize(*self.size, self._host.now()))
+
+    # ------------------------------------------------------------------------------------------------- the screen
+
+    def _print(self, text: str) -> None:
+        if self._lent:
+            self._kept = (self._kept + text)[-MAX_KEPT:]
+        elif text:
+            text = text if self._host.options.color else _plain(text)
+            # Colours that a line leaves on end with what was printed.
+            reset = "\x1b[0m" if "\x1b" in text else ""
+            self._above(lambda: self._output.write_raw(text + reset))
+
+    def _above(self, write: Callable[[], None]) -> None:
+        """Write where the prompt stands, which is drawn again below."""
+        app = self._session.app
+        if app.is_running:
+            app.renderer.erase()
+        write()
+        self._output.flush()
+        self.paint()
+
+    def _look(self, source: Source) -> None:
+        news = source != self._source or not self._source_is_shown
+        self._source = source
+        if self._sticky and news and not self._lent:
+            self._show_source(source)
+
+    def _show_source(self, source: Source) -> None:
+        self._source_is_shown = True
+        shown: StyleAndTextTuples = show_source(source, self.size[1], self._lexer)
+        app = self._session.app
+        self._above(lambda: print_formatted_text(self._output, shown, line_style(), color_depth=app.color_depth))
+
+    def _toggle_sticky(self) -> None:
+        self._sticky = not self._sticky
+        self._print(f"sticky is {'on' if self._sticky else 'off'}\n")
+        if self._sticky and self._source is not None:
+            self._show_source(self._source)
+
+    # ------------------------------------------------------------------------------------------------- keys
+
+    def prefixed(self, key: str) -> None:
+        """Do what the key behind the prefix means."""
+        if self._host.lends(key):
+            self._leave_prompt()  # at once: the keys behind this one are for what comes
+            self._host.lend(key, b"")
+        elif not self._host.command(key):
+            self._print(pages.line_help(self._prefix))
+
+    def interrupted(self) -> None:
+        """Take Ctrl-C: drop the line; interrupt what runs."""
+        buffer = self._session.default_buffer
+        conversation = self._host.attachment.conversation
+        if not self._may_type():
+            self.refused()
+            return
+        typed = bool(buffer.text)
+        buffer.reset()
+        if not typed or conversation.prompt is None:
+            self._host.perform(conversation.interrupt())
+
+    def ended(self) -> None:
+        """Take Ctrl-D on an empty line."""
+        self._host.perform(self._host.attachment.conversation.end_of_input())
+
+    def refused(self) -> None:
+        """Take a key where nobody may type."""
+        self._host.perform(self._host.attachment.refuse(self._host.now()))
+
+
+def _plain(line: str) -> str:
+    """Return a line without its colours."""
+    return "".join(part.partition("m")[2] if number else part for number, part in enumerate(line.split("\x1b")))

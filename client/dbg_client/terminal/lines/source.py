@@ -1,0 +1,54 @@
+"""The lines round the current one, as ``sticky`` shows them. Pure."""
+
+from __future__ import annotations
+
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.lexers import Lexer
+
+from dbg_wire.errors import printable
+from dbg_wire.messages import Source
+
+from ...views.session_status import show_place
+from ...views.width import char_width
+
+MAX_SHOWN = 1000
+"""Characters of one line; no terminal is wider."""
+
+
+def show_source(source: Source, columns: int, lexer: Lexer) -> StyleAndTextTuples:
+    """Return the place, then each line with its number, ``B`` at breakpoints and ``->`` at the current one.
+
+    Lines are cut to ``columns``, and nothing in them acts on the terminal.
+    """
+    shown: StyleAndTextTuples = [("class:source.place", _clip(show_place(source.where) or "", columns)), ("", "\n")]
+    lines = [printable(line.rstrip("\r\n").expandtabs(), MAX_SHOWN) for line in source.lines]
+    highlighted = lexer.lex_document(Document("\n".join(lines)))
+    digits = len(str(source.first + len(lines)))
+    for index in range(len(lines)):
+        number = source.first + index
+        current = number == source.where.line
+        mark = f"{number:>{digits}} {'B' if number in source.breakpoints else ' '}{'->' if current else '  '} "
+        shown.append(("class:source.current" if current else "class:source.number", mark))
+        shown += _clipped(highlighted(index), columns - len(mark))
+        shown.append(("", "\n"))
+    return shown
+
+
+def _clipped(fragments: StyleAndTextTuples, room: int) -> StyleAndTextTuples:
+    kept: StyleAndTextTuples = []
+    for style, text, *_ in fragments:
+        part = _clip(text, room)
+        room -= sum(map(char_width, part))
+        kept.append((style, part))
+        if part != text:
+            break
+    return kept
+
+
+def _clip(text: str, room: int) -> str:
+    for end, char in enumerate(text):
+        room -= char_width(char)
+        if room < 0:
+            return text[:end]
+    return text

@@ -1,0 +1,33 @@
+"""What the user wants of a session: how it looks, which key commands it, which debugger it asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dbg_wire.messages import Mode
+
+from ..attachment.breakpoints import Breakpoints
+from ..words.engine import NO_WISH, Wish
+from .startup import Startup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """Hold what the user wants of every session of one run; ``note`` is for the first line of the next one.
+
+    ``prefix`` is the byte of the escape key, None for no such key. ``startup`` is what line debuggers are told first.
+    ``breakpoints`` is where those are kept that people have set; it is the same for all sessions that belong together.
+    ``may_run_again`` says that somebody can start the job anew.
+    """
+
+    mode: Mode
+    prefix: bytes | None
+    status: bool
+    colors: int
+    color: bool
+    vi: bool = False
+    note: str | None = None
+    wish: Wish = NO_WISH
+    startup: Startup = field(default_factory=Startup)
+    may_run_again: bool = False
+    breakpoints: Breakpoints = field(default_factory=Breakpoints)

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dbg_client.core.link import BrokerLink, Down, Up
+from dbg_wire.endpoint import Reach
+from dbg_wire.errors import BrokerUnreachable
+from dbg_wire.messages import Snapshot, Subscribe, Take
+from tests.client.core.test_connection import Listener, certified, reach
+from tests.client.fake_broker import FakeBroker, make_rank
+from tests.support.time_unit import seconds
+
+PATIENCE = seconds(10)
+
+
+class Where:
+    """Say where the broker is at present, as broker.json does."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.reach = reach
+        self.asked = 0
+
+    def __call__(self) -> Reach:
+        self.asked += 1
+        return self.reach
+
+
+async def until_up(link: BrokerLink) -> list[str]:
+    """Wait for the line to stand; return the reasons told meanwhile."""
+    reasons = []
+    while not isinstance(event := await asyncio.wait_for(link.next(), PATIENCE), Up):
+        if isinstance(event, Down):
+            reasons.append(event.reason)
+    return reasons
+
+
+async def test_a_line_subscribes_each_time_it_stands() -> None:
+    with FakeBroker(make_rank()) as broker:
+        link = BrokerLink(Where(reach(broker.port)), "me@here", PATIENCE)
+        await link.open()
+        assert isinstance(await link.next(), Snapshot)
+
+        broker.cut()
+        assert isinstance(await link.next(), Down)
+        await until_up(link)
+        assert isinstance(await link.next(), Snapshot)
+        await broker.heard(Subscribe, count=2)
+        await link.close()
+
+
+async def test_the_first_dial_says_what_is_wrong() -> None:
+    with FakeBroker() as broker:
+        port = broker.port
+    link = BrokerLink(Where(reach(port)), "me@here", PATIENCE)
+
+    with pytest.raises(BrokerUnreachable):
+        await link.open()
+
+
+async def test_a_broker_on_another_port_is_found() -> None:
+    with FakeBroker() as first, FakeBroker() as second:
+        where = Where(reach(first.port))
+        link = BrokerLink(where, "me@here", PATIENCE)
+        await link.open()
+
+        where.reach = reach(second.port)
+        first.stop()
+        await until_up(link)
+
+        link.send(Take())
+        await second.heard(Take)
+        await link.close()
+
+
+async def test_while_the_line_is_down_nothing_is_sent_and_the_caller_knows() -> None:
+    with FakeBroker() as broker:
+        link = BrokerLink(Where(reach(broker.port)), "me@here", PATIENCE)
+        await link.open()
+        assert link.send(Take())
+        await broker.heard(Take)
+        broker.stop()
+        while not isinstance(await link.next(), Down):
+            pass
+
+        assert not link.send(Take())
+        await link.close()
+
+
+async def test_an_impostor_in_the_brokers_place_gets_nothing_and_is_named() -> None:
+    context, fingerprint = certified()
+    other_context, _ = certified()
+    with FakeBroker(tls=context) as broker:
+        where = Where(reach(broker.port, fingerprint))
+        link = BrokerLink(where, "me@here", PATIENCE)
+        await link.open()
+        broker.stop()
+        impostor = Listener(tls=other_context)
+        where.reach = reach(impostor.port, fingerprint)
+
+        reasons: list[str] = []
+        while not any("not the broker that was pinned" in reason for reason in reasons):
+            event = await asyncio.wait_for(link.next(), PATIENCE)
+            assert not isinstance(event, Up)
+            if isinstance(event, Down):
+                reasons.append(event.reason)
+
+        assert await asyncio.to_thread(impostor.ended.wait, PATIENCE)
+        assert impostor.received == b""
+        with FakeBroker(tls=context) as again:
+            where.reach = reach(again.port, fingerprint)
+            await until_up(link)
+            await link.close()
+
+
+async def test_attempts_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[tuple[float, float]] = []
+
+    def uniform(low: float, high: float) -> float:
+        pauses.append((low, high))
+        return 0.0
+
+    monkeypatch.setattr("dbg_client.core.link.random.uniform", uniform)
+    with FakeBroker() as broker:
+        port = broker.port
+    link = BrokerLink(Where(reach(port)), "me@here", PATIENCE)
+
+    for _ in range(8):
+        assert isinstance(await link.next(), Down)
+
+    longest = [high for _, high in pauses]
+    assert longest == sorted(longest)
+    assert {low for low, _ in pauses} == {0}
+    assert longest[-1] == longest[-2] == 1.5

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dbg_client.core.broker import link_to_broker
+from dbg_client.core.directory import Directory
+from dbg_client.core.waiting import list_ranks, wait_for_stop
+from dbg_client.errors import TimedOut
+from dbg_wire.errors import BrokerUnreachable
+from dbg_wire.messages import Change, Subscribe
+from dbg_wire.ranks import RankState
+from dbg_wire.targets import parse_target
+from tests.client.fake_broker import FakeBroker, make_rank
+from tests.support.time_unit import seconds
+
+PATIENCE = seconds(10)
+RUNNING = make_rank(5, state=RankState.RUNNING, where=None, reason=None)
+
+
+async def test_who_waits_is_told_of_the_wait_and_of_a_broker_that_comes_and_goes(environ: dict[str, str]) -> None:
+    told: list[str] = []
+    with FakeBroker(RUNNING) as broker:
+        link = link_to_broker(None, PATIENCE, environ | broker.environment)
+        await link.open()
+        directory = Directory()
+        await list_ranks(link, directory, PATIENCE)
+        waiting = asyncio.ensure_future(wait_for_stop(link, directory, parse_target("5"), PATIENCE, tell=told.append))
+        await broker.heard(Subscribe)
+        broker.cut()
+        await broker.heard(Subscribe, count=2)
+        broker.tell(Change(rank=make_rank(5)))
+
+        assert (await waiting).rank == make_rank(5)
+        await link.close()
+
+    assert told == [
+        "Waiting for 5 to stop; Ctrl-C gives up.",
+        "The broker is gone, reconnecting (the connection broke).",
+        "The broker is back.",
+    ]
+
+
+async def test_a_wait_has_an_end(environ: dict[str, str]) -> None:
+    with FakeBroker(RUNNING) as broker:
+        link = link_to_broker(None, PATIENCE, environ | broker.environment)
+        await link.open()
+        directory = Directory()
+        await list_ranks(link, directory, PATIENCE)
+        with pytest.raises(TimedOut, match=r"5 did not stop within 0\.01 s"):
+            await wait_for_stop(link, directory, parse_target("5"), 0.01)
+        await link.close()
+
+
+async def test_a_broker_that_lists_nothing_is_unreachable(environ: dict[str, str]) -> None:
+    with FakeBroker(RUNNING) as broker:
+        broker.silent.add(Subscribe)
+        link = link_to_broker(None, PATIENCE, environ | broker.environment)
+        await link.open()
+        with pytest.raises(BrokerUnreachable, match="did not list its ranks"):
+            await list_ranks(link, Directory(), 0.01)
+        await link.close()

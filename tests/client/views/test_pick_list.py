@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from dbg_client.views.pick_list import PickList, empty_text, footer_text
+from dbg_wire.ranks import Place, RankInfo, RankState
+from tests.client.fake_broker import make_rank
+
+RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
+NOW = 1760000000.0
+
+
+def picking(*ranks: RankInfo) -> PickList:
+    picks = PickList()
+    picks.update(ranks)
+    return picks
+
+
+def chosen(picks: PickList) -> int | None:
+    return picks.chosen.rank if picks.chosen else None
+
+
+def test_stopped_ranks_come_first_and_exited_ones_not_at_all() -> None:
+    gone = make_rank(1, state=RankState.EXITED)
+    picks = picking(make_rank(2, state=RankState.RUNNING, where=None), make_rank(9), gone)
+
+    lines = picks.show(10, NOW).lines
+
+    assert [line.split()[0] for line in lines] == ["gpu013:9", "gpu013:2"]
+
+
+def test_the_choice_stays_with_its_rank() -> None:
+    picks = picking(make_rank(1), make_rank(2), make_rank(3))
+    picks.move(1)
+
+    picks.update([make_rank(0), make_rank(1), make_rank(2)])
+    assert chosen(picks) == 2
+    picks.update([make_rank(0), make_rank(1)])
+
+    assert chosen(picks) == 0
+
+
+def test_the_choice_stops_at_the_ends_and_stays_in_sight() -> None:
+    picks = picking(*map(make_rank, range(100)))
+    for lines, expected in ((-5, 0), (30, 30), (1000, 99), (-98, 1)):
+        picks.move(lines)
+        shown = picks.show(10, NOW)
+        assert chosen(picks) == expected
+        assert shown.chosen is not None
+        assert shown.lines[shown.chosen].startswith(f"gpu013:{expected} ")
+        assert len(shown.lines) == 10
+
+
+def test_typing_narrows_by_any_words() -> None:
+    picks = picking(make_rank(1), make_rank(2, where=Place(file="data.py", line=6, function="load")))
+    picks.filter = "DATA 47"
+
+    picks.update([make_rank(1), make_rank(2, where=Place(file="data.py", line=6, function="load"))])
+
+    assert chosen(picks) == 2
+    assert len(picks.show(10, NOW).lines) == 1
+
+
+def test_an_empty_list_says_why_and_what_next() -> None:
+    assert picking().chosen is None
+    assert picking().show(10, NOW).lines == ()
+
+    def text(*, known: int = 0, filtered: str = "", away: str | None = None) -> str:
+        return empty_text(known=known, filtered=filtered, away=away, url="wss://login1:6900")
+
+    assert "wss://login1:6900" in text()
+    assert "set_trace()" in text()
+    assert "'xyz'" in text(filtered="xyz", known=3)
+    assert "is gone (it shut down)" in text(away="it shut down")
+    assert "--list --all" in text(known=3)
+
+
+def test_the_footer_says_why_a_rank_can_not_be_attached_to() -> None:
+    def footer(rank: RankInfo | None, *, away: str | None = None, filtering: bool = False) -> str:
+        return footer_text(away=away, filtering=filtering, chosen=rank)
+
+    assert "gpu013:6 is running" in footer(RUNNING)
+    assert "Enter attaches" in footer(make_rank(state=RankState.HELD))
+    assert "Enter attaches" in footer(make_rank())
+    assert "Esc shows all" in footer(None, filtering=True)
+    assert "broker gone" in footer(make_rank(), away="it shut down")

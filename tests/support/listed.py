@@ -1,0 +1,94 @@
+"""The list of ranks as a terminal hears of it: one connection to the broker, and no process for each look."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Subprotocol
+
+from dbg_client.views.list import show_json
+from dbg_wire.codec import decode, encode
+from dbg_wire.messages import Change, Gone, Greet, Message, Sender, Snapshot, Subscribe
+from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.targets import parse_target, select
+from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
+from tests.broker.peers import trusting_context
+from tests.support.time_unit import seconds
+
+CLOSE_SECONDS = 1.0
+"""Seconds for the broker's goodbye; a test that is done with the list waits for nobody."""
+
+Listed = list[dict[str, Any]]
+"""The ranks as ``--list --json`` prints them."""
+
+
+class RankList:
+    """Know the ranks of one broker; used from one thread."""
+
+    def __init__(self, websocket: ClientConnection) -> None:
+        self._websocket = websocket
+        self._ranks: dict[str, RankInfo] = {}
+        self._is_complete = False
+
+    def wait(self, deadline: float) -> bool:
+        """Wait for a change of the whole list until ``deadline``; return False if none came."""
+        while True:
+            try:
+                text = self._websocket.recv(min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX))
+            except TimeoutError:
+                return False
+            if isinstance(text, str) and self._take(decode(text, Sender.BROKER)):
+                return True
+
+    def _take(self, message: Message) -> bool:
+        if isinstance(message, Snapshot):
+            self._ranks.update((rank.key, rank) for rank in message.ranks)
+            self._is_complete = message.last
+        elif isinstance(message, Change):
+            self._ranks[message.rank.key] = message.rank
+        elif isinstance(message, Gone):
+            self._ranks.pop(message.key, None)
+        else:
+            return False
+        return self._is_complete
+
+    def listed(self, *, exited: bool) -> Listed:
+        """Return the ranks in the order of ``--list``, those that have exited behind the others if wanted."""
+        known = self._ranks.values()
+        there = [rank for rank in known if rank.state is not RankState.EXITED]
+        ordered = list(select(parse_target("all"), there, any_job=True).ranks) if there else []
+        if exited:
+            ordered += [rank for rank in known if rank.state is RankState.EXITED]
+        ranks: Listed = json.loads(show_json(ordered))["ranks"]
+        return ranks
+
+
+@contextmanager
+def rank_list(home: Path) -> Iterator[RankList]:
+    """Subscribe to the list at the broker of ``home``; fail if there is none, or if it goes away."""
+    try:
+        rendezvous = json.loads((home / "broker.json").read_text())
+        with connect(
+            f"{rendezvous['url']}/client",
+            additional_headers={"Authorization": f"Bearer {rendezvous['tokens']['driver']}"},
+            subprotocols=[Subprotocol(subprotocol())],
+            ssl=trusting_context() if rendezvous["url"].startswith("wss:") else None,
+            compression=None,
+            proxy=None,
+            open_timeout=seconds(10),
+            close_timeout=CLOSE_SECONDS,
+            ping_interval=None,
+        ) as websocket:
+            websocket.send(encode(Greet(minor=PROTOCOL_MINOR, release=RELEASE, name="the test")))
+            websocket.send(encode(Subscribe(once=False)))
+            yield RankList(websocket)
+    except (OSError, WebSocketException) as error:
+        raise AssertionError(f"the broker of {home} does not list its ranks: {error!r}") from error

@@ -1,0 +1,120 @@
+"""Which locks of the agent are taken while which others are held; to be imported by a rank before anything of ours.
+
+``write(path)`` writes what was seen so far: a line of JSON for each pair of an outer and an inner lock.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import re
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+AGENT = re.compile(r"/agent/dbg_agent/(.*\.py)$")
+
+NAME = re.compile(r"\s*(?:self\.)?(\w+)")
+
+pairs: set[tuple[str, str]] = set()
+
+_held = threading.local()
+
+
+class Recorded:
+    """Be a lock, and note which others the taking thread holds already."""
+
+    def __init__(self, name: str, lock: Any) -> None:
+        self._name = name
+        self._lock = lock
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Take it, once it is noted that this is tried."""
+        self._note()
+        taken: bool = self._lock.acquire(blocking, timeout)
+        if taken:
+            _names().append(self._name)
+        return taken
+
+    def release(self) -> None:
+        """Give it back."""
+        self._lock.release()
+        names = _names()
+        del names[len(names) - 1 - names[::-1].index(self._name)]
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def locked(self) -> bool:
+        """Tell whether anybody has it."""
+        return bool(self._lock.locked())
+
+    # What `threading.Condition` asks of its lock, and the console of its own.
+
+    def _is_owned(self) -> bool:
+        return bool(self._lock._is_owned())
+
+    def _release_save(self) -> Any:
+        names = _names()
+        mine = [name for name in names if name == self._name]
+        names[:] = [name for name in names if name != self._name]
+        return self._lock._release_save(), mine
+
+    def _acquire_restore(self, saved: Any) -> None:
+        state, mine = saved
+        self._note()
+        self._lock._acquire_restore(state)
+        _names().extend(mine)
+
+    def _note(self) -> None:
+        pairs.update((outer, self._name) for outer in _names() if outer != self._name)
+
+
+def _names() -> list[str]:
+    if not hasattr(_held, "names"):
+        _held.names = []
+    names: list[str] = _held.names
+    return names
+
+
+def _recording(make: Callable[[], Any]) -> Callable[[], Any]:
+    def made() -> Any:
+        frame = sys._getframe(1)
+        found = AGENT.search(frame.f_code.co_filename)
+        name = NAME.match(linecache.getline(frame.f_code.co_filename, frame.f_lineno))
+        return make() if found is None or name is None else Recorded(f"agent/{found[1]} {name[1]}", make())
+
+    return made
+
+
+def record() -> None:
+    """Record the locks that modules of the agent make from here on."""
+    rlock = threading.RLock
+
+    class RecordedCondition(threading.Condition):
+        """Be a condition whose lock is recorded if a module of the agent makes it."""
+
+        def __init__(self, lock: Any = None) -> None:
+            frame = sys._getframe(1)
+            found = AGENT.search(frame.f_code.co_filename)
+            name = NAME.match(linecache.getline(frame.f_code.co_filename, frame.f_lineno))
+            if lock is None and found is not None and name is not None:
+                lock = Recorded(f"agent/{found[1]} {name[1]}", rlock())
+            super().__init__(lock)
+
+    threading.Lock = _recording(threading.Lock)  # type: ignore[assignment]
+    threading.RLock = _recording(rlock)  # type: ignore[assignment]
+    threading.Condition = RecordedCondition  # type: ignore[misc]
+
+
+def write(path: str) -> None:
+    """Write the pairs seen so far."""
+    Path(path).write_text("".join(f"{json.dumps(pair)}\n" for pair in sorted(pairs)))

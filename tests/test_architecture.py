@@ -1,0 +1,166 @@
+"""What is written of how the code is built agrees with the code: its files, names, imports, locks and threads."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.packages import ARCHITECTURE, BEGIN, END, ROOT, Module, drawing, modules, package_folders
+
+PAGE = ARCHITECTURE.read_text()
+
+LOCKS = frozenset({"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"})
+"""What makes a lock in ``threading``."""
+
+CODE = re.compile(r"`([^`\n]+)`")
+FILE = re.compile(r"[a-z]+(?:/\w+)+\.py")
+NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?")
+FOLLOWS = re.compile(r"(?:\s|,|and)*")
+"""What stands between a file and the names that are said to be in it."""
+
+
+def short_names() -> dict[str, Module]:
+    """Return all modules by what documents call them."""
+    return {module.short: module for module in modules()}
+
+
+def files_named(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each file of a text, with the names behind it."""
+    found = list(CODE.finditer(text))
+    for number, match in enumerate(found):
+        if not FILE.fullmatch(match[1]):
+            continue
+        names = []
+        end = match.end()
+        for follower in found[number + 1 :]:
+            if not FOLLOWS.fullmatch(text[end : follower.start()]) or not NAME.fullmatch(follower[1]):
+                break
+            names.append(follower[1])
+            end = follower.end()
+        yield match[1], names
+
+
+@cache
+def names_in(module: Module) -> frozenset[str]:
+    """Return what a module defines, members of its classes as ``Class.member``, and attributes by their name."""
+    found: set[str] = set()
+    for statement in module.tree().body:
+        found.update(_defined(statement))
+        if isinstance(statement, ast.ClassDef):
+            found.update(f"{statement.name}.{name}" for member in statement.body for name in _defined(member))
+    for node in ast.walk(module.tree()):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+    return frozenset(found)
+
+
+def _defined(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+        yield node.name
+    elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            yield from (name.id for name in ast.walk(target) if isinstance(name, ast.Name))
+
+
+def test_the_drawing_is_that_of_the_imports() -> None:
+    drawn = PAGE.partition(BEGIN)[2].partition(END)[0]
+    assert drawn == drawing(), "run `python -m tests.support.packages` and look at what has changed"
+
+
+def test_each_file_that_is_named_exists_and_has_the_names_behind_it() -> None:
+    known = short_names()
+    wrong = []
+    for file, names in files_named(PAGE):
+        if file in known:
+            wrong += [f"{file}: {name}" for name in names if name not in names_in(known[file])]
+        elif not (ROOT / file).is_file():
+            wrong.append(file)
+    assert wrong == []
+
+
+def test_each_folder_that_is_named_exists() -> None:
+    packages = {package.removeprefix("dbg_"): folder for package, folder in package_folders().items()}
+    for folder in re.findall(r"`((?:agent|broker|client)/[a-z_/]+)/`", PAGE):
+        role, _, inside = folder.partition("/")
+        assert (packages[role] / inside).is_dir(), folder
+
+
+def locks() -> set[tuple[str, str]]:
+    """Return file and name of each lock between threads."""
+    found = set()
+    for module in modules():
+        for node in ast.walk(module.tree()):
+            if isinstance(node, ast.Assign):
+                found |= {(module.short, name) for name in _locks_of(node)}
+    return found
+
+
+def _locks_of(node: ast.Assign) -> Iterator[str]:
+    for target in node.targets:
+        targets = target.elts if isinstance(target, ast.Tuple) else [target]
+        values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        for one, value in zip(targets, values, strict=False):
+            if isinstance(value, ast.Call) and _is_of_threading(value.func, LOCKS):
+                yield one.attr if isinstance(one, ast.Attribute) else ast.unparse(one)
+
+
+def _is_of_threading(node: ast.expr, names: frozenset[str]) -> bool:
+    return isinstance(node, ast.Attribute) and ast.unparse(node.value) == "threading" and node.attr in names
+
+
+def test_each_lock_is_in_the_table() -> None:
+    told = set(re.findall(r"^\| [\d–]+ \| `([^`]+)` `([^`]+)` \|", PAGE, re.MULTILINE))
+    assert told == locks()
+
+
+def threads() -> set[tuple[str, str]]:
+    """Return file and name of each thread that is started, without a name where it has none."""
+    found = set()
+    for module in modules():
+        for node in ast.walk(module.tree()):
+            if isinstance(node, ast.Call) and _is_of_threading(node.func, frozenset({"Thread"})):
+                names = [ast.literal_eval(keyword.value) for keyword in node.keywords if keyword.arg == "name"]
+                found.add((module.short, *names) if names else (module.short, ""))
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "_thread.start_new_thread":
+                found.add((module.short, ""))
+    return found
+
+
+def test_each_thread_is_in_the_table() -> None:
+    rows = re.findall(r"^\| \w+ \| (?:`([\w-]+)`|one without a name) in `([^`]+)` \|", PAGE, re.MULTILINE)
+    assert {(file, name) for name, file in rows} == threads()
+
+
+def test_each_word_is_explained_once() -> None:
+    words = re.findall(r"^\| ([a-z][a-z, -]*) \| ", PAGE.partition("## Words")[2].partition("\n## ")[0], re.MULTILINE)
+    each = [word for entry in words if entry != "word" for word in entry.split(", ")]
+    assert len(each) > 50
+    assert sorted(each) == sorted(set(each))
+    assert words[1:] == sorted(words[1:])
+
+
+@pytest.mark.parametrize("package", package_folders())
+def test_the_readme_of_a_role_lists_all_that_its_package_opens_on(package: str) -> None:
+    folder = package_folders()[package]
+    table = _section(folder.parent / "README.md", f"What is where in `{package}`")
+    told = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+    there = {path.name for path in folder.glob("*.py") if path.name not in ("__init__.py", "__main__.py")}
+    there |= {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
+    assert sorted(told) == sorted(there)
+
+
+@pytest.mark.parametrize("package", package_folders())
+def test_each_file_that_such_a_readme_names_exists(package: str) -> None:
+    readme = package_folders()[package].parent / "README.md"
+    beside = [ROOT, *(folder for folder in package_folders().values() if folder.parent == readme.parent)]
+    for file in re.findall(r"`([\w/]+\.(?:py|md))`", readme.read_text()):
+        assert any((folder / file).is_file() for folder in beside), file
+
+
+def _section(path: Path, heading: str) -> str:
+    return path.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
