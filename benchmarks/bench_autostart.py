@@ -11,7 +11,9 @@ import time
 import timeit
 from pathlib import Path
 
-from dbg_agent.stop_at import points as stop_points
+import dbg_agent
+from dbg_agent.program import entry
+from dbg_agent.stop_at import points
 from dbg_agent.stop_at.insertion import CALL, compile_with
 from dbg_wire.stop_points import STOP_AT_VARIABLE, StopAt
 
@@ -76,7 +78,7 @@ def condition_us() -> None:
     """Print what a stop in the loop costs each turn while its condition is false, in microseconds."""
     conditions = ("step == -1", "rank == -1", "any(step == n for n in ())")
     os.environ[STOP_AT_VARIABLE] = "\n".join(f"train.py:4, {condition}" for condition in conditions)
-    stop_points.begin(os.environ, is_rank=False)
+    points.begin(os.environ, is_rank=False, load=lambda: entry, failed=dbg_agent.go_on_without)
     for number, condition in enumerate(conditions):
         stop = StopAt(file="train.py", line=4, condition=condition)
         each = (loop_ms([(number, stop)]) - loop_ms([])) * 1000 / STEPS

@@ -54,7 +54,7 @@ def set_trace(
         has_room()
     except Exception as error:
         try:  # noqa: SIM105 - contextlib would need the stack that is missing
-            _go_on_without("set_trace", error)
+            go_on_without("set_trace", error)
         except RecursionError:
             pass
         return
@@ -104,16 +104,17 @@ def install(
     other arguments are those of :func:`set_trace`, and become its defaults in this process.
     """
     try:
-        from .program.entry import has_room, install_here
+        from .program.entry import has_room
+        from .program.installing import install_here
 
         has_room()
     except Exception as error:
-        _go_on_without("install", error)
+        go_on_without("install", error)
         return
     arguments: dict[str, object] = {"broker": broker, "breakpoint": breakpoint, "connect_timeout": connect_timeout}
     arguments |= {"on_missing": on_missing, "classic": classic, "guard": guard, "post_mortem": post_mortem}
     arguments |= {"lease": lease, "mesh": mesh, "collective_timeout": collective_timeout}
-    install_here({**arguments, **unknown}, unexpected)
+    install_here({**arguments, **unknown}, unexpected, set_trace)
 
 
 def post_mortem(*unexpected: object, lease: float | None = None, **unknown: object) -> None:
@@ -128,19 +129,19 @@ def post_mortem(*unexpected: object, lease: float | None = None, **unknown: obje
 
         has_room()
     except Exception as error:
-        _go_on_without("post_mortem", error)
+        go_on_without("post_mortem", error)
         return
     keep_here(sys.exc_info()[1], {"lease": lease, **unknown}, unexpected)
 
 
 def uninstall() -> None:
     """Give ``breakpoint()`` and stock calls back their former meaning; the rank stays connected and listed."""
-    from .program.entry import uninstall_here
+    from .program.installing import uninstall_here
 
     uninstall_here()
 
 
-def _go_on_without(function: str, error: Exception) -> None:
+def go_on_without(function: str, error: Exception) -> None:
     """Say once why nothing could be done: no descriptor, memory or stack may be left, or no interpreter soon."""
     global _told  # noqa: PLW0603 - one per process
     if _told:

@@ -15,9 +15,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from enum import Enum
+from typing import TYPE_CHECKING
 
-VARIABLE = "DBG_AUTOSTART"
+from .launch.claim import BY_LIBRARY, NO_PLACE, VARIABLE, JobPart, claim_in, own_place, place_told
+
+if TYPE_CHECKING:
+    from .stop_at.points import RankOfProcess
 
 _TOOLS = frozenset(
     {
@@ -27,14 +30,6 @@ _TOOLS = frozenset(
     }
 )
 """Programs and modules that no job consists of, though job scripts call them; our own commands among them."""
-
-
-class Part(Enum):
-    """What a process is in the job."""
-
-    RANK = "rank"
-    LAUNCHER = "launcher"
-    HELPER = "helper"
 
 
 _has_begun = False
@@ -60,31 +55,40 @@ def begin() -> None:
 def _begin(environ: Mapping[str, str]) -> None:
     value = environ.get(VARIABLE, "")
     program = Program(sys.argv, sys.orig_argv)
-    part = Part.HELPER
+    part = JobPart.HELPER
     # A helper of one line is told apart without looking further, since there may be many.
     if program.is_script or _is_started_by(value, os.getppid()):
-        place = _place()
+        place = own_place()
         part = part_of(value, place, program, pid=os.getpid(), parent=os.getppid(), environ=environ)
-        if part is not Part.HELPER:
-            os.environ[VARIABLE] = f"{part.value}:{os.getpid()}:{_told(place)}"
-    if part is not Part.LAUNCHER and (environ.get("DBG_STOP_AT") or environ.get("DBG_STOP_IN")):
-        _have_stops(program, is_rank=part is Part.RANK)
-    if part is Part.HELPER and not program.is_tool:
+        if part is not JobPart.HELPER:
+            os.environ[VARIABLE] = f"{part.value}:{os.getpid()}:{place_told(place)}"
+    if part is not JobPart.LAUNCHER and (environ.get("DBG_STOP_AT") or environ.get("DBG_STOP_IN")):
+        _have_stops(program, is_rank=part is JobPart.RANK)
+    if part is JobPart.HELPER and not program.is_tool:
         _have_breakpoints(environ)
     # `python -m dbg_agent` does so itself, once it knows the program.
-    if part is Part.RANK and program.module != "dbg_agent":
+    if part is JobPart.RANK and program.module != "dbg_agent":
         from . import install
 
         install()
 
 
 def _have_stops(program: Program, *, is_rank: bool) -> None:
-    from .stop_at import points as stop_points
+    from . import go_on_without
+    from .stop_at import points
 
-    if stop_points.begin(os.environ, is_rank=is_rank):
-        from .stop_at import importing as stop_imports
+    if points.begin(os.environ, is_rank=is_rank, load=_rank_of_process, failed=go_on_without):
+        from .program.script import ScriptLoader
+        from .stop_at import importing
 
-        stop_imports.begin(program.file)
+        importing.begin(program.file, ScriptLoader)
+
+
+def _rank_of_process() -> RankOfProcess:
+    """Return the module that makes this process a rank; helpers that reach no stop don't load it."""
+    from .program import entry
+
+    return entry
 
 
 def _have_breakpoints(environ: Mapping[str, str]) -> None:
@@ -100,35 +104,6 @@ def _have_breakpoints(environ: Mapping[str, str]) -> None:
     from . import set_trace
 
     sys.breakpointhook = set_trace
-
-
-def claim() -> None:
-    """Tell all that this process starts from now on that it is the rank; in the program's thread.
-
-    Its place is what it is at this moment: a framework may have given it another one since it last said so.
-    """
-    claimed = f"{Part.RANK.value}:{os.getpid()}:{_told(_place())}"
-    if os.environ.get(VARIABLE) != claimed:
-        os.environ[VARIABLE] = claimed
-
-
-def has_claimed() -> bool:
-    """Say whether this process itself is the rank of what it starts."""
-    return _claim(os.environ.get(VARIABLE, ""))[:2] == (os.getpid(), Part.RANK)
-
-
-def parent_of(value: str, pid: int) -> tuple[str, str, int] | None:
-    """Return job, run and rank of which the process ``pid`` is a child, by the value of ``DBG_AUTOSTART``; pure.
-
-    None if that doesn't say, as it does where launchers do.
-    """
-    claimant, claimed, place = _claim(value)
-    names = value.rpartition(":")[2].split("/")
-    if claimed is not Part.RANK or claimant == pid or place != NO_PLACE:
-        return None
-    if len(names) != 3 or not names[2].isdecimal():
-        return None
-    return names[0], names[1], int(names[2])
 
 
 class Program:
@@ -155,7 +130,7 @@ class Program:
         return self.module is not None or self.file is not None
 
 
-def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, environ: Mapping[str, str]) -> Part:
+def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, environ: Mapping[str, str]) -> JobPart:
     """Return what a process is in its job; pure.
 
     ``value`` is that of ``DBG_AUTOSTART``, ``place`` what launchers have made of this process.
@@ -163,18 +138,18 @@ def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, 
     from .launch.this_process import is_launcher
 
     if is_launcher(program.argv, program.module, environ):
-        return Part.LAUNCHER
+        return JobPart.LAUNCHER
     if program.is_tool:
-        return Part.HELPER
-    claimant, claimed, claimed_place = _claim(value)
+        return JobPart.HELPER
+    claimant, claimed, claimed_place = claim_in(value)
     if claimant == pid or claimed is None:
-        return Part.RANK if program.is_script or _is_started_by(value, parent) else Part.HELPER
+        return JobPart.RANK if program.is_script or _is_started_by(value, parent) else JobPart.HELPER
     if not program.is_script:
-        return Part.HELPER
+        return JobPart.HELPER
     # A child whose launcher's variables were taken away is nobody new, nor is one that has them from the first rank.
     is_placed_anew = place not in (claimed_place, NO_PLACE) and not _is_of_first(claimed_place, place, environ)
-    inherits = place == claimed_place and claimed is Part.LAUNCHER and claimant == parent
-    return Part.RANK if is_placed_anew or inherits else Part.HELPER
+    inherits = place == claimed_place and claimed is JobPart.LAUNCHER and claimant == parent
+    return JobPart.RANK if is_placed_anew or inherits else JobPart.HELPER
 
 
 def _is_of_first(claimed_place: str, place: str, environ: Mapping[str, str]) -> bool:
@@ -185,41 +160,3 @@ def _is_of_first(claimed_place: str, place: str, environ: Mapping[str, str]) -> 
 def _is_started_by(value: str, parent: int) -> bool:
     """Say whether whoever set the variable has started this process itself."""
     return value == str(parent)
-
-
-def _claim(value: str) -> tuple[int | None, Part | None, str]:
-    """Return who has claimed which place as what; nothing if it is as ``run`` has set it."""
-    part, _, rest = value.partition(":")
-    pid, _, place = rest.partition(":")
-    place = place.partition(":")[0]
-    if part not in (Part.RANK.value, Part.LAUNCHER.value) or not pid.isdecimal():
-        return None, None, ""
-    return int(pid), Part(part), place
-
-
-NO_PLACE = "none"
-"""Place of a program that no launcher has started."""
-
-FRAMEWORK = "framework"
-"""Launcher's name where only a library knows which rank this is, which its children don't inherit."""
-
-BY_LIBRARY = "lightning"
-"""Launcher's name where a rank has started the others itself."""
-
-
-def _place() -> str:
-    """Return what launchers have made of this process: two have the same only if one is the other's child."""
-    from .launch.this_process import this_process
-
-    me = this_process()
-    return NO_PLACE if me.launcher in (NO_PLACE, FRAMEWORK) else f"{me.launcher}/{me.run}/{me.rank}"
-
-
-def _told(place: str) -> str:
-    """Return a place as it is handed down: children that no launcher names can't know their parent's names."""
-    if place != NO_PLACE:
-        return place
-    from .launch.this_process import this_process
-
-    me = this_process()
-    return f"{place}:{me.job}/{me.run}/{me.rank}"

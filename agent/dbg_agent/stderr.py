@@ -29,6 +29,11 @@ _writers: set[int] = set()
 """The process, while a thread of it writes what waits."""
 
 
+def is_written() -> bool:
+    """Tell whether no line waits to be written."""
+    return os.getpid() not in _writers
+
+
 def say(text: str) -> None:
     """Write one line to the job's stderr; never raise nor wait, whatever the program made of it."""
     line = f"dbg-agent: {text}\n"

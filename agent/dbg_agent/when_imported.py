@@ -50,7 +50,7 @@ def _apply(change: Change, module: ModuleType) -> None:
         say(f"{module.__name__} can't be changed ({problem}); leaving it as it is")
 
 
-class _Finder:
+class _ChangeFinder:
     """Find modules where everybody else does, and have them changed once they are loaded."""
 
     def find_spec(
@@ -91,4 +91,4 @@ class _ChangingLoader:
             _apply(change, module)
 
 
-_finder: Any = _Finder()
+_finder: Any = _ChangeFinder()

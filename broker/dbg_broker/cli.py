@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
@@ -16,11 +16,14 @@ from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 INTERRUPTED = 130
 
 
-class _Parser(argparse.ArgumentParser):
+class _BrokerParser(argparse.ArgumentParser):
     """Say what is wrong in one sentence, like every other error of this command."""
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(printable(message, 300), "see `dbg-broker --help`")
+
+
+_Verbs: TypeAlias = "argparse._SubParsersAction[_BrokerParser]"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,14 +47,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = _BrokerParser(
         prog="dbg-broker",
         description="The meeting point of ranks that stop in a debugger and of terminals that attach to them.",
         epilog="The home is $DBG_HOME, or dbg-broker under $XDG_STATE_HOME or ~/.local/state.",
     )
     parser.add_argument("--version", action="version", version=_version())
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    # In the order in which `--help` lists them.
+    for add in (_add_serve, _add_run, _add_status, _add_token, _add_check):
+        add(verbs).add_argument("--home", metavar="DIR", help="where certificate, tokens and broker.json are")
+    return parser
 
+
+def _parted(words: list[str]) -> tuple[list[str], list[str] | None]:
+    """Part the words of ``run`` at the first ``--``: what is behind it is not ours to read."""
+    if words[:1] != ["run"] or "--" not in words:
+        return words, None
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+def _add_serve(verbs: _Verbs) -> argparse.ArgumentParser:
     serve = verbs.add_parser("serve", help="run a broker until it is stopped by SIGTERM or Ctrl-C")
     serve.add_argument(
         "--listen",
@@ -82,42 +99,10 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
     serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
     serve.set_defaults(run=_serve)
-
-    run = _add_run(verbs)
-
-    status = verbs.add_parser("status", help="is it up, and which ranks, sessions and terminals has it")
-    status.add_argument("--json", action="store_true", help="one JSON document")
-    status.set_defaults(run=_status)
-
-    token = verbs.add_parser("token", help="print a token of this home")
-    token.add_argument(
-        "--role",
-        choices=("rank", "driver", "watcher"),
-        default="rank",
-        help="what it lets its bearer be: a rank, a terminal that types, or one that looks (default: %(default)s)",
-    )
-    token.set_defaults(run=_token)
-
-    check = verbs.add_parser("check", help="try to reach a broker step by step, and explain what fails")
-    check.add_argument(
-        "url", metavar="URL", nargs="?", help="host:port or wss://…#sha256:… (default: $DBG_BROKER, or the home's)"
-    )
-    check.set_defaults(run=_check)
-
-    for verb in (serve, run, status, token, check):
-        verb.add_argument("--home", metavar="DIR", help="where certificate, tokens and broker.json are")
-    return parser
+    return serve
 
 
-def _parted(words: list[str]) -> tuple[list[str], list[str] | None]:
-    """Part the words of ``run`` at the first ``--``: what is behind it is not ours to read."""
-    if words[:1] != ["run"] or "--" not in words:
-        return words, None
-    at = words.index("--")
-    return words[:at], words[at + 1 :]
-
-
-def _add_run(verbs: argparse._SubParsersAction[_Parser]) -> argparse.ArgumentParser:
+def _add_run(verbs: _Verbs) -> argparse.ArgumentParser:
     run = verbs.add_parser(
         "run",
         usage="dbg-broker run [options] -- COMMAND …    or    dbg-broker run --again [options]",
@@ -154,6 +139,34 @@ def _add_run(verbs: argparse._SubParsersAction[_Parser]) -> argparse.ArgumentPar
     run.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     run.set_defaults(run=_run)
     return run
+
+
+def _add_status(verbs: _Verbs) -> argparse.ArgumentParser:
+    status = verbs.add_parser("status", help="is it up, and which ranks, sessions and terminals has it")
+    status.add_argument("--json", action="store_true", help="one JSON document")
+    status.set_defaults(run=_status)
+    return status
+
+
+def _add_token(verbs: _Verbs) -> argparse.ArgumentParser:
+    token = verbs.add_parser("token", help="print a token of this home")
+    token.add_argument(
+        "--role",
+        choices=("rank", "driver", "watcher"),
+        default="rank",
+        help="what it lets its bearer be: a rank, a terminal that types, or one that looks (default: %(default)s)",
+    )
+    token.set_defaults(run=_token)
+    return token
+
+
+def _add_check(verbs: _Verbs) -> argparse.ArgumentParser:
+    check = verbs.add_parser("check", help="try to reach a broker step by step, and explain what fails")
+    check.add_argument(
+        "url", metavar="URL", nargs="?", help="host:port or wss://…#sha256:… (default: $DBG_BROKER, or the home's)"
+    )
+    check.set_defaults(run=_check)
+    return check
 
 
 def _version() -> str:

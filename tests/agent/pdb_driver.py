@@ -12,10 +12,10 @@ import pytest
 
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
-from dbg_agent.stop.interruptible import Interruptible
 from dbg_wire.codec import Output, decode_data
 from dbg_wire.messages import Action, Ask, Audience, Interrupt, PromptInfo, Reply, Sender
 from dbg_wire.states import StopPhase
+from tests.agent.fake_link import FakeNetwork
 
 SECONDS = 20.0
 
@@ -23,19 +23,15 @@ SECONDS = 20.0
 class Driver:
     """Be broker and terminal of a rank at once, without a network: answer its prompts and read its log."""
 
-    def __init__(self) -> None:
-        self.rank = Rank(Settings(engine="pdb"))
+    def __init__(self, draw: Callable[[bytes], object] | None = None) -> None:
+        """Begin; ``draw`` takes the output in place of :attr:`log`."""
         self.log = bytearray()
         self.session = 0
         self.messages: list[dict[str, object]] = []
         self._changed = threading.Condition()
         self._answered = 0
-        self.rank.terminal._send = self._read
-        self.rank.stops._changed = self._tell
-        self.rank.publish = self._tell  # type: ignore[method-assign]
-        self.rank.link.outgoing.put_message = self._hear  # type: ignore[method-assign]
-        self.rank.link.call_later = self._later  # type: ignore[method-assign]
-        self.rank.interruptible = Interruptible(self._later)
+        self.network = FakeNetwork(draw or self._read, self._hear, self.tell, self._later)
+        self.rank = Rank(Settings(engine="pdb"), make_link=self.network.link)
 
     def _read(self, frame: bytes) -> None:
         output = decode_data(frame, Sender.AGENT)
@@ -58,7 +54,8 @@ class Driver:
         timer.daemon = True
         timer.start()
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Look again at what is waited for."""
         with self._changed:
             self._changed.notify_all()
 
@@ -72,7 +69,7 @@ class Driver:
         return self.log.decode()
 
     def look(self) -> None:
-        self.rank.desk.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
+        self.rank.from_broker.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
 
     def prompt(self) -> PromptInfo:
         """Wait for a prompt that has not been answered yet."""
@@ -88,11 +85,15 @@ class Driver:
         self.wait_for(fresh, "a prompt")
         return prompts[-1]
 
+    def pass_over_prompt(self) -> None:
+        """Leave the next prompt unanswered."""
+        self._answered = self.prompt().number
+
     def say(self, text: str) -> PromptInfo:
         """Answer the next prompt; return it."""
         prompt = self.prompt()
         self._answered = prompt.number
-        self.rank.desk.on_message(Reply(prompt=prompt.number, generation=1, text=text))
+        self.rank.from_broker.on_message(Reply(prompt=prompt.number, generation=1, text=text))
         return prompt
 
     def output_of(self, command: str) -> str:
@@ -105,10 +106,10 @@ class Driver:
     def let_go(self) -> None:
         """End the stop; again and again, for in the midst of a step it can't be ended."""
         # They would stop the thread again, with nobody there.
-        self.rank.breaks.clear()
+        self.rank.breakpoints.lines.clear()
         deadline = time.monotonic() + SECONDS
         while self.rank.stops.phase is not StopPhase.NONE and time.monotonic() < deadline:
-            self.rank.desk.on_message(Ask(request=9, action=Action.CONTINUE, rows=24, columns=80))
+            self.rank.from_broker.on_message(Ask(request=9, action=Action.CONTINUE, rows=24, columns=80))
             with self._changed:
                 self._changed.wait_for(lambda: self.rank.stops.phase is StopPhase.NONE, 0.1)
 
@@ -164,4 +165,4 @@ def play(driver: Driver, script: Callable[[], None]) -> int:
 
 def interrupt(driver: Driver) -> None:
     """Press Ctrl-C."""
-    driver.rank.desk.on_message(Interrupt(generation=1))
+    driver.rank.from_broker.on_message(Interrupt(generation=1))

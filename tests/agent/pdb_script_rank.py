@@ -23,11 +23,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dbg_agent
-from dbg_agent.program import entry as process
+from dbg_agent.program import own_rank
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.codec import Output, decode_data
 from dbg_wire.messages import Audience, PromptState, Reply, Sender
+from tests.agent.fake_link import FakeNetwork
 from tests.agent.pdb_scripts import MODULE, Conversation, conversations
 
 EVENTS = "PDB_SCRIPT_EVENTS"
@@ -64,15 +65,12 @@ class Alone:
         self._events = events
         self._lines: Iterator[str] = iter(())
         self._answered = 0
-        self.rank = rank = Rank(Settings(engine="pdb", rc=rc))
-        rank.terminal._send = self._read
-        rank.connect = lambda settings, unanswered=0.0: None  # type: ignore[method-assign]
-        rank.publish = self._look  # type: ignore[method-assign]
+        network = FakeNetwork(self._read, lambda _message: None, self._look)
+        self.rank = rank = Rank(Settings(engine="pdb", rc=rc), make_link=network.link)
         rank.kill = lambda: os._exit(0)  # type: ignore[method-assign]
-        rank.close = lambda: None  # type: ignore[method-assign]
-        rank.link.call_later = lambda *_: None  # type: ignore[method-assign]
-        process._rank = rank
-        rank.desk.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
+        # What this process becomes at its first stop.
+        vars(own_rank)["Rank"] = lambda *_arguments: rank
+        rank.from_broker.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
 
     def feed(self, lines: Iterator[str]) -> None:
         """Reply with these lines from here on."""
@@ -94,7 +92,7 @@ class Alone:
         if reply is None:
             # As at the end of stdin.
             os._exit(0)
-        self.rank.desk.on_message(Reply(prompt=prompt.number, generation=1, text=reply))
+        self.rank.from_broker.on_message(Reply(prompt=prompt.number, generation=1, text=reply))
 
 
 # ---------------------------------------------------------------------------------------------------- how pdb is called
@@ -183,8 +181,8 @@ def _forget(rank: Rank | None) -> None:
     sys.settrace(None)
     bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # not in the stubs
     if rank is not None:
-        rank.breaks.clear()
-        for engine in rank._engines.values():
+        rank.breakpoints.lines.clear()
+        for engine in rank.debuggers.loaded:
             # Kept by number; the numbers begin anew.
             engine.tracing.commands = {}  # type: ignore[attr-defined] # pdb's own
 
@@ -193,7 +191,7 @@ def run_conversations(names: list[str], events: Events) -> None:
     """Run doctests one after the other in this process."""
     for name in names:
         events.note("conversation", name)
-        _forget(process._rank)
+        _forget(own_rank.current())
         run_conversation(conversations()[name], events)
 
 

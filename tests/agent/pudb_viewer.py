@@ -14,6 +14,7 @@ from dbg_agent.settings import Settings
 from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.messages import Action, Ask, Audience, Sender
 from dbg_wire.states import StopPhase
+from tests.agent.fake_link import FakeNetwork
 from tests.support.time_unit import seconds
 
 SECONDS = seconds(10)
@@ -24,16 +25,14 @@ class Viewer:
     """Be broker and terminal of a rank at once, without a network: see its screen and type."""
 
     def __init__(self) -> None:
-        self.rank = Rank(Settings())
         self.display = pyte.Screen(COLUMNS, ROWS)
         self._stream = pyte.ByteStream(self.display)
         self._changed = threading.Condition()
         self._typed = 0
         self.generation = 1
         self.answers: list[str] = []
-        self.rank.terminal._send = self._draw
-        self.rank.stops._changed = self._tell
-        self.rank.link.outgoing.put_message = self._hear  # type: ignore[method-assign]
+        self.network = FakeNetwork(self._draw, self._hear, self._tell)
+        self.rank = Rank(Settings(), make_link=self.network.link)
 
     def _draw(self, frame: bytes) -> None:
         output = decode_data(frame, Sender.AGENT)
@@ -70,7 +69,7 @@ class Viewer:
     def look(self, rows: int = ROWS, columns: int = COLUMNS) -> None:
         with self._changed:
             self.display.resize(rows, columns)
-        self.rank.desk.on_message(
+        self.rank.from_broker.on_message(
             Audience(viewers=1, generation=self.generation, rows=rows, columns=columns, colors=256)
         )
 
@@ -87,7 +86,7 @@ class Viewer:
 
     def type(self, keys: bytes) -> None:
         stop, session = self.rank.stops.current
-        self.rank.desk.on_input(Input(session or 0, stop or 0, self.generation, self._typed, keys))
+        self.rank.from_broker.on_input(Input(session or 0, stop or 0, self.generation, self._typed, keys))
         self._typed += len(keys)
 
 
@@ -122,7 +121,7 @@ def train(rank: Rank) -> int:
 
 
 def let_go(viewer: Viewer) -> None:
-    viewer.rank.desk.on_message(Ask(request=9, action=Action.CONTINUE, rows=ROWS, columns=COLUMNS))
+    viewer.rank.from_broker.on_message(Ask(request=9, action=Action.CONTINUE, rows=ROWS, columns=COLUMNS))
 
 
 def drive(viewer: Viewer, script: Callable[[], None]) -> Callable[[], None]:

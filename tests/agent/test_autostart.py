@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.autostart import NO_PLACE, Part, Program, parent_of, part_of
+from dbg_agent.autostart import Program, part_of
+from dbg_agent.launch.claim import NO_PLACE, JobPart, parent_of
 from dbg_agent.launch.this_process import started_module
 
 LINE = Path(__file__).parents[2] / "agent/dbg_broker_autostart.pth"
@@ -25,8 +26,8 @@ RUN_PID, PARENT, PID = 100, 200, 300
 
 SPEAKS = """\
 import json, sys
-process = sys.modules.get("dbg_agent.program.entry")
-print(json.dumps({"rank": process is not None and process._rank is not None, "pid": __import__("os").getpid()}))
+own_rank = sys.modules.get("dbg_agent.program.own_rank")
+print(json.dumps({"rank": own_rank is not None and own_rank.current() is not None, "pid": __import__("os").getpid()}))
 """
 """Says whether the process is a rank."""
 
@@ -40,7 +41,7 @@ def program(*argv: str) -> Program:
     return Program(list(argv), [PYTHON, *argv])
 
 
-def part(value: str, place: str, *argv: str, parent: int = PARENT, environ: Mapping[str, str] | None = None) -> Part:
+def part(value: str, place: str, *argv: str, parent: int = PARENT, environ: Mapping[str, str] | None = None) -> JobPart:
     return part_of(value, place, program(*argv), pid=PID, parent=parent, environ=environ or {})
 
 
@@ -50,7 +51,7 @@ def part(value: str, place: str, *argv: str, parent: int = PARENT, environ: Mapp
 def test_the_outermost_program_is_a_rank_wherever_a_launcher_has_put_it(
     value: str, place: str, argv: list[str]
 ) -> None:
-    assert part(value, place, *argv) is Part.RANK
+    assert part(value, place, *argv) is JobPart.RANK
 
 
 @pytest.mark.parametrize(
@@ -65,11 +66,11 @@ def test_the_outermost_program_is_a_rank_wherever_a_launcher_has_put_it(
 def test_a_launcher_is_none_wherever_it_is(argv: list[str]) -> None:
     for value in ("100", f"launcher:{PARENT}:{SLURM}", "rank:7:none"):
         for place in (NO_PLACE, SLURM):
-            assert part(value, place, *argv) is Part.LAUNCHER
+            assert part(value, place, *argv) is JobPart.LAUNCHER
 
 
 def test_the_scheduler_of_mindspore_is_none() -> None:
-    assert part("100", NO_PLACE, *TRAIN, environ={"MS_ROLE": "MS_SCHED"}) is Part.LAUNCHER
+    assert part("100", NO_PLACE, *TRAIN, environ={"MS_ROLE": "MS_SCHED"}) is JobPart.LAUNCHER
 
 
 @pytest.mark.parametrize(
@@ -85,24 +86,24 @@ def test_the_scheduler_of_mindspore_is_none() -> None:
     ],
 )
 def test_a_tool_is_none_even_as_the_outermost(argv: list[str]) -> None:
-    assert part(str(PARENT), NO_PLACE, *argv) is Part.HELPER
+    assert part(str(PARENT), NO_PLACE, *argv) is JobPart.HELPER
 
 
 @pytest.mark.parametrize("argv", [["-c", "pass"], ["-"], [""]])
 def test_a_line_of_code_is_a_rank_only_if_it_is_what_was_asked_for(argv: list[str]) -> None:
-    assert part(str(PARENT), NO_PLACE, *argv) is Part.RANK
-    assert part("100", NO_PLACE, *argv) is Part.HELPER
-    assert part("100", SLURM, *argv) is Part.HELPER
+    assert part(str(PARENT), NO_PLACE, *argv) is JobPart.RANK
+    assert part("100", NO_PLACE, *argv) is JobPart.HELPER
+    assert part("100", SLURM, *argv) is JobPart.HELPER
 
 
 def test_what_a_rank_starts_is_no_rank_unless_a_launcher_gives_it_a_place() -> None:
     for place in (NO_PLACE, SLURM):
         claimed = f"rank:{PARENT}:{place}"
-        assert part(claimed, place, *TRAIN) is Part.HELPER
-        assert part(claimed, place, "-c", "pass") is Part.HELPER
-        assert part(claimed, "openmpi/x/0", *TRAIN) is Part.RANK
-        assert part(claimed, "openmpi/x/0", "-c", "pass") is Part.HELPER
-    assert part(f"rank:{PARENT}:{SLURM}", NO_PLACE, *TRAIN) is Part.HELPER
+        assert part(claimed, place, *TRAIN) is JobPart.HELPER
+        assert part(claimed, place, "-c", "pass") is JobPart.HELPER
+        assert part(claimed, "openmpi/x/0", *TRAIN) is JobPart.RANK
+        assert part(claimed, "openmpi/x/0", "-c", "pass") is JobPart.HELPER
+    assert part(f"rank:{PARENT}:{SLURM}", NO_PLACE, *TRAIN) is JobPart.HELPER
 
 
 FIRST = {"LOCAL_RANK": "0", "NODE_RANK": "0", "WORLD_SIZE": "2"}
@@ -111,12 +112,12 @@ FIRST = {"LOCAL_RANK": "0", "NODE_RANK": "0", "WORLD_SIZE": "2"}
 def test_what_the_environment_says_of_a_rank_counts_wherever_it_is_started() -> None:
     claimed = f"rank:{PARENT}:{NO_PLACE}:train.py-200/0/0"
     other = FIRST | {"LOCAL_RANK": "1"}
-    assert part(claimed, "lightning/h-1.0/1", *TRAIN, environ=other) is Part.RANK
-    assert part(claimed, "env/h-1.0/1", *TRAIN) is Part.RANK
+    assert part(claimed, "lightning/h-1.0/1", *TRAIN, environ=other) is JobPart.RANK
+    assert part(claimed, "env/h-1.0/1", *TRAIN) is JobPart.RANK
     # What the first rank or another one starts has its variables, and is nobody new.
-    assert part(claimed, "lightning/h-1.0/0", *TRAIN, environ=FIRST) is Part.HELPER
-    assert part(f"rank:{PARENT}:lightning/h-1.0/1", "lightning/h-1.0/1", *TRAIN, environ=other) is Part.HELPER
-    assert part(claimed, "lightning/h-1.0/1", "-c", "pass", environ=other) is Part.HELPER
+    assert part(claimed, "lightning/h-1.0/0", *TRAIN, environ=FIRST) is JobPart.HELPER
+    assert part(f"rank:{PARENT}:lightning/h-1.0/1", "lightning/h-1.0/1", *TRAIN, environ=other) is JobPart.HELPER
+    assert part(claimed, "lightning/h-1.0/1", "-c", "pass", environ=other) is JobPart.HELPER
 
 
 def test_a_child_knows_its_rank_where_no_launcher_names_it() -> None:
@@ -134,15 +135,15 @@ def test_a_child_knows_its_rank_where_no_launcher_names_it() -> None:
 
 
 def test_a_program_that_replaces_the_rank_in_its_process_is_the_rank() -> None:
-    assert part(f"rank:{PID}:{SLURM}", SLURM, *TRAIN) is Part.RANK
+    assert part(f"rank:{PID}:{SLURM}", SLURM, *TRAIN) is JobPart.RANK
 
 
 def test_a_launchers_own_place_goes_to_a_script_that_it_starts_and_to_no_helper() -> None:
     claimed = f"launcher:{PARENT}:{SLURM}"
-    assert part(claimed, SLURM, *TRAIN) is Part.RANK
-    assert part(claimed, SLURM, *TRAIN, parent=PARENT + 1) is Part.HELPER
-    assert part(claimed, SLURM, "-c", "from multiprocessing.resource_tracker import main") is Part.HELPER
-    assert part(claimed, "torchrun/x/0", *TRAIN, parent=PARENT + 1) is Part.RANK
+    assert part(claimed, SLURM, *TRAIN) is JobPart.RANK
+    assert part(claimed, SLURM, *TRAIN, parent=PARENT + 1) is JobPart.HELPER
+    assert part(claimed, SLURM, "-c", "from multiprocessing.resource_tracker import main") is JobPart.HELPER
+    assert part(claimed, "torchrun/x/0", *TRAIN, parent=PARENT + 1) is JobPart.RANK
 
 
 @pytest.mark.parametrize("options", [["-m", "recipe.train"], ["-um", "recipe.train"], ["-umrecipe.train"]])
@@ -211,10 +212,10 @@ def test_no_folder_comes_in_front_of_the_path_where_none_is_to(tmp_path: Path, o
 CHILDREN = """\
 import multiprocessing, os, subprocess, sys
 def speak(queue):
-    process = sys.modules.get("dbg_agent.program.entry")
-    queue.put(process is not None and process._rank is not None)
+    own_rank = sys.modules.get("dbg_agent.program.own_rank")
+    queue.put(own_rank is not None and own_rank.current() is not None)
 if __name__ == "__main__":
-    found = {"self": sys.modules["dbg_agent.program.entry"]._rank is not None}
+    found = {"self": sys.modules["dbg_agent.program.own_rank"].current() is not None}
     for command in (["-c", open("train.py").read()], ["train.py"], ["-m", "train"]):
         child = subprocess.run([sys.executable, *command], check=True, stdout=subprocess.PIPE, text=True)
         found[command[0]] = child.stdout
@@ -247,7 +248,7 @@ def test_a_launcher_is_none_and_its_script_is_the_rank(script: Path, tmp_path: P
     launcher = tmp_path / "accelerate"
     launcher.write_text(
         "import subprocess, sys\n"
-        "assert 'dbg_agent.program.entry' not in sys.modules\n"
+        "assert 'dbg_agent.program.own_rank' not in sys.modules\n"
         "sys.exit(subprocess.run([sys.executable, 'train.py']).returncode)\n"
     )
     assert is_rank(run(tmp_path, str(launcher)))
@@ -255,7 +256,7 @@ def test_a_launcher_is_none_and_its_script_is_the_rank(script: Path, tmp_path: P
 
 def test_the_rank_knows_its_script_before_it_has_begun(tmp_path: Path) -> None:
     (tmp_path / "recipe.py").write_text(
-        "import sys\nprint(sys.modules['dbg_agent.program.entry']._rank.identity.script)\nsys.stdout.flush()\n"
+        "import sys\nprint(sys.modules['dbg_agent.program.own_rank'].current().identity.script)\nsys.stdout.flush()\n"
     )
     assert run(tmp_path, "-um", "recipe").stdout == "-m recipe\n"
     assert run(tmp_path, "recipe.py").stdout == f"{tmp_path / 'recipe.py'}\n"

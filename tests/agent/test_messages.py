@@ -20,7 +20,7 @@ from dbg_agent.program.crash_hooks import describe
 from dbg_agent.stop.source import source_of
 from dbg_agent.stop.stacks import place_of, stack_of, traceback_of
 from dbg_agent.stop.stops import Stops
-from dbg_agent.waiting.hold_counts import Holds
+from dbg_agent.waiting.hold_counts import HoldCounts
 from dbg_wire.codec import decode, encode
 from dbg_wire.limits import MAX_PATH
 from dbg_wire.messages import MESSAGES, Message, Pulse, RankReport, Report, Sender
@@ -98,7 +98,7 @@ def test_a_traceback_may_be_of_any_code() -> None:
 
 @given(names, st.lists(st.integers(), max_size=3), st.integers(0, 5000))
 def test_sites_and_ranks_may_be_any(site: str, ranks: list[int], more: int) -> None:
-    holds = Holds(lambda: 0.0)
+    holds = HoldCounts(lambda: 0.0)
     holds.arrive(site)
     waiting = holds.visit(site, (*ranks, *range(more)))
     report = RankReport(state=RankState.HELD, arrivals=holds.arrivals(), waits=waiting)

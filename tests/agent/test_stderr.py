@@ -28,7 +28,7 @@ for number in range(COUNT):
 print("went on", flush=True)
 sys.stdin.readline()
 import dbg_agent.stderr, time
-while dbg_agent.stderr._writers: time.sleep(0.01)
+while not dbg_agent.stderr.is_written(): time.sleep(0.01)
 """
 
 

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from dbg_agent import when_imported as late
+from dbg_agent import when_imported
 
 PACKAGE = "package_for_late"
 MODULE = f"{PACKAGE}.inner"
@@ -34,28 +34,28 @@ def set_two(module: ModuleType) -> None:
 
 
 def test_a_module_is_changed_before_anybody_takes_a_name_from_it(package: Path) -> None:
-    late.when_loaded(MODULE, set_two)
+    when_imported.when_loaded(MODULE, set_two)
     try:
         imported = importlib.import_module(PACKAGE)
     finally:
-        late.forget(MODULE, set_two)
+        when_imported.forget(MODULE, set_two)
     assert (imported.value, imported.again) == (2, 2)
 
 
 def test_a_package_itself_can_be_changed_and_has_its_modules(package: Path) -> None:
-    late.when_loaded(PACKAGE, set_two)
+    when_imported.when_loaded(PACKAGE, set_two)
     try:
         imported = importlib.import_module(PACKAGE)
     finally:
-        late.forget(PACKAGE, set_two)
+        when_imported.forget(PACKAGE, set_two)
     assert (imported.value, imported.inner.value) == (2, 1)
 
 
 def test_what_is_forgotten_is_not_changed_and_leaves_no_finder(package: Path) -> None:
     before = list(sys.meta_path)
-    late.when_loaded(MODULE, set_two)
-    late.forget(MODULE, set_two)
-    late.forget(MODULE, set_two)
+    when_imported.when_loaded(MODULE, set_two)
+    when_imported.forget(MODULE, set_two)
+    when_imported.forget(MODULE, set_two)
     assert importlib.import_module(MODULE).value == 1
     assert sys.meta_path == before
 
@@ -64,11 +64,11 @@ def test_a_change_that_fails_leaves_the_import_alone(package: Path, capsys: pyte
     def fail(module: ModuleType) -> None:
         raise AttributeError(f"no such thing in {module.__name__}")
 
-    late.when_loaded(MODULE, fail)
+    when_imported.when_loaded(MODULE, fail)
     try:
         assert importlib.import_module(MODULE).value == 1
     finally:
-        late.forget(MODULE, fail)
+        when_imported.forget(MODULE, fail)
     assert capsys.readouterr().err == (
         f"dbg-agent: {MODULE} can't be changed (AttributeError: no such thing in {MODULE}); leaving it as it is\n"
     )

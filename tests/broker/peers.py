@@ -17,11 +17,14 @@ from websockets.typing import Subprotocol
 
 from dbg_broker.home.certificate import server_context
 from dbg_broker.home.tokens import Role, Tokens, load_tokens
-from dbg_broker.hub.hub import Hub
-from dbg_broker.hub.links import RankPeer
+from dbg_broker.hub.reception import Reception
+from dbg_broker.hub.state import Hub
+from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.listener import listen
+from dbg_broker.net.server import Server
 from dbg_broker.ranks.probe_schedule import ProbeIntervals
-from dbg_broker.verbs.server import Server, listen
 from dbg_client.core.deadline import within
+from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
 from dbg_wire.endpoint import Endpoint
 from dbg_wire.messages import (
@@ -150,12 +153,14 @@ class Peer:
         await cut(self.websocket)
 
 
-class WatchedHub(Hub):
+class WatchedReception(Reception):
     """Tell a test whenever a connection is forgotten."""
 
-    forgot: asyncio.Event
+    def __init__(self, hub: Hub, tokens: Tokens) -> None:
+        super().__init__(hub, tokens)
+        self.forgot = asyncio.Event()
 
-    def lost(self, connection: RankPeer) -> None:
+    def lost(self, connection: PeerConnection) -> None:
         """Forget a connection."""
         super().lost(connection)
         self.forgot.set()
@@ -164,8 +169,11 @@ class WatchedHub(Hub):
 class Broker:
     """Hold a broker that runs in the test's event loop."""
 
-    def __init__(self, hub: WatchedHub, server: Server, tokens: Tokens, endpoint: Endpoint) -> None:
+    def __init__(
+        self, hub: Hub, reception: WatchedReception, server: Server, tokens: Tokens, endpoint: Endpoint
+    ) -> None:
         self.hub = hub
+        self.reception = reception
         self.server = server
         self.tokens = tokens
         self.endpoint = endpoint
@@ -214,12 +222,20 @@ class Broker:
     async def left(self, so_that: Callable[[Hub], bool]) -> None:
         """Wait until so many have left that the broker is so."""
         while not so_that(self.hub):
-            self.hub.forgot.clear()
-            await asyncio.wait_for(self.hub.forgot.wait(), SECONDS)
+            self.reception.forgot.clear()
+            await asyncio.wait_for(self.reception.forgot.wait(), SECONDS)
 
     async def hang_up(self) -> None:
         """End all connections of the test."""
         await asyncio.gather(*(cut(websocket) for websocket in self._peers))
+
+
+def narrow(broker: Broker) -> socket.socket:
+    """Return a connection whose kernel holds little for its reader."""
+    connected = socket.socket()
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * limits.KIB)
+    connected.connect(("127.0.0.1", broker.endpoint.port))
+    return connected
 
 
 @asynccontextmanager
@@ -230,8 +246,7 @@ async def running_broker(
     loop = asyncio.get_running_loop()
     listener: socket.socket = listen("127.0.0.1", 0)
     tokens = load_tokens(home)
-    hub = WatchedHub(
-        tokens=tokens,
+    hub = Hub(
         host="login1",
         pid=4711,
         kernel=kernel,
@@ -239,12 +254,12 @@ async def running_broker(
         schedule=loop.call_later,
         intervals=intervals,
     )
-    hub.forgot = asyncio.Event()
+    reception = WatchedReception(hub, tokens)
     context, fingerprint = server_context(home) if tls else (None, None)
-    server = Server(hub, listener, context, sweep_seconds=0.01)
+    server = Server(reception, listener, context, sweep_seconds=0.01)
     server.start()
     endpoint = Endpoint(host="127.0.0.1", port=listener.getsockname()[1], secure=tls, fingerprint=fingerprint)
-    broker = Broker(hub, server, tokens, endpoint)
+    broker = Broker(hub, reception, server, tokens, endpoint)
     try:
         yield broker
     finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.guard.process import PIPE
+from dbg_agent.guard.watched import PIPE
 from dbg_wire.messages import (
     Action,
     Answers,

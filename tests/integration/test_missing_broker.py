@@ -312,11 +312,11 @@ print(f"forked after {{time.monotonic() - began:.3f}} s")
 def test_an_installed_rank_tells_of_a_file_that_never_opens(processes: Processes, home: Path) -> None:
     script = f"""\
 import threading, time
-from dbg_agent import install, say, settings
+from dbg_agent import install, settings, stderr
 settings._open_without_waiting = lambda *_: threading.Event().wait({LONG_SECONDS})
 told = threading.Event()
 import dbg_agent.rank.rank
-dbg_agent.rank.rank.say = lambda text: (say.say(text), told.set())
+dbg_agent.rank.rank.say = lambda text: (stderr.say(text), told.set())
 began = time.monotonic()
 install(connect_timeout={3 * WAIT_SECONDS}, guard=False)
 print("installed" if time.monotonic() - began < {3 * WAIT_SECONDS} else "late", flush=True)

@@ -22,7 +22,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.sync.client import connect as connect_sync
 from websockets.typing import Subprotocol
 
-from dbg_agent.waiting.hold_counts import Holds
+from dbg_agent.waiting.hold_counts import HoldCounts
 from dbg_wire.codec import Input, decode, encode, encode_data
 from dbg_wire.messages import Arrival, Chosen, Greet, RankReport, Report, Seat, Sender, Waiting, Welcome
 from dbg_wire.ranks import RankState
@@ -55,7 +55,7 @@ class LightRank:
         self.told = told
         self.welcomed = asyncio.Event()
         self.went_on = asyncio.Event()
-        self._holds = Holds(time.monotonic)
+        self._holds = HoldCounts(time.monotonic)
         self._connection: ClientConnection | None = None
 
     async def come(self, url: str, token: str) -> None:

@@ -10,16 +10,24 @@ import threading
 import time
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
 
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
 from dbg_wire.messages import PromptInfo, PromptState
 from dbg_wire.records import fitted
 
-from ..stop.inbox import Break, GoOn, LeaveDebugger, Line, Move, MoveOn, ProgramRaised, Run, Switch, SwitchDebugger
-
-if TYPE_CHECKING:
-    from ..rank.rank import Rank
+from ..stop.inbox import (
+    BreakPrompt,
+    GoOn,
+    LeaveDebugger,
+    Move,
+    MoveOn,
+    ProgramRaised,
+    RunJob,
+    Switch,
+    SwitchDebugger,
+    TypedLine,
+)
+from .port import ConsolePort
 
 UNWINDING = (LeaveDebugger, MoveOn, SwitchDebugger, ProgramRaised)
 """What a prompt raises to end more than the command that asks."""
@@ -35,7 +43,7 @@ MAX_TAIL = 4096
 """Characters of the begin of a line that are held back for the prompt which it may be."""
 
 
-class Log:
+class SessionLog:
     """Keep the last MAX_LOG bytes of a session, by offset. Not safe for several threads; the console guards it."""
 
     def __init__(self) -> None:
@@ -63,13 +71,13 @@ class Log:
 class Console(io.TextIOBase):
     """Be stdin and stdout of a line debugger in the stopped thread; ``write`` may be called from any thread."""
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, port: ConsolePort) -> None:
         super().__init__()
-        self._rank = rank
+        self._port = port
         self._lock = threading.RLock()
         self._written: deque[str] = deque()
         """What was written and is not in the log yet."""
-        self._log = Log()
+        self._log = SessionLog()
         self._tail = ""
         self._begun = 0
         """How many lines have been begun that were not ended in the same breath."""
@@ -86,7 +94,7 @@ class Console(io.TextIOBase):
         """Begin the log of a new session."""
         with self._lock:
             self._take_written()
-            self._log, self._tail = Log(), ""
+            self._log, self._tail = SessionLog(), ""
 
     def writable(self) -> bool:
         """Say yes."""
@@ -141,7 +149,7 @@ class Console(io.TextIOBase):
         if self._tail and self._prompt is None and now >= self._timer_until:
             left = max(0.0, min(TAIL_SECONDS, self._begun_at + TAIL_SECONDS - now))
             self._timer_until = now + left
-            self._rank.link.call_later(left, partial(self._timer_ended, self._begun))
+            self._port.call_later(left, partial(self._timer_ended, self._begun))
 
     def close(self) -> None:
         """Do nothing: ``exit()`` closes its stdin, and prompts will come after that."""
@@ -161,7 +169,7 @@ class Console(io.TextIOBase):
     def _append(self, text: str) -> None:
         data = text.encode("utf-8", "backslashreplace")
         self._log.append(data)
-        self._rank.terminal.write(data)
+        self._port.terminal.write(data)
 
     # ----------------------------------------------------------------------------------------------------------- input
 
@@ -180,16 +188,16 @@ class Console(io.TextIOBase):
             self._take_written()
             # Taken before all else: what stands there for long is shown as output.
             text, self._tail = self._tail, ""
-        self._rank.reveal()
-        self._rank.user_breakpoints.look()
+        self._port.stopping.reveal()
+        self._port.breakpoints.look()
         with self._lock:
             self._take_written()
             self._number += 1
             self._prompt = fitted(PromptInfo, number=self._number, offset=self._log.end, text=text, state=state)
-        self._rank.publish()
+        self._port.publish()
         reply: str | None = None
         try:
-            with self._rank.interruptible.suspended():
+            with self._port.interruptible.suspended():
                 reply = self._wait()
             return reply
         except UNWINDING as error:
@@ -207,24 +215,24 @@ class Console(io.TextIOBase):
                     # A line begun while the prompt stood was not shown when it was due.
                     self._begin_line()
             self._show_later()
-            self._rank.publish()
+            self._port.publish()
 
     def _wait(self) -> str:
-        inbox, stop = self._rank.inbox, self._rank.stops.number
+        inbox, stop = self._port.inbox, self._port.stops.number
         while True:
             work = inbox.next_work(stop)
-            if isinstance(work, Line):
+            if isinstance(work, TypedLine):
                 return work.text
-            if isinstance(work, Break) and work.prompt == self._number:
+            if isinstance(work, BreakPrompt) and work.prompt == self._number:
                 raise KeyboardInterrupt
             if isinstance(work, GoOn):
                 raise LeaveDebugger(work.done)
             if isinstance(work, Move):
                 work.begun()
-                raise MoveOn(work.wanted, self._rank.looked_at())
+                raise MoveOn(work.wanted, self._port.stopping.looked_at())
             if isinstance(work, Switch):
                 raise SwitchDebugger
-            if isinstance(work, Run):
+            if isinstance(work, RunJob):
                 work.job()
 
     # --------------------------------------------------------------------------------------------------------- replay
@@ -236,13 +244,13 @@ class Console(io.TextIOBase):
             data = data[:MAX_REPLAY]
             for start in range(0, len(data), MAX_DATA_BYTES):
                 piece = data[start : start + MAX_DATA_BYTES]
-                self._rank.terminal.send_again(session, begin + start, piece)
+                self._port.terminal.send_again(session, begin + start, piece)
 
     def replay_end(self, session: int) -> None:
         """Send the end of the log again, so that terminals ask for what they miss before it; in the link's thread."""
         with self._lock:
             begin, data = self._log.since(self._log.end - MAX_DATA_BYTES)
-            self._rank.terminal.send_again(session, begin, data)
+            self._port.terminal.send_again(session, begin, data)
 
     def last_lines(self, count: int) -> tuple[str, ...]:
         """Return the last lines of the log; from any thread."""

@@ -43,7 +43,7 @@ def is_interrupt(error: BaseException) -> bool:
         return False
     # Python raises what signal handlers raise in the main thread alone.
     elsewhere = threading.current_thread() is not threading.main_thread()
-    return elsewhere or Interruptible._raise.__code__ in _codes_in_traceback(error)
+    return elsewhere or Interruptible.on_signal.__code__ in _codes_in_traceback(error)
 
 
 def words_of(error: BaseException) -> str:

@@ -1,17 +1,27 @@
-"""What a debugger says of the ways out of it."""
+"""How a debugger is left, and what it says of the ways out."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import enum
 
-if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+from ..stop.crash import Crash
 
 
-def what_continue_does(rank: Rank) -> str:
+class WayOut(enum.Enum):
+    """Say how a debugger was left."""
+
+    GO_ON = "go on"
+    """The thread goes on; the stop is over."""
+    STEP = "step"
+    """The thread runs to the end of a step; the stop is the same."""
+    LEFT = "left"
+    """Another debugger is to be opened on the same stop."""
+
+
+def what_continue_does(crash: Crash | None) -> str:
     """Return what happens if the rank is let go from its present stop, as a clause without a subject."""
-    if rank.crash is None:
+    if crash is None:
         return "remove all breakpoints and let it run"
-    if rank.crash_ends:
-        return f"let {rank.crash_ends} end by its exception"
+    if crash.ends:
+        return f"let {crash.ends} end by its exception"
     return "let the program go on behind post_mortem()"

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..stop.capture import Capture
-from ..stop.inbox import Wanted
+from ..stop.inbox import WantedMove
 from .pdb import RankPdb, is_block
-
-if TYPE_CHECKING:
-    from ..rank.rank import Rank
+from .port import Port
 
 MOVES = frozenset({"n", "next", "s", "step", "r", "return", "unt", "until", "c", "cont", "continue"})
 """Commands that let the stopped thread run; nothing can follow them in the same line."""
@@ -50,27 +49,27 @@ class NotHere(Exception):
 class PassingPdb(RankPdb):
     """Run commands at one frame, with a capture for a terminal; note moves instead of making them."""
 
-    def __init__(self, rank: Rank, printed: Capture, frame: FrameType) -> None:
-        super().__init__(rank, printed)  # type: ignore[arg-type] # all of a console that a command needs
-        self.wanted: Wanted | None = None
+    def __init__(self, port: Port, printed: Capture, frame: FrameType, aliases: Mapping[str, str]) -> None:
+        super().__init__(port, printed)  # type: ignore[arg-type] # all of a console that a command needs
+        self.wanted: WantedMove | None = None
         self.reset()
         self.find_bottom(frame)
-        if rank.crash is not None and frame is rank.frame:
+        stop = port.stopping
+        if stop.crash is not None and frame is stop.frame:
             # At which lines its frames were left, the traceback alone knows.
-            self.setup(None, rank.crash.__traceback__)
+            self.setup(None, stop.crash.error.__traceback__)
         else:
             self.setup(frame, None)
         self._begun_at = self.curframe
-        engine = rank.engine
-        self.aliases = dict(getattr(engine.tracing, "aliases", {})) if engine is not None else {}
+        self.aliases = dict(aliases)
 
-    def run_line(self, text: str) -> Wanted | None:
+    def run_line(self, text: str) -> WantedMove | None:
         """Run a line of commands; return where it leads. Raises NotHere, with nothing run, where one is refused."""
         commands = self._commands_of(text)
         self._check(commands)
         frame = self.curframe
         for command in commands:
-            self.onecmd(with_rank(command, self._rank.identity.rank))
+            self.onecmd(with_rank(command, self._port.number))
         if frame is not None:
             _keep_locals(frame)
         self.forget()
@@ -105,7 +104,7 @@ class PassingPdb(RankPdb):
                 raise NotHere(f"`{word}` is for a terminal; attach to the rank")
 
     def _check_crash(self, word: str) -> None:
-        if self._rank.crash is not None and not word.startswith("c"):
+        if self._port.stopping.crash is not None and not word.startswith("c"):
             raise NotHere("it is kept after a crash, where nothing moves; `c` lets it end")
 
     def _word_of(self, command: str) -> str | None:
@@ -119,7 +118,7 @@ class PassingPdb(RankPdb):
 
     def _want(self, command: str, line: int | None = None) -> None:
         frame = self.curframe
-        self.wanted = Wanted(command, line, frame if frame is not self._begun_at else None)
+        self.wanted = WantedMove(command, line, frame if frame is not self._begun_at else None)
 
     def set_next(self, frame: FrameType) -> None:
         """Note the move."""

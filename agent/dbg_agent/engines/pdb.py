@@ -8,7 +8,6 @@ any ``input()`` does.
 from __future__ import annotations
 
 import ast
-import cmd
 import codeop
 import pdb
 import sys
@@ -17,22 +16,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 from dbg_wire.messages import PromptState
 
 from ..stop.capture import talking_to
-from ..stop.inbox import Break
-from . import Outcome
+from ..stop.inbox import BreakPrompt
 from .console import UNWINDING, Console
 from .interpreter import Interpreter
-from .leaving import what_continue_does
-from .safe_completion import runs_nothing
+from .leaving import WayOut, what_continue_does
+from .pdb_completion import CompletingPdb
+from .port import Port
 from .tracing import OWN_MODULES, Tracing
-
-if TYPE_CHECKING:
-    from ..rank.rank import Rank
 
 SCREEN_LINES = 24
 """Lines of the log that stand for the screen of a line debugger."""
@@ -56,24 +51,24 @@ class PdbEngine:
 
     name = "pdb"
 
-    def __init__(self, rank: Rank) -> None:
-        self._rank = rank
-        self._console = rank.console
-        self._debugger = RankPdb(rank, rank.console, readrc=rank.reads_rc)
+    def __init__(self, port: Port, console: Console, *, reads_rc: bool) -> None:
+        self._port = port
+        self._console = console
+        self._debugger = RankPdb(port, console, readrc=reads_rc)
 
     @property
     def tracing(self) -> Tracing:
         """Return pdb's debugger."""
         return self._debugger
 
-    def interact(self, frame: FrameType, traced: bool) -> Outcome:
+    def interact(self, frame: FrameType, traced: bool) -> WayOut:
         """Show pdb at this frame or, as everywhere with pdb, at the next line if no trace function stopped here."""
         if traced:
             return self._debugger.show(frame)
         self._debugger.begin(frame)
-        return Outcome.STEP
+        return WayOut.STEP
 
-    def post_mortem(self, error: BaseException) -> Outcome:
+    def post_mortem(self, error: BaseException) -> WayOut:
         """Show pdb where this exception was raised."""
         return self._debugger.show_crash(error)
 
@@ -102,9 +97,9 @@ class PdbEngine:
         """Raise KeyboardInterrupt in the command that runs or asks for something; at pdb's own prompt nothing does."""
         prompt, ticket = self._console.prompt, self._debugger.ticket
         if prompt is None and ticket is not None:
-            self._rank.interruptible.interrupt(ticket)
+            self._port.interruptible.interrupt(ticket)
         elif prompt is not None and prompt.state is not PromptState.COMMAND:
-            self._rank.inbox.put(self._rank.stops.number, Break(prompt.number))
+            self._port.inbox.put(self._port.stops.number, BreakPrompt(prompt.number))
 
     def complete(self, line: str, begin: int, end: int) -> tuple[str, ...]:
         """Return what ``line[begin:end]`` may become; whatever goes wrong in it, and whatever raises, is nothing."""
@@ -116,17 +111,15 @@ def is_block(text: str) -> bool:
     return "\n" in text.strip("\n")
 
 
-class RankPdb(Tracing, pdb.Pdb):
+class RankPdb(CompletingPdb):
     """Be pdb in a rank: everything of it, but what would end the rank or use the rank's own terminal."""
 
     name = "pdb"
 
-    def __init__(self, rank: Rank, console: Console, *, readrc: bool = False, outer: RankPdb | None = None) -> None:
-        super().__init__(rank, stdin=console, stdout=console, skip=list(OWN_MODULES), nosigint=True, readrc=readrc)
+    def __init__(self, port: Port, console: Console, *, readrc: bool = False, outer: RankPdb | None = None) -> None:
+        super().__init__(port, stdin=console, stdout=console, skip=list(OWN_MODULES), nosigint=True, readrc=readrc)
         self._console = console
         self._outer = outer
-        self.ticket: int | None = None
-        """What the command that runs can be interrupted with; None if none does."""
 
     # ---------------------------------------------------------------------------------------- where bdb stops a thread
 
@@ -139,13 +132,13 @@ class RankPdb(Tracing, pdb.Pdb):
         self.going_on = False
         self._stepper = threading.get_ident()
 
-    def show(self, frame: FrameType) -> Outcome:
+    def show(self, frame: FrameType) -> WayOut:
         """Show a stop that the other engine's trace function has made."""
         self.reset()
         self.find_bottom(frame)
         return self.leave_by(partial(self.interaction, frame, None))
 
-    def show_crash(self, error: BaseException) -> Outcome:
+    def show_crash(self, error: BaseException) -> WayOut:
         """Show where an exception was raised."""
         self.reset()
         # From 3.13 on pdb takes the exception, and then walks its causes, too.
@@ -192,7 +185,7 @@ class RankPdb(Tracing, pdb.Pdb):
             # A recursive debugger is part of a command of the outer one.
             interact()
             return
-        self._rank.traced_thread_halts("pdb", frame, partial(self.leave_by, interact), goes_on=goes_on)
+        self._port.stopping.traced_thread_halts("pdb", frame, partial(self.leave_by, interact), goes_on=goes_on)
 
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Follow the traced thread; in a recursive debugger as bdb does."""
@@ -218,8 +211,8 @@ class RankPdb(Tracing, pdb.Pdb):
 
     def onecmd(self, line: str) -> bool:
         """Run a command, with ``print`` and ``input`` of this thread at the terminal, and interruptible."""
-        with talking_to(self._console), self._waiting_for(PromptState.INPUT), self._interruptible():
-            self._rank.loaded.show_more()
+        with talking_to(self._console), self._waiting_for(PromptState.INPUT), self.interruptible():
+            self._port.loaded.show_more()
             if line == END_OF_INPUT and getattr(self, "commands_defining", False):
                 # Ctrl-D ends the list, and is none of its commands.
                 line = "end"
@@ -296,7 +289,7 @@ class RankPdb(Tracing, pdb.Pdb):
         return source
 
     def _execute(self, source: str, *, whole: bool) -> None:
-        namespace, frame_locals = self._namespaces()
+        namespace, frame_locals = self.namespaces()
         before = sys.displayhook
         sys.displayhook = self.displayhook
         body = ast.parse(source).body
@@ -307,15 +300,6 @@ class RankPdb(Tracing, pdb.Pdb):
                 self._execute_one(ast.Interactive(statements), namespace, frame_locals)
         finally:
             sys.displayhook = before
-
-    def _namespaces(self) -> tuple[dict[str, Any], Any]:
-        """Return globals and locals of the current frame."""
-        frame = self.curframe
-        if frame is None:
-            return {}, {}
-        # pdb keeps the locals, since reading them anew would undo assignments; releases after 3.13 need that no more.
-        frame_locals = getattr(self, "curframe_locals", None)
-        return frame.f_globals, frame.f_locals if frame_locals is None else frame_locals
 
     def _execute_one(self, typed: ast.Interactive, namespace: dict[str, Any], frame_locals: Any) -> None:
         # From 3.13 on pdb can run a statement whose inner functions see the frame's locals.
@@ -330,7 +314,7 @@ class RankPdb(Tracing, pdb.Pdb):
         Start an interactive interpreter whose global namespace
         contains all the (global and local) names found in the current scope.
         """
-        namespace, frame_locals = self._namespaces()
+        namespace, frame_locals = self.namespaces()
         interpreter = Interpreter(self._console, {**namespace, **frame_locals})
         begin, end = INTERACT_BANNERS
         interpreter.interact(banner=begin, exitmsg=end)
@@ -344,9 +328,9 @@ class RankPdb(Tracing, pdb.Pdb):
         """
         tracer = sys.gettrace()
         sys.settrace(None)
-        inner = RankPdb(self._rank, self._console, outer=self)
+        inner = RankPdb(self._port, self._console, outer=self)
         inner.prompt = f"({self.prompt.strip()}) "
-        namespace, frame_locals = self._namespaces()
+        namespace, frame_locals = self.namespaces()
         self.message("ENTERING RECURSIVE DEBUGGER")
         try:
             sys.call_tracing(inner.run, (arg, namespace, frame_locals))
@@ -384,9 +368,9 @@ class RankPdb(Tracing, pdb.Pdb):
         """
         if self._outer is not None:
             return super().do_quit(arg)
-        whole_job = ", which ends the whole job" if self._rank.is_launched else ""
-        address = self._rank.address
-        go_on = "continue" if self._rank.crash is None else what_continue_does(self._rank)
+        whole_job = ", which ends the whole job" if self._port.is_launched else ""
+        address = self._port.address
+        go_on = "continue" if self._port.stopping.crash is None else what_continue_does(self._port.stopping.crash)
         self._console.write(f"Leave pdb in {address}: {go_on}, kill this rank{whole_job}, or stay? [c/k/s] ")
         with self._waiting_for(PromptState.CONFIRM):
             try:
@@ -397,7 +381,7 @@ class RankPdb(Tracing, pdb.Pdb):
             self.let_go()
             return True
         if answer in ("k", "kill"):
-            self._rank.kill()
+            self._port.kill()
         self.message("staying; `detach` or Ctrl-] d leaves the terminal only")
         return False
 
@@ -411,13 +395,13 @@ class RankPdb(Tracing, pdb.Pdb):
         """Take commands until one lets the program go on."""
         state = PromptState.COMMANDS if getattr(self, "commands_defining", False) else PromptState.COMMAND
         if self._outer is None and state is PromptState.COMMAND:
-            self._rank.show_source(self.curframe)
+            self._port.stopping.show_source(self.curframe)
         with self._waiting_for(state):
             super().cmdloop(intro)
 
     def precmd(self, line: str) -> Any:
         """Leave blocks of several lines whole: aliases and ``;;`` belong to commands."""
-        with self._interruptible():
+        with self.interruptible():
             return line if is_block(line) else super().precmd(line)
 
     @contextmanager
@@ -428,57 +412,3 @@ class RankPdb(Tracing, pdb.Pdb):
             yield
         finally:
             self._console.state = before
-
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Know in this context what its command can be interrupted with."""
-        before = self.ticket
-        with self._rank.interruptible.running() as ticket:
-            self.ticket = ticket
-            try:
-                yield
-            finally:
-                self.ticket = before
-
-    def complete_line(self, line: str, begin: int, end: int) -> tuple[str, ...]:
-        """Return completions as pdb's own terminal would offer them, or none if that takes too long.
-
-        Completing looks at attributes, and so runs code of the program, which may do anything. What takes too long in
-        the main thread is interrupted. Elsewhere a thread that sleeps can't be, so no such code is run there. Nor is
-        there any completion at a prompt inside a command, which the interrupt might hit.
-        """
-        in_main = threading.current_thread() is threading.main_thread()
-        namespace, frame_locals = self._namespaces()
-        if self.ticket is not None or not (
-            in_main or runs_nothing({**namespace, **frame_locals}, line[begin:end].lstrip("!"))
-        ):
-            return ()
-        interruptible = self._rank.interruptible
-        try:
-            with interruptible.running() as ticket:
-                self._rank.link.call_later(COMPLETION_SECONDS, partial(interruptible.interrupt, ticket))
-                matches = self._completer(line, begin)(line[begin:end], line, begin, end)
-        except BaseException:
-            return ()
-        return tuple(sorted({match for match in matches or () if isinstance(match, str)}))[:MAX_COMPLETIONS]
-
-    def _completer(self, line: str, begin: int) -> Callable[..., Any]:
-        if begin == 0:
-            return self._complete_first_word
-        command = self.parseline(line)[0]
-        if command is None or not hasattr(self, f"do_{command}"):
-            # The line is an expression or a statement, which pdb itself completes in none or only some releases.
-            expression: Callable[..., Any] = self._complete_expression
-            return expression
-        default: Callable[..., Any] = self.completedefault
-        return getattr(self, f"complete_{command}", default)
-
-    def _complete_first_word(self, text: str, line: str, begin: int, end: int) -> list[str]:
-        """Complete a command, or an expression that stands for itself; on an empty line commands only."""
-        mark = "!" if text.startswith("!") else ""
-        commands = [] if mark else cmd.Cmd.completenames(self, text, line, begin, end)
-        aliases = [] if mark else [alias for alias in self.aliases if alias.startswith(text)]
-        if not text:
-            return [*commands, *aliases]
-        found = self._complete_expression(text[len(mark) :], line, begin, end)
-        return [*commands, *aliases, *(f"{mark}{name}" for name in found)]

@@ -8,7 +8,7 @@ MAX_ENTRY = 64 * 1024
 """Characters of one text at the command line: many screens. More would take long to be laid out."""
 
 
-class Printed(Capture):
+class PrintedTail(Capture):
     """Keep the end of what one command prints, which is what its reader waits for."""
 
     def write(self, text: str) -> int:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..stop.inbox import SwitchDebugger
-from . import Outcome
 from .faults import is_fault, words_of
-from .leaving import what_continue_does
+from .leaving import WayOut, what_continue_does
+from .port import LeavingPort, Port
 from .pudb_import import OPTIONAL_MODULES, doing_without, untraceable, unwarned
 from .tracing import OWN_MODULES, Tracing
-
-if TYPE_CHECKING:
-    from ..rank.rank import Rank
 
 NEEDS_TERMINAL = "would use the rank's own terminal, which belongs to the job; it is not available here."
 """Why some of PuDB's keys are refused."""
@@ -27,10 +24,10 @@ NO_PREFERENCES = (
 """Why ``Ctrl-P`` is refused, whose OK would besides fail within PuDB 2026.1."""
 
 
-def build(rank: Rank) -> PudbEngine:
+def build(port: Port) -> PudbEngine:
     """Import PuDB and build its debugger; in the stopped thread, at the first attach."""
     with unwarned(), doing_without(OPTIONAL_MODULES), untraceable():
-        return PudbEngine(rank)
+        return PudbEngine(port)
 
 
 class PudbEngine:
@@ -38,32 +35,32 @@ class PudbEngine:
 
     name = "pudb"
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, port: Port) -> None:
         import pudb.debugger as pudb_debugger
 
         from .pudb_ui import making_window
         from .screen import AgentScreen, NoFile, use_utf8
 
         use_utf8()
-        self._rank = rank
-        self._screen = AgentScreen(rank)
+        self._port = port
+        self._screen = AgentScreen(port)
         self._screen.set_terminal_properties(colors=256, bright_is_bold=False, has_underline=True)
         options = {"stdin": NoFile(), "stdout": NoFile(), "skip": list(OWN_MODULES)}
         with making_window():
-            self._debugger = _debugger_class()(rank, self._screen, **options)
+            self._debugger = _debugger_class()(port, self._screen, **options)
         # The configured shells start on the rank's own stdin; only this one lives on PuDB's screen.
         pudb_debugger.CONFIG["shell"] = "internal"
         self._debugger.open_afresh()
         self._screen.start()
 
-    def interact(self, frame: FrameType, traced: bool) -> Outcome:
+    def interact(self, frame: FrameType, traced: bool) -> WayOut:
         """Show PuDB at this frame until it is left."""
-        outcome: Outcome = self._debugger.show(frame)
+        outcome: WayOut = self._debugger.show(frame)
         return outcome
 
-    def post_mortem(self, error: BaseException) -> Outcome:
+    def post_mortem(self, error: BaseException) -> WayOut:
         """Show PuDB where this exception was raised, with PuDB's own note of it first."""
-        outcome: Outcome = self._debugger.show_crash(error)
+        outcome: WayOut = self._debugger.show_crash(error)
         return outcome
 
     def redraw(self) -> None:
@@ -95,11 +92,11 @@ class PudbEngine:
     @property
     def is_working(self) -> bool:
         """Tell whether PuDB does something and takes no key meanwhile; from any thread."""
-        return self._rank.busy.is_working
+        return self._port.busy.is_working
 
     def interrupt(self) -> None:
         """Interrupt what PuDB does, if it does not wait for a key."""
-        self._rank.busy.interrupt()
+        self._port.busy.interrupt()
 
 
 def _debugger_class() -> type[Any]:
@@ -112,23 +109,24 @@ def _debugger_class() -> type[Any]:
         """Stop one thread at a time, never raise into the program, and write nothing."""
 
         name = "PuDB"
+        _port: Port
 
         # A list of its own: the program may use PuDB by itself, and PuDB allows one debugger per list.
         _current_debugger: list[Any] = []  # noqa: RUF012 - PuDB's own way
 
-        def __init__(self, rank: Rank, screen: Any, **options: Any) -> None:
+        def __init__(self, port: Port, screen: Any, **options: Any) -> None:
             self._screen = screen
             others = list(Debugger._current_debugger)
             Debugger._current_debugger.clear()
             try:
-                super().__init__(rank, **options)
+                super().__init__(port, **options)
             finally:
                 Debugger._current_debugger[:] = others
 
         def __del__(self) -> None:
             """Do nothing: PuDB's own way asserts that there is one debugger, and fails if its constructor did."""
 
-        def show(self, frame: FrameType) -> Outcome:
+        def show(self, frame: FrameType) -> WayOut:
             """Show the stop of the calling thread; return how it was left."""
             self.reset()
             self.find_bottom(frame)
@@ -137,7 +135,7 @@ def _debugger_class() -> type[Any]:
             self._show_breakpoints()
             return self.leave_by(partial(self._show_somehow, frame))
 
-        def show_crash(self, error: BaseException) -> Outcome:
+        def show_crash(self, error: BaseException) -> WayOut:
             """Show where an exception was raised; return how PuDB was left."""
             self.reset()
             # PuDB then tells the keys that move from those that can't, and `pudb.post_mortem` itself forgets to say so.
@@ -152,13 +150,13 @@ def _debugger_class() -> type[Any]:
             """Be called by bdb in the traced thread, at the end of a step or at a breakpoint."""
             if frame is not None:
                 interact = partial(self.leave_by, partial(self._show_somehow, frame, exc_tuple))
-                self._rank.traced_thread_halts("pudb", frame, interact)
+                self._port.stopping.traced_thread_halts("pudb", frame, interact)
 
         def open_afresh(self, *, bare: bool = False) -> None:
             """Have a new window; a ``bare`` one looks at no values of the program."""
             self._screen.clear()
-            self.ui = RankUI(self, self._rank, self._screen, bare=bare)
-            _bind_keys(self.ui, self, self._rank)
+            self.ui = RankUI(self, self._port, self._screen, bare=bare)
+            _bind_keys(self.ui, self, self._port)
 
         def _show_somehow(self, *arguments: Any) -> None:
             """Run PuDB's interaction until it is left; whatever it fails with, the stop stays, if need be in pdb."""
@@ -167,7 +165,7 @@ def _debugger_class() -> type[Any]:
                 problem = self._problem_of(attempt, problem, arguments)
                 if problem is None:
                     return
-            self._rank.show_in_pdb(f"PuDB can't show this stop ({problem}); this is pdb in its place")
+            self._port.debuggers.show_in_pdb(f"PuDB can't show this stop ({problem}); this is pdb in its place")
             raise SwitchDebugger
 
         def _show_as_before(self, _problem: str | None, *arguments: Any) -> None:
@@ -188,7 +186,7 @@ def _debugger_class() -> type[Any]:
         def _problem_of(self, attempt: Callable[..., None], problem: str | None, arguments: Any) -> str | None:
             """Try to show PuDB; return what it failed with, or None if it was left."""
             try:
-                with self._rank.busy.working(), logging_nothing():
+                with self._port.busy.working(), logging_nothing():
                     attempt(problem, *arguments)
             except BaseException as error:
                 if not is_fault(error):
@@ -222,18 +220,18 @@ def _debugger_class() -> type[Any]:
     return RankDebugger
 
 
-def _bind_keys(ui: Any, debugger: Any, rank: Rank) -> None:
+def _bind_keys(ui: Any, debugger: Any, port: LeavingPort) -> None:
     """Put our own meaning before PuDB's for keys that would end the rank or use its terminal."""
 
-    from .pudb_command_line import CommandLine
+    from .pudb_command_line import PudbCommandLine
 
     def ask(_widget: Any, _size: Any, _key: str) -> None:
-        answer = _ask_how_to_leave(ui, rank)
+        answer = _ask_how_to_leave(ui, port)
         if answer == "continue":
             debugger.let_go()
             ui.quit_event_loop = True
         elif answer == "kill":
-            rank.kill()
+            port.kill()
 
     def refuse(sentence: str) -> Callable[[Any, Any, str], None]:
         def say(_widget: Any, _size: Any, _key: str) -> None:
@@ -252,17 +250,17 @@ def _bind_keys(ui: Any, debugger: Any, rank: Rank) -> None:
     for widget, key, listener in listeners:
         # At the front: the first listener that fits wins, and PuDB's own came first.
         widget.event_listeners.insert(0, (key, listener))
-    CommandLine(ui, ask)
+    PudbCommandLine(ui, ask)
 
 
-def _ask_how_to_leave(ui: Any, rank: Rank) -> object:
+def _ask_how_to_leave(ui: Any, port: LeavingPort) -> object:
     import urwid
 
-    whole_job = " Its launcher then ends the whole job." if rank.is_launched else ""
-    button = "Let go" if rank.crash is not None else "Continue"
+    whole_job = " Its launcher then ends the whole job." if port.is_launched else ""
+    button = "Let go" if port.stopping.crash is not None else "Continue"
     text = (
-        f"{rank.address} is stopped here.\n\n"
-        f"c  {button}: {what_continue_does(rank)}.\n"
+        f"{port.address} is stopped here.\n\n"
+        f"c  {button}: {what_continue_does(port.stopping.crash)}.\n"
         f"k  Kill: end this rank with SIGKILL.{whole_job}\n"
         "s  Stay here.\n\n"
         "To leave only this terminal and keep the rank stopped, type Ctrl-] d."

@@ -14,7 +14,7 @@ from pudb.shell import SetPropagatingDict
 
 from ..stop.capture import ForOneThread, talking_to
 from .faults import is_fault_of_value, is_interrupt, words_of
-from .printed import Printed
+from .printed import PrintedTail
 
 if TYPE_CHECKING:
     from .pudb_ui import RankUI
@@ -26,7 +26,7 @@ JEDI_LOCK = threading.Lock()
 """Held while jedi's settings are ours: they are the process's, and several threads may stop one after the other."""
 
 
-class CommandLine:
+class PudbCommandLine:
     """Run and complete what is typed at PuDB's command line; ``leave`` asks how to leave the debugger."""
 
     def __init__(self, ui: RankUI, leave: Callable[..., None]) -> None:
@@ -58,7 +58,7 @@ class CommandLine:
 
     def _run(self, command: str) -> BaseException | None:
         """Run a command and show what it printed; return what it raised."""
-        printed, frame = Printed(), self._ui.debugger.curframe
+        printed, frame = PrintedTail(), self._ui.debugger.curframe
         try:
             with talking_to(printed), _complaining_to(printed):
                 namespace = SetPropagatingDict([frame.f_locals, frame.f_globals], frame.f_locals)

@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import urwid
 from pudb import debugger as pudb_debugger
@@ -21,10 +21,11 @@ from dbg_wire.messages import Notice
 from dbg_wire.records import fitted
 
 from .faults import is_fault, is_fault_of_value, is_interrupt, words_of
+from .port import WindowPort
 from .printed import MAX_ENTRY
 from .pudb_import import unwarned
 from .pudb_widgets import (
-    Pane,
+    ListPane,
     draw_safely,
     draw_value_safely,
     plain_breakpoint,
@@ -33,9 +34,6 @@ from .pudb_widgets import (
     sentence_row,
 )
 from .screen import NoFile
-
-if TYPE_CHECKING:
-    from ..rank.rank import Rank
 
 MAX_ENTRIES = 4000
 """Texts that PuDB's command line keeps, most of them lines: some megabytes. Earlier ones scroll away."""
@@ -50,10 +48,10 @@ INTERRUPTED = "interrupted; it is not evaluated again (Del removes it, n adds it
 class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not typed
     """Be PuDB's window; a ``bare`` one leaves out the views that look at the program's values."""
 
-    def __init__(self, debugger: Any, rank: Rank, screen: Any, *, bare: bool) -> None:
+    def __init__(self, debugger: Any, port: WindowPort, screen: Any, *, bare: bool) -> None:
         with making_window():
             super().__init__(debugger, NoFile(), NoFile(), None)
-        self._rank = rank
+        self._port = port
         self.bare = bare
         self._interrupted: list[Any] = []
         """Watch expressions that are not evaluated any more."""
@@ -61,16 +59,16 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         self.screen = screen
         self.cmdline_history_path = os.devnull
         self.setup_palette(screen)
-        self.source_list = self.source_sigwrap._w = Pane(self.source, "the source")
-        self.var_list._w = Pane(self.locals, "the variables")
-        self.stack_list._w = Pane(self.stack_walker, "the stack")
-        self.bp_list._w = Pane(self.bp_walker, "the breakpoints")
+        self.source_list = self.source_sigwrap._w = ListPane(self.source, "the source")
+        self.var_list._w = ListPane(self.locals, "the variables")
+        self.stack_list._w = ListPane(self.stack_walker, "the stack")
+        self.bp_list._w = ListPane(self.bp_walker, "the breakpoints")
 
     def tell(self, sentence: str) -> None:
         """Say something to whoever looks: in the window and, for a moment, in the terminal's own line."""
         self.add_cmdline_content(sentence, "command line error")
-        with self._rank.interruptible.suspended():
-            self._rank.send(fitted(Notice, text=sentence))
+        with self._port.interruptible.suspended():
+            self._port.send(fitted(Notice, text=sentence))
 
     def call_with_ui(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run PuDB's interaction.
@@ -83,7 +81,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
 
     def event_loop(self, toplevel: Any = None) -> Any:
         """Draw and take keys until PuDB is left, or a dialog."""
-        return super().event_loop(_Window(self, self.top if toplevel is None else toplevel))
+        return super().event_loop(_SafeWindow(self, self.top if toplevel is None else toplevel))
 
     def show_internal_exc_dlg(self, exc_tuple: Any) -> None:
         """Say what PuDB failed with, without a dialog, which may be what fails."""
@@ -227,7 +225,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         return sentence_row("interrupted; only its type is shown from here on (d, r, s: more again)", name)
 
 
-class _Window:
+class _SafeWindow:
     """Draw a window and give it keys; whatever a key raises is told, and the window stays."""
 
     def __init__(self, ui: RankUI, window: Any) -> None:

@@ -15,7 +15,7 @@ MAX_VALUE = 10_000
 """Characters of one value that are drawn: several screens. PuDB lays out all of a value again at every key."""
 
 
-class Pane(urwid.ListBox):  # type: ignore[misc] # urwid is not typed
+class ListPane(urwid.ListBox):  # type: ignore[misc] # urwid is not typed
     """Be a list of rows, and a sentence where they can't be drawn."""
 
     def __init__(self, walker: Any, what: str) -> None:

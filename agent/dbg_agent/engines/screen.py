@@ -6,16 +6,14 @@ lose typed keys at every stop, to echo late answers of terminals, and to need pr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import urwid
 from pudb.debugger import ThreadsafeRawScreen
 from urwid.display.escape import MoreInputRequired, process_keyqueue
 
-from ..stop.inbox import GoOn, LeaveDebugger, Move, MoveOn, Redraw, Run, Switch, SwitchDebugger
-
-if TYPE_CHECKING:
-    from ..rank.rank import Rank
+from ..stop.inbox import GoOn, LeaveDebugger, Move, MoveOn, Redraw, RunJob, Switch, SwitchDebugger
+from .port import ScreenPort
 
 INCOMPLETE_SECONDS = 0.15
 """Seconds to wait for the rest of an escape sequence; longer than a terminal's pause inside one, shorter than a
@@ -39,9 +37,9 @@ class NoFile:
 class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not typed
     """Be PuDB's screen in the stopped thread."""
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, port: ScreenPort) -> None:
         super().__init__(input=NoFile(), output=NoFile())
-        self._rank = rank
+        self._port = port
         self._canvas: Any = None
         # What the rank's TERM says is about another terminal than the one that will show this.
         self.term = "xterm-256color"
@@ -64,13 +62,13 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
 
     def get_cols_rows(self) -> tuple[int, int]:
         """Return the driver's size."""
-        terminal = self._rank.terminal
+        terminal = self._port.terminal
         self.maxrow = terminal.rows
         return terminal.columns, terminal.rows
 
     def write(self, data: str) -> None:
         """Draw."""
-        self._rank.terminal.write(data.encode("utf-8", "replace"))
+        self._port.terminal.write(data.encode("utf-8", "replace"))
 
     def flush(self) -> None:
         """Do nothing: drawing is sent as it comes."""
@@ -78,12 +76,12 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
     def draw_screen(self, size: tuple[int, int], canvas: Any) -> None:
         """Draw, and keep what was drawn for whoever asks for it as text."""
         # Drawing takes locks that the link's thread takes, too: an interrupt in the midst of that could leave one held.
-        with self._rank.interruptible.suspended():
+        with self._port.interruptible.suspended():
             # Before and not after: whoever sees a breakpoint may leave, and has heard of it.
-            self._rank.user_breakpoints.look()
+            self._port.breakpoints.look()
             self._canvas = canvas
             # Before, too: what a rank draws while it counts as running is shown by no terminal.
-            self._rank.stops.work_is_over()
+            self._port.stops.work_is_over()
             super().draw_screen(size, canvas)
 
     def text(self) -> tuple[str, ...]:
@@ -98,12 +96,12 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
 
         One key at a time, since PuDB handles all that it is given on the same stop: ``nnn`` would be one step.
         """
-        with self._rank.busy.waiting():
+        with self._port.busy.waiting():
             keys = self._next_keys()
         return (keys, []) if raw_keys else keys
 
     def _next_keys(self) -> list[Any]:
-        inbox, stop = self._rank.inbox, self._rank.stops.number
+        inbox, stop = self._port.inbox, self._port.stops.number
         seen, patience = 0, None
         while True:
             work = inbox.next_work_or_keys(stop, beyond=seen, patience=patience)
@@ -111,13 +109,13 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
                 raise LeaveDebugger(work.done)
             if isinstance(work, Move):
                 work.begun()
-                raise MoveOn(work.wanted, self._rank.looked_at())
+                raise MoveOn(work.wanted, self._port.stopping.looked_at())
             if isinstance(work, Switch):
                 raise SwitchDebugger
             if isinstance(work, Redraw):
                 self.clear()
                 return ["window resize"]
-            if isinstance(work, Run):
+            if isinstance(work, RunJob):
                 work.job()
             codes = list(inbox.peek_keys(LONGEST_KEY)) if work is None else []
             if not codes:
@@ -130,8 +128,8 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
             except MoreInputRequired:
                 seen, patience = len(codes), INCOMPLETE_SECONDS
                 continue
-            self._rank.take_keys(len(codes) - len(rest))
-            self._rank.loaded.show_more()
+            self._port.stopping.take_keys(len(codes) - len(rest))
+            self._port.loaded.show_more()
             return list(keys)
 
 

@@ -11,15 +11,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, Wanted
+from ..stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove
 from ..stop.program_end import is_at_end
 from ..stop.stacks import is_own, is_runner
-from . import Outcome
-
-if TYPE_CHECKING:
-    from ..rank.rank import Rank
+from .leaving import WayOut
+from .port import TracingPort
 
 STACK_ROOM = 500
 """Frames that a debugger has for itself, however close to the recursion limit the program has stopped: urwid nests a
@@ -34,8 +32,8 @@ class Tracing(bdb.Bdb):
 
     name = ""
 
-    def __init__(self, rank: Rank, **options: Any) -> None:
-        self._rank = rank
+    def __init__(self, port: TracingPort, **options: Any) -> None:
+        self._port = port
         self._stepper: int | None = None
         self._first: int | None = None
         """The frame of a stop, by its id, until the first step in it ends."""
@@ -45,18 +43,18 @@ class Tracing(bdb.Bdb):
         self._breaks_in = False
         """The next halt was asked for from outside, and is no step of anybody's."""
         # bdb begins with none of its own, and would take away those of the other engine.
-        kept = rank.breaks
+        kept = port.breakpoints.lines
         super().__init__(**options)
-        rank.breaks = kept
+        port.breakpoints.lines = kept
 
     @property
     def breaks(self) -> dict[str, list[int]]:
         """Return the lines with breakpoints by file, which all engines share."""
-        return self._rank.breaks
+        return self._port.breakpoints.lines
 
     @breaks.setter
     def breaks(self, value: dict[str, list[int]]) -> None:
-        self._rank.breaks = value
+        self._port.breakpoints.lines = value
 
     def find_bottom(self, frame: FrameType) -> None:
         """Note the outermost frame; going on means for bdb to stop below it at the earliest, and everywhere if none."""
@@ -77,7 +75,7 @@ class Tracing(bdb.Bdb):
             walk = walk.f_back
         return self.trace_dispatch
 
-    def leave_by(self, interaction: Callable[[], object]) -> Outcome:
+    def leave_by(self, interaction: Callable[[], object]) -> WayOut:
         """Run the debugger's interaction; return how it was left."""
         self.going_on = self.has_let_go = False
         self._first = None
@@ -91,10 +89,10 @@ class Tracing(bdb.Bdb):
         except MoveOn as move:
             self.move(move.wanted, move.frame)
         except SwitchDebugger:
-            return Outcome.LEFT
+            return WayOut.LEFT
         except Exception as error:
             # A fault of the debugger must not come out of a line of the program.
-            self._rank.warn(f"{self.name} failed and lets the rank go on ({type(error).__name__}: {error})")
+            self._port.warn(f"{self.name} failed and lets the rank go on ({type(error).__name__}: {error})")
             self.let_go()
         except BaseException:
             # The program's own, from a signal handler: it unwinds the program, which a step must not stop again.
@@ -102,7 +100,7 @@ class Tracing(bdb.Bdb):
             raise
         if not self.going_on:
             self._stepper = threading.get_ident()
-        return Outcome.GO_ON if self.going_on else Outcome.STEP
+        return WayOut.GO_ON if self.going_on else WayOut.STEP
 
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Follow the traced thread; a fault of the debugger ends the tracing, not the training."""
@@ -111,12 +109,12 @@ class Tracing(bdb.Bdb):
             if event == "return" and frame.f_back is None:
                 # What is left of the thread is its end, or the interpreter's, which takes our modules apart.
                 sys.settrace(None)
-            return self._rank.hand_over(self, frame, follow)
+            return self._port.debuggers.hand_over(self, frame, follow)
         except ProgramRaised as raised:
             to_raise = raised.error
         except Exception as error:
             # As above; this is called between two lines of the program.
-            self._rank.warn(f"the debugger failed and lets the rank go on ({type(error).__name__}: {error})")
+            self._port.warn(f"the debugger failed and lets the rank go on ({type(error).__name__}: {error})")
             self.let_go()
             return None
         # Out here, so that it keeps the cause and context it came with.
@@ -149,7 +147,7 @@ class Tracing(bdb.Bdb):
             walk = walk.f_back
         return False
 
-    def move(self, wanted: Wanted, frame: FrameType | None) -> None:
+    def move(self, wanted: WantedMove, frame: FrameType | None) -> None:
         """Let the thread run to where this command leads from this frame."""
         command = wanted.command
         if command == "continue" or frame is None:
@@ -190,7 +188,7 @@ class Tracing(bdb.Bdb):
 
     def let_go(self) -> None:
         """Go on without breakpoints; those there were stay known, since nobody has cleared them one by one."""
-        self._rank.user_breakpoints.look()
+        self._port.breakpoints.look()
         self.has_let_go = True
         self.clear_all_breaks()
         self.set_continue()

@@ -22,13 +22,9 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from ..bounded import within
 from .dumps import BEAT, CALM, END, LEAVE, MARK
-
-if TYPE_CHECKING:
-    from ..rank.rank import Rank
 
 BEAT_SECONDS = 5.0
 """Seconds between two beats: 10 µs and one wake-up each, which no measurement of training sees."""
@@ -67,12 +63,16 @@ _guard: Guard | None = None
 _hooks_registered = False
 
 
-def start(rank: Rank) -> None:
-    """Have a guard beside this process, unless it has one. Raise OSError if there can be none."""
+def start(key: Callable[[], str], broker: str | None, registration: str) -> None:
+    """Have a guard beside this process, unless it has one. Raise OSError if there can be none.
+
+    ``key`` returns what the broker knows the rank by, ``broker`` and ``registration`` are what was given for its
+    address, and what the rank has said of itself.
+    """
     global _guard, _hooks_registered  # noqa: PLW0603 - one per process
     if _guard is not None:
         return
-    guard = Guard(lambda: rank.identity.key, rank.settings.broker, rank.desk.first_registration())
+    guard = Guard(key, broker, registration)
     if not _hooks_registered:
         _hooks_registered = True
         os.register_at_fork(before=_make_room, after_in_child=_forget)
@@ -121,7 +121,7 @@ def _forget() -> None:
         guard.forget()
 
 
-class _End:
+class _PipeEnd:
     """Be the file that faulthandler keeps: as long as this lives, what was set up with it has not been replaced."""
 
     __slots__ = ("__weakref__", "_descriptor")
@@ -137,7 +137,7 @@ class _End:
         """Do nothing; nothing is buffered."""
 
 
-_Held = weakref.ReferenceType[_End]
+_Held = weakref.ReferenceType[_PipeEnd]
 
 
 class Guard:
@@ -261,11 +261,11 @@ class Guard:
 
     def _enable(self) -> None:
         if not faulthandler.is_enabled():
-            end = _End(self._write)
+            end = _PipeEnd(self._write)
             self._fatal = weakref.ref(end)
             faulthandler.enable(file=end, all_threads=True)
         if signal.getsignal(REQUEST_SIGNAL) is signal.SIG_DFL:
-            end = _End(self._write)
+            end = _PipeEnd(self._write)
             self._request = weakref.ref(end)
             faulthandler.register(REQUEST_SIGNAL, file=end, all_threads=True, chain=False)
 

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import dbg_agent
 import dbg_wire
 from dbg_wire.codec import UnknownType, decode, encode
 from dbg_wire.errors import PeerError
@@ -21,17 +20,23 @@ from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
 from dbg_wire.version import PROTOCOL_MINOR
 
-from ..launch.this_process import ancestors
+from ..launch.ancestry import ancestors
 from ..link.dial import dial
 from ..link.lookup import SLOW_SECONDS, Lookup, find
 from ..link.name_servers import Lookups
 from ..settings import Settings, find_broker
 from .core_file import likely_core
 from .dumps import Record
-from .process import GRACE_SECONDS, LINGER_SECONDS, LOOK_SECONDS, PIPE, SIGNAL, Process, facts_of, leave_parent
+from .watched import GRACE_SECONDS, LINGER_SECONDS, LOOK_SECONDS, PIPE, SIGNAL, WatchedProcess, facts_of, leave_parent
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
+
+OWN_FOLDERS = (
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))),  # noqa: PTH100, PTH120
+    os.path.dirname(os.path.abspath(dbg_wire.__file__ or "")),  # noqa: PTH100, PTH120
+)
+"""Where our packages are, whose frames are never part of the program's stack."""
 
 QUIET_SECONDS = 0.3
 """Seconds without a byte after which a dump is over; a rank that was only suspended says meanwhile that it goes on."""
@@ -60,13 +65,12 @@ class Witness:
     """
 
     def __init__(
-        self, about: Mapping[str, Any], process: Process, facts: Mapping[str, str], beat_at: float | None
+        self, about: Mapping[str, Any], process: WatchedProcess, facts: Mapping[str, str], beat_at: float | None
     ) -> None:
         self._about = about
         self._facts = facts
         self._process = process
-        own = [os.path.dirname(os.path.abspath(path)) for path in (dbg_agent.__file__, dbg_wire.__file__ or "")]  # noqa: PTH100, PTH120
-        self._record = Record(about["key"], about["main"], own)
+        self._record = Record(about["key"], about["main"], OWN_FOLDERS)
         self._beat_at = beat_at
         self._silent: Finding | None = None
         self._asked_after = -1

@@ -287,7 +287,7 @@ NONE = Row(name="none", rank="")
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class RankNumbers:
     """Hold a rank's numbers; None is unknown."""
 
     rank: int
@@ -295,7 +295,7 @@ class Numbers:
     world: int | None
 
 
-def _numbers(row: Row, process: Process) -> Numbers | None:
+def _numbers(row: Row, process: Process) -> RankNumbers | None:
     """Return the rank's numbers by this row, or None if the row doesn't apply."""
     environ = process.environ
     rank = row.number(process) if row.number is not None else process.number(row.rank)
@@ -310,10 +310,10 @@ def _numbers(row: Row, process: Process) -> Numbers | None:
     world = process.number(named) if named is not None else None
     if named is not None and (world is None or rank >= world):
         return None
-    return Numbers(rank, local, world)
+    return RankNumbers(rank, local, world)
 
 
-def detect(process: Process, framework: tuple[int, int] | None) -> tuple[Row, Numbers]:
+def detect(process: Process, framework: tuple[int, int] | None) -> tuple[Row, RankNumbers]:
     """Return the row of the innermost launcher and its numbers.
 
     Without a launcher it is :data:`FRAMEWORK` if a framework has given a rank, else :data:`NONE`, as rank 0 of 1.
@@ -322,7 +322,7 @@ def detect(process: Process, framework: tuple[int, int] | None) -> tuple[Row, Nu
         numbers = _numbers(row, process)
         if numbers is not None:
             return row, numbers
-    return (NONE if framework is None else FRAMEWORK), Numbers(0, 0, 1)
+    return (NONE if framework is None else FRAMEWORK), RankNumbers(0, 0, 1)
 
 
 def short_name(host: str) -> str:

@@ -12,26 +12,18 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dbg_agent.launch.launchers import FRAMEWORK, NONE, Numbers, Process, Row, detect, short_name, slurm_is_ours
+from .ancestry import remembered_above, sees_all_processes
+from .launchers import FRAMEWORK, NONE, Process, RankNumbers, Row, detect, short_name, slurm_is_ours
 
 MAX_NAME = 100
 """Characters of a job, run or host; DNS and schedulers stay below, and a list of ranks stays readable."""
 
 MAX_PATH = 4096
 """Characters of a script or directory: PATH_MAX."""
-
-MAX_ANCESTORS = 16
-"""Processes looked at above a rank; shells and containers between a launcher and its rank are fewer."""
-
-ANCESTRY_SECONDS = 1.0
-"""Seconds that a look at those may keep the program: it takes a millisecond, or never ends."""
-
-_FIRST_PID_NAMESPACE = 0xEFFFFFFC
-"""Inode of the first process-id namespace: PROC_PID_INIT_INO of Linux."""
 
 _HYDRA_PROXY = "hydra_pmi_proxy"
 """The process of MPICH that starts the ranks of one host."""
@@ -142,12 +134,12 @@ def this_process() -> Identity:
     """Return the identity of this process as it is now.
 
     Ask again once a framework is connected: it may know the rank of a process that no launcher has named. Any thread;
-    never raises, and blocks for :data:`ANCESTRY_SECONDS` at most.
+    never raises, and blocks for :data:`.ancestry.ANCESTRY_SECONDS` at most.
     """
     pid = os.getpid()
     argv, module = _command()
     # Only these launchers are told by what is above a process.
-    chain = _known_above(pid) if {"SLURM_TASK_PID", "MPI_LOCALNRANKS"} & os.environ.keys() else []
+    chain = remembered_above(pid) if {"SLURM_TASK_PID", "MPI_LOCALNRANKS"} & os.environ.keys() else []
     return identify(
         os.environ,
         argv=argv,
@@ -156,7 +148,7 @@ def this_process() -> Identity:
         hostname=os.uname().nodename,
         directory=_directory(),
         framework=framework_rank(sys.modules),
-        ancestors=[ancestor for ancestor, _ in chain] if _sees_all_processes() else None,
+        ancestors=[ancestor for ancestor, _ in chain] if sees_all_processes() else None,
         proxy_pid=next((ancestor for ancestor, name in chain if name == _HYDRA_PROXY), None),
     )
 
@@ -177,14 +169,6 @@ def is_launcher(argv: Sequence[str], module: str | None, environ: Mapping[str, s
     return any(
         f"{module or ''}.".startswith(f"{launcher}.") or f".{launcher}." in dotted for launcher in _LAUNCHER_MODULES
     )
-
-
-def ancestors(pid: int) -> tuple[int, ...]:
-    """Return the process ids above ``pid``, the parent first, at most :data:`MAX_ANCESTORS`.
-
-    It ends early where ``/proc`` says nothing, and is empty without one. Any thread; never raises.
-    """
-    return tuple(ancestor for ancestor, _ in _above(pid))
 
 
 def framework_rank(modules: Mapping[str, object]) -> tuple[int, int] | None:
@@ -242,16 +226,16 @@ _FRAMEWORKS: tuple[tuple[str, Callable[[Any], tuple[Any, Any] | None]], ...] = (
 )
 
 
-def _corrected(numbers: Numbers, framework: tuple[int, int] | None, process: Process) -> Numbers:
+def _corrected(numbers: RankNumbers, framework: tuple[int, int] | None, process: Process) -> RankNumbers:
     if framework is None:
         return numbers
     rank, world = framework
     if rank == numbers.rank:
         return replace(numbers, world=world)
-    return Numbers(rank, process.number("LOCAL_RANK"), world)
+    return RankNumbers(rank, process.number("LOCAL_RANK"), world)
 
 
-def _overridden(numbers: Numbers, process: Process) -> Numbers:
+def _overridden(numbers: RankNumbers, process: Process) -> RankNumbers:
     rank, world, local = (process.number(name) for name in ("DBG_RANK", "DBG_WORLD_SIZE", "DBG_LOCAL_RANK"))
     if local is not None:
         numbers = replace(numbers, local=local)
@@ -364,48 +348,3 @@ def _directory() -> str:
         return os.getcwd()  # noqa: PTH109 - pathlib would be loaded into every rank
     except OSError:  # it was removed
         return ""
-
-
-_known: dict[int, list[tuple[int, str]]] = {}
-
-
-def _known_above(pid: int) -> list[tuple[int, str]]:
-    """Return what :func:`_above` has yielded when it was first asked of this process.
-
-    /proc may keep whoever looks at another process; after a second there is nothing known above this one.
-    """
-    if pid not in _known:
-        from ..bounded import within
-
-        _known[pid] = within(ANCESTRY_SECONDS, lambda: list(_above(pid)), [])
-    return _known[pid]
-
-
-def _above(pid: int) -> Iterator[tuple[int, str]]:
-    """Yield the process id and name of each ancestor, the parent first."""
-    parent = _parent_and_name(pid)[0]
-    for _ in range(MAX_ANCESTORS):
-        if parent <= 0:
-            return
-        current, (parent, name) = parent, _parent_and_name(parent)
-        yield current, name
-
-
-def _parent_and_name(pid: int) -> tuple[int, str]:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            text = file.read()
-    except OSError:
-        return 0, ""
-    # "pid (name) state parent …", where the name may hold anything, parentheses too.
-    before, _, after = text.rpartition(")")
-    fields = after.split()
-    return int(fields[1]) if len(fields) > 1 else 0, before.partition("(")[2]
-
-
-def _sees_all_processes() -> bool:
-    """Say whether process ids here are those a launcher outside any container has written down."""
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE  # noqa: PTH116
-    except OSError:
-        return False

@@ -26,7 +26,7 @@ ROUND_SECONDS = 1.0
 does not answer, or if the round waits for something that the forking thread holds."""
 
 
-class Rest:
+class ForkSafety:
     """Be entered by the link's thread for all that it does, and left for as long as it waits for events.
 
     Whoever forks takes its place meanwhile. Both locks are reentrant: the link's thread may fork itself, and a signal
@@ -85,10 +85,10 @@ class Rest:
             self._busy.release()
 
 
-class RestfulSelector(selectors.DefaultSelector):
+class ForkSafeSelector(selectors.DefaultSelector):
     """Wait for events as any selector does, the thread being at rest while it waits."""
 
-    def __init__(self, rest: Rest) -> None:
+    def __init__(self, rest: ForkSafety) -> None:
         super().__init__()
         self._rest = rest
 

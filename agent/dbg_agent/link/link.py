@@ -18,7 +18,7 @@ from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
 
 from ..log import Logger, Shown
 from ..stderr import say
-from .fork_safety import Rest, RestfulSelector
+from .fork_safety import ForkSafeSelector, ForkSafety
 from .lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, SilentFile, find
 from .name_servers import Lookups
 from .outgoing import Outgoing, ReportNow
@@ -34,13 +34,11 @@ if TYPE_CHECKING:
     from .dialling import Dialler
     from .lookup import Opening
 
+
 logger = Logger("dbg_agent.link")
 
-SLOW_STEP_SECONDS = 0.3
-"""Seconds after which a step counts as running; a quick one would only make the list flicker."""
 
-
-class Desk(Protocol):
+class LinkOwner(Protocol):
     """Say what the link asks of the rank; all of it is called in the link's thread, but for ``find_broker``."""
 
     def find_broker(self, opening: Opening) -> Reach:
@@ -78,12 +76,12 @@ class Ending(DbgError):
 class Link:
     """Keep this process connected, from :meth:`start` until it ends."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, owner: LinkOwner) -> None:
+        self._owner = owner
         self.outgoing = Outgoing(self._wake, self.reconnect)
-        self.rest = Rest()
+        self.fork_safety = ForkSafety()
         self.names = Lookups()
-        self._lookup = Lookup(desk.find_broker)
+        self._lookup = Lookup(owner.find_broker)
         self._status = threading.Condition()
         self._connected = False
         self._problem: DbgError | None = None
@@ -214,7 +212,7 @@ class Link:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         if self._thread is not threading.current_thread():
             return
-        with self.rest:
+        with self.fork_safety:
             self._run_loop()
 
     def _run_loop(self) -> None:
@@ -230,8 +228,8 @@ class Link:
             # For want of these asyncio could not build a loop, and would complain on stderr of the half of it.
             for end in socket.socketpair():
                 end.close()
-            self._dialler = dialler = Dialler(self._find_broker, self._desk.is_attended, self.names)
-            loop = asyncio.SelectorEventLoop(RestfulSelector(self.rest))
+            self._dialler = dialler = Dialler(self._find_broker, self._owner.is_attended, self.names)
+            loop = asyncio.SelectorEventLoop(ForkSafeSelector(self.fork_safety))
             # On in a program under PYTHONDEVMODE; it would complain on the job's stderr of a busy host.
             loop.set_debug(False)
             # The default logs, and waits for locks that a stopped thread of the program may hold.
@@ -348,7 +346,7 @@ class Link:
 
         self.outgoing.open()
         self._connection = connection
-        await connection.send(self._desk.registration())
+        await connection.send(self._owner.registration())
         if not isinstance(self._receive(await asyncio.wait_for(connection.recv(), HANDSHAKE_SECONDS)), Welcome):
             raise PeerError("a broker that does not begin with welcome")
         with self._status:
@@ -381,12 +379,12 @@ class Link:
                 continue
             if self.outgoing.starved:
                 self.outgoing.starved = False
-                self._desk.redraw()
+                self._owner.redraw()
             await event.wait()
             event.clear()
 
     def _frame(self, item: str | bytes | ReportNow) -> str | bytes:
-        return self._desk.report() if isinstance(item, ReportNow) else item
+        return self._owner.report() if isinstance(item, ReportNow) else item
 
     def _receive(self, frame: str | bytes) -> Message | None:
         """Act on a frame; return its message, if it is one."""
@@ -396,7 +394,7 @@ class Link:
         if isinstance(frame, bytes):
             data = decode_data(frame, Sender.CLIENT)
             if isinstance(data, Input):
-                self._desk.on_input(data)
+                self._owner.on_input(data)
             return None
         try:
             message = decode(frame, Sender.BROKER)
@@ -404,7 +402,7 @@ class Link:
             # A newer broker of the same major may say more than this release understands.
             return None
         logger.debug("hears %s", Shown(message))
-        self._desk.on_message(message)
+        self._owner.on_message(message)
         return message
 
     def _failed(self, error: DbgError) -> None:
@@ -422,7 +420,7 @@ class Link:
                 self._waiting_since = time.monotonic()
         if was_connected:
             logger.info("is connected no more")
-        self._desk.on_disconnect()
+        self._owner.on_disconnect()
 
 
 def _fault(error: Exception) -> DbgError:

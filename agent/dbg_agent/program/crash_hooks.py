@@ -20,6 +20,7 @@ from dbg_wire.messages import Notice
 from dbg_wire.records import fitted
 
 from ..stderr import say
+from ..stop.crash import Crash
 from ..stop.inbox import ProgramRaised
 from ..stop.stacks import is_own
 
@@ -32,10 +33,6 @@ MAX_DETAIL = 300
 GRACE = {"torchrun": 30, "slurm": 30, "openmpi": 1}
 """Seconds from a launcher's SIGTERM to its SIGKILL, as measured; others have their own, and end a rank soon."""
 
-UNANSWERED_SECONDS = 2.0
-"""Seconds for which a crashed rank waits where nobody takes its connections: a broker's kernel takes one at once,
-however busy the broker is, and a process that is about to end is not kept from it."""
-
 PASSING = (KeyboardInterrupt, SystemExit)
 """Not crashes: somebody wanted an end."""
 
@@ -45,7 +42,7 @@ _Connect = Callable[[], "Rank | None"]
 """How to have this rank connected; None if there is no broker, or if it is a launcher."""
 
 
-class Crashes:
+class CrashHooks:
     """Stand behind the hooks of the interpreter that see what nobody has caught."""
 
     def __init__(
@@ -87,7 +84,7 @@ class Crashes:
     def _main_hook(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         former = self._former[0] if self._former is not None else sys.__excepthook__
         former(kind, error, traceback)
-        with _Told():
+        with _StderrShown():
             self._keep(error, traceback, "this rank")
 
     def _thread_hook(self, args: threading.ExceptHookArgs) -> None:
@@ -133,7 +130,7 @@ def keep(
         frame = _innermost(traceback)
         if rank is None or frame is None:
             return
-        rank.end_step()
+        rank.stopping.end_step()
         if rank.stops.is_mine():
             return
         _keep(rank, error.with_traceback(traceback), frame, lease, ends)
@@ -154,7 +151,7 @@ def _keep(rank: Rank, error: BaseException, frame: FrameType, lease: float, ends
         say(f"{rank.address}: {CUDA_HINT}")
         detail = f"{detail} ({CUDA_HINT})"
     with _Terminating(rank, detail):
-        rank.stop(frame, "crash", lease=lease, detail=detail, crash=error, crash_ends=ends)
+        rank.stop(frame, "crash", lease=lease, detail=detail, crash=Crash(error, ends))
 
 
 def describe(error: BaseException) -> str:
@@ -178,7 +175,7 @@ def _innermost(traceback: TracebackType | None) -> FrameType | None:
     return found
 
 
-class _Told:
+class _StderrShown:
     """Have what was written to stderr be there while a rank is kept.
 
     Once torch has a process group, it calls other hooks with a buffer for stderr, and writes that when they are done.

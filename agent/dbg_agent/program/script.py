@@ -109,7 +109,7 @@ def _is_path_safe() -> bool:
 def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
     import runpy
 
-    from .entry import note_exit
+    from .own_rank import note_exit
 
     try:
         if is_module:
@@ -135,15 +135,18 @@ def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
 
 def _install(options: dict[str, object]) -> None:
     """Make this process a rank, and tell its children whose they are and where the broker is."""
-    from .. import autostart
-    from . import entry as process
+    from dbg_agent import set_trace
 
-    process.install_here(options, ())
-    if not process.is_rank():
+    from ..launch.claim import claim
+    from .installing import install_here
+    from .own_rank import current
+
+    install_here(options, (), set_trace)
+    if current() is None:
         return
     for name, value in options.items():
         os.environ[f"DBG_{name.upper()}"] = "1" if value is True else str(value)
-    autostart.claim()
+    claim()
 
 
 def _run_script(name: str, options: dict[str, object] | None) -> None:

@@ -13,17 +13,18 @@ import time
 from collections import deque
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from dbg_wire.errors import printable
-from dbg_wire.messages import Ask, Kind
+from dbg_wire.messages import Answer, Ask, Kind, Message
+from dbg_wire.records import fitted
 
 from ..stop.inbox import ProgramRaised
+from ..stop.port import ThreadStopper
 from ..stop.program_end import is_at_end
 from ..stop.stacks import is_own, is_runner, thread_frame
-
-if TYPE_CHECKING:
-    from .rank import Rank
+from ..stop.stops import Stops
+from .position import Position
 
 BREAK_IN_SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 """Asks the main thread to stop. Programs and launchers have their meanings for SIGUSR1 and 2, and none for this."""
@@ -39,10 +40,31 @@ TAKEN = f"it can't be broken into: the program has signal {int(BREAK_IN_SIGNAL)}
 NOT_INSTALLED = "it can't be broken into: it runs without install() or `python -m dbg_agent`"
 
 
+class InterruptedRank(Protocol):
+    """Say what breaking in needs of the rank that is broken into."""
+
+    stops: Stops
+
+    position: Position
+
+    @property
+    def stopping(self) -> ThreadStopper:
+        """Return what stops the calling thread."""
+
+    def warn(self, text: str) -> None:
+        """Write one line to stderr, once; never raise."""
+
+    def send(self, message: Message) -> None:
+        """Have a message sent."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the link's thread after some seconds."""
+
+
 class BreakIn:
     """Hold what is wanted of the running main thread. Methods run in the link's thread unless they say otherwise."""
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, rank: InterruptedRank) -> None:
         self._rank = rank
         self._lock = threading.RLock()
         self._asks: list[Ask] = []
@@ -94,7 +116,7 @@ class BreakIn:
         if frame is None:
             return
         if _in_our_code(frame):
-            self._rank.link.call_later(AGAIN_SECONDS, self._again)
+            self._rank.call_later(AGAIN_SECONDS, self._again)
             return
         try:
             self._answer_live(frame)
@@ -103,9 +125,9 @@ class BreakIn:
             self._is_ending = is_at_end(frame)
             if self._is_ending:
                 # Nobody looks for a stop there; a program that goes on behind its excepthook stops then.
-                self._rank.link.call_later(AGAIN_SECONDS, self._again)
+                self._rank.call_later(AGAIN_SECONDS, self._again)
                 return
-            self._rank.stop(frame, "interrupt")
+            self._rank.stopping.stop(frame, "interrupt")
             return
         except ProgramRaised as raised:
             to_raise = raised.error
@@ -140,7 +162,7 @@ class BreakIn:
             # What runs after the stop has not been seen yet, even if a frame of it lies where one did before.
             self._seen = None
         for ask in asks:
-            self._rank.questions.answer(ask, Kind.VALUE, self._rank.stops.state_word)
+            self._answer(ask, Kind.VALUE, self._rank.stops.state_word)
 
     # ------------------------------------------------------------------------------------------- in the link's thread
 
@@ -153,9 +175,9 @@ class BreakIn:
             if ask is not None:
                 self._asks.append(ask)
         # Not before what else has come is read: this rank may have been stuck since, and the ask be withdrawn.
-        self._rank.link.call_later(0.0, self._again)
+        self._rank.call_later(0.0, self._again)
         if ask is not None:
-            self._rank.link.call_later(AT_ONCE_SECONDS, lambda: self._not_yet(ask))
+            self._rank.call_later(AT_ONCE_SECONDS, lambda: self._not_yet(ask))
 
     def withdraw(self) -> None:
         """Have the main thread not stop any more for one of those who wanted it to."""
@@ -168,13 +190,13 @@ class BreakIn:
             return
         self._live.append((ask, job))
         self._signal()
-        self._rank.link.call_later(ask.seconds / 2, lambda: self._live_not_yet(ask))
+        self._rank.call_later(ask.seconds / 2, lambda: self._live_not_yet(ask))
 
     def _is_refused(self, ask: Ask | None) -> bool:
         """Tell whether the signal is not ours to send, having said why: its default would end the process."""
         problem = self._problem if not self.installed else TAKEN if not self._is_ours() else None
         if problem is not None and ask is not None:
-            self._rank.questions.answer(ask, Kind.ERROR, problem)
+            self._answer(ask, Kind.ERROR, problem)
         return problem is not None
 
     def note(self) -> None:
@@ -199,7 +221,7 @@ class BreakIn:
                 return
             self._asks.remove(ask)
         text = "at its end, where it stops no more" if self._is_ending else f"{self._in_c_code()}; stops on return"
-        self._rank.questions.answer(ask, Kind.RUNNING, text)
+        self._answer(ask, Kind.RUNNING, text)
 
     def _live_not_yet(self, ask: Ask) -> None:
         for waiting in tuple(self._live):
@@ -209,11 +231,14 @@ class BreakIn:
                 except ValueError:
                     # The main thread has just taken it.
                     return
-                self._rank.questions.answer(ask, Kind.RUNNING, self._in_c_code())
+                self._answer(ask, Kind.RUNNING, self._in_c_code())
+
+    def _answer(self, ask: Ask, kind: Kind, text: str) -> None:
+        self._rank.send(fitted(Answer, request=ask.request, kind=kind, text=text))
 
     def _in_c_code(self) -> str:
         self.note()
-        where = self._rank.whereabouts()
+        where = self._rank.position.moving_place()
         place = f"{where.file}:{where.line} {where.function}" if where is not None else "nowhere"
         return f"in C code at {place} for {time.monotonic() - self._seen_since:.0f} s"
 

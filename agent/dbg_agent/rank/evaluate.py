@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Ask, Kind
@@ -17,9 +18,10 @@ from dbg_wire.messages import Ask, Kind
 from ..stop.capture import Capture, talking_to
 
 if TYPE_CHECKING:
-    from ..stop.inbox import Wanted
+    from ..engines.port import Port
+    from ..stop.inbox import WantedMove
     from ..values.describe import Described
-    from .rank import Rank
+    from .debuggers import Debuggers
 
 MAX_ANSWER = MAX_TEXT // 4
 """Characters of one answer's text: a screenful or two; a rank of hundreds that says more is not read."""
@@ -28,18 +30,22 @@ ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 """Memory addresses as reprs show them, which differ in every process."""
 
 
-class Words(Protocol):
-    """Take the answer."""
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """Hold what an expression or a command came to, as it is answered.
 
-    def say(self, kind: Kind, text: str, *, digest: str = "", exact: str = "") -> None:
-        """Answer."""
+    ``kept`` is a value that stays at hand for questions about its parts, alone in a tuple; None if none does.
+    """
 
-    def keep(self, value: object, exact: str) -> None:
-        """Have the value at hand for questions about its parts, under the digest that was answered."""
+    kind: Kind
+    text: str
+    digest: str = ""
+    exact: str = ""
+    kept: tuple[object] | None = None
 
 
-def evaluate(ask: Ask, frame: FrameType, words: Words) -> None:
-    """Answer with the value of ``ask.text`` at this frame, and with what it printed."""
+def evaluate(ask: Ask, frame: FrameType) -> Evaluated:
+    """Return the value of ``ask.text`` at this frame, and what it printed."""
     from ..values.describe import describe
 
     printed = Capture()
@@ -48,24 +54,19 @@ def evaluate(ask: Ask, frame: FrameType, words: Words) -> None:
             value = _value(ask.text, frame)
             described = describe(value, stats=ask.stats, seconds=ask.seconds / 2)
     except KeyboardInterrupt:
-        words.say(Kind.ERROR, f"interrupted after {ask.seconds:g} s", digest="interrupted", exact="interrupted")
+        return _interrupted(ask)
     except BaseException as error:
-        _say_error(words, error)
-    else:
-        if not printed.text:
-            words.keep(value, described.exact)
-            words.say(Kind.VALUE, described.text, digest=described.digest, exact=described.exact)
-        elif value is None:
-            _say_text(words, printed)
-        else:
-            _say_both(words, printed.text, described)
+        return _error(error)
+    if not printed.text:
+        return Evaluated(Kind.VALUE, described.text, described.digest, described.exact, (value,))
+    return _printed(printed) if value is None else _both(printed.text, described)
 
 
-def _say_both(words: Words, printed: str, value: Described) -> None:
-    """Answer with what was printed and the value; both count when answers are compared."""
+def _both(printed: str, value: Described) -> Evaluated:
+    """Return what was printed and the value; both count when answers are compared."""
     digest = digests_of(printed + value.digest)[0] if value.digest else ""
     exact = digests_of(printed + value.exact)[1] if value.exact else ""
-    words.say(Kind.VALUE, abridged(printed + value.text), digest=digest, exact=exact)
+    return Evaluated(Kind.VALUE, abridged(printed + value.text), digest, exact)
 
 
 def _value(text: str, frame: FrameType) -> Any:
@@ -74,55 +75,50 @@ def _value(text: str, frame: FrameType) -> Any:
     return eval(code, {**frame.f_globals, **frame.f_locals})  # noqa: S307 - what was asked for
 
 
-def run_command(ask: Ask, frame: FrameType, rank: Rank, words: Words) -> tuple[Wanted, str] | None:
-    """Run a line of commands in a pdb that passes by; answer with what it printed.
+def run_command(ask: Ask, frame: FrameType, rank: Port, debuggers: Debuggers) -> Evaluated | tuple[WantedMove, str]:
+    """Run a line of commands in a pdb that passes by; return what it printed.
 
-    If it ends in a move, nothing is answered: the move is returned, with what was printed before.
+    If it ends in a move, the move is returned, with what was printed before.
     """
     from ..engines.passing_pdb import NotHere, PassingPdb
 
     printed = Capture()
-    wanted = None
     try:
         rank.loaded.show(frame)
-        wanted = PassingPdb(rank, printed, frame).run_line(ask.text)
-        if rank.breaks:
+        wanted = PassingPdb(rank, printed, frame, debuggers.aliases).run_line(ask.text)
+        if rank.breakpoints.lines:
             # So that somebody traces for it when the rank goes on.
-            rank.have_engine()
+            debuggers.have_one()
     except KeyboardInterrupt:
-        words.say(Kind.ERROR, f"interrupted after {ask.seconds:g} s", digest="interrupted", exact="interrupted")
+        return _interrupted(ask)
     except NotHere as error:
-        words.say(Kind.ERROR, str(error))
+        return Evaluated(Kind.ERROR, str(error))
     except BaseException as error:
-        _say_error(words, error)
-    else:
-        if wanted is None:
-            _say_text(words, printed)
-        else:
-            return wanted, printed.text
-    return None
+        return _error(error)
+    return _printed(printed) if wanted is None else (wanted, printed.text)
 
 
-def _say_error(words: Words, error: BaseException) -> None:
+def _interrupted(ask: Ask) -> Evaluated:
+    return Evaluated(Kind.ERROR, f"interrupted after {ask.seconds:g} s", "interrupted", "interrupted")
+
+
+def _error(error: BaseException) -> Evaluated:
     try:
         text = str(error)
     except BaseException as worse:
         # `sys.exit()` in there, or the interrupt of one that never ends, is an answer as well.
         text = f"its str raises {type(worse).__name__}"
     whole = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    digest, exact = digests_of(whole)
-    words.say(Kind.ERROR, abridged(whole), digest=digest, exact=exact)
+    return Evaluated(Kind.ERROR, abridged(whole), *digests_of(whole))
 
 
-def _say_text(words: Words, printed: Capture) -> None:
+def _printed(printed: Capture) -> Evaluated:
     text = printed.text.rstrip("\n")
     if printed.lost:
-        words.say(Kind.VALUE, f"{abridged(text)}\n[{printed.lost} characters more are lost]")
-        return
-    digest, exact = digests_of(text)
+        return Evaluated(Kind.VALUE, f"{abridged(text)}\n[{printed.lost} characters more are lost]")
     # pdb's own mark of what went wrong.
     kind = Kind.ERROR if text.startswith("*** ") else Kind.VALUE
-    words.say(kind, abridged(text), digest=digest, exact=exact)
+    return Evaluated(kind, abridged(text), *digests_of(text))
 
 
 def abridged(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dbg_wire.errors import WrongHost, printable
 from dbg_wire.messages import (
@@ -18,6 +18,7 @@ from dbg_wire.messages import (
     Message,
     Probe,
     Pulse,
+    RankReport,
     Refusal,
     Register,
     Repaint,
@@ -31,18 +32,29 @@ from dbg_wire.records import fitted
 from dbg_wire.states import StopPhase
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
+from ..engines.console import Console
+from ..launch.ancestry import ancestors
 from ..launch.mesh import coordinates
-from ..launch.this_process import Identity, ancestors
+from ..launch.this_process import Identity
 from ..log import Logger, Shown, hide
-from ..settings import find_broker
-from ..stop.inbox import Line, OpenDebugger, Redraw, Run, Switch
+from ..settings import Settings, find_broker
+from ..stop.inbox import Inbox, OpenDebugger, Redraw, RunJob, Switch, TypedLine
+from ..stop.stops import Stops
+from ..stop.terminal import Terminal
+from ..stop.typed_keys import Loss
+from ..waiting.holding import Holding
+from ..waiting.lease import Lease
+from .break_in import BreakIn
+from .debuggers import Debuggers
+from .membership import Membership
+from .position import Position
+from .questions import Questions
 
 if TYPE_CHECKING:
     from dbg_wire.codec import Input
     from dbg_wire.endpoint import Reach
 
     from ..link.lookup import Opening
-    from .rank import Rank
 
 
 logger = Logger("dbg_agent.rank")
@@ -51,10 +63,50 @@ INTERRUPT_KEY = b"\x03"
 """Ctrl-C, as terminals send it to a program that draws a screen."""
 
 
-class Desk:
+class SourceShower(Protocol):
+    """Show the source of a stop."""
+
+    def show_source_again(self) -> None:
+        """Tell the lines round the line debugger's frame once more; in the stopped thread."""
+
+
+class HeardRank(Protocol):
+    """Name the parts of a rank that the broker has to do with."""
+
+    settings: Settings
+    inbox: Inbox
+    stops: Stops
+    terminal: Terminal
+    console: Console
+    membership: Membership
+    debuggers: Debuggers
+    questions: Questions
+    break_in: BreakIn
+    holding: Holding
+    lease: Lease
+    position: Position
+
+    @property
+    def stopping(self) -> SourceShower:
+        """Return the current stop."""
+
+    def warn(self, text: str) -> None:
+        """Write one line to stderr, once; never raise."""
+
+    def send(self, message: Message) -> None:
+        """Have a message sent."""
+
+    def tell_loss(self, loss: Loss | None) -> None:
+        """Tell which keys the debugger will never get, if any."""
+
+    def rank_report(self) -> RankReport:
+        """Return all that is true of this rank now."""
+
+
+class FromBroker:
     """Be what the link sees of a rank."""
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, rank: HeardRank) -> None:
         self._rank = rank
         self._taken_prompt = 0
         self._is_interrupted = False
@@ -81,16 +133,17 @@ class Desk:
 
     def registration(self) -> str:
         """Return the frame that says who this rank is, read anew: a framework may know better by now."""
-        self._rank.identity = me = self._rank.identify()
+        self._rank.membership.identity = me = self._rank.membership.identify()
         return self._registration_of(me, ancestors(me.pid))
 
     def first_registration(self) -> str:
         """Return the same as it was known at first, for the guard, which looks itself what is above the rank."""
-        return self._registration_of(self._rank.identity, ())
+        return self._registration_of(self._rank.membership.identity, ())
 
     def _registration_of(self, me: Identity, above: tuple[int, ...]) -> str:
         from dbg_wire.codec import encode
 
+        welcome = self._rank.membership.welcome
         registration = fitted(
             Register,
             minor=PROTOCOL_MINOR,
@@ -102,7 +155,7 @@ class Desk:
             rank=me.rank,
             local_rank=me.local_rank,
             world_size=me.world_size,
-            child=self._rank.welcome.child if self._rank.welcome is not None else None,
+            child=welcome.child if welcome is not None else None,
             pid=me.pid,
             ancestors=above,
             kernel=kernel_name(),
@@ -137,7 +190,7 @@ class Desk:
 
     def on_input(self, frame: Input) -> None:
         """Pass keys to the stopped thread; Ctrl-C interrupts what keeps it from taking them."""
-        engine = self._rank.engine
+        engine = self._rank.debuggers.last
         if engine is not None and INTERRUPT_KEY in self._rank.inbox.fresh(frame) and self._rank.stops.engine == "pudb":
             engine.interrupt()
         self._rank.tell_loss(self._rank.inbox.type(frame, lambda: self._rank.stops.current))
@@ -153,7 +206,7 @@ class Desk:
             self._on_audience(message)
         elif isinstance(message, Probe):
             self._rank.break_in.note()
-            self._rank.send(fitted(Pulse, where=self._rank.whereabouts(), frames=self._rank.stack()))
+            self._rank.send(fitted(Pulse, where=self._rank.position.moving_place(), frames=self._rank.position.stack()))
         elif isinstance(message, Repaint):
             self.redraw()
         elif isinstance(message, Reply):
@@ -165,13 +218,14 @@ class Desk:
         elif isinstance(message, Replay):
             self._rank.console.replay(message.session, message.offset)
         elif isinstance(message, Chosen):
-            self._rank.waits.on_chosen(message)
+            self._rank.holding.on_chosen(message)
         elif isinstance(message, Kept):
-            self._rank.waits.on_kept(message)
+            self._rank.holding.on_kept(message)
         elif isinstance(message, Ask):
             self._rank.questions.on_ask(message)
         elif isinstance(message, Welcome):
-            self._rank.welcomed(message)
+            self._rank.holding.welcomed(message.uptime)
+            self._rank.membership.welcomed(message)
         elif isinstance(message, Refusal):
             self._rank.warn(f"the broker refused this rank: {printable(message.text)}")
 
@@ -185,15 +239,15 @@ class Desk:
         if stop is None or not audience.viewers:
             return
         open_one = self._rank.stops.engine
-        if open_one not in (None, self._rank.engine_wanted()) and audience.engine not in (None, open_one):
+        if open_one not in (None, self._rank.debuggers.wanted()) and audience.engine not in (None, open_one):
             self._rank.inbox.put(stop, Switch())
         else:
-            self._rank.inbox.put(stop, OpenDebugger(self._rank.engine_wanted()))
+            self._rank.inbox.put(stop, OpenDebugger(self._rank.debuggers.wanted()))
         if resized:
             self._rank.inbox.put(stop, Redraw())
         if open_one == "pdb":
             # Whoever has just sat down has not heard it, or has come back with another idea of it.
-            self._rank.inbox.put(stop, Run(self._rank.show_source_again))
+            self._rank.inbox.put(stop, RunJob(self._rank.stopping.show_source_again))
 
     def _on_reply(self, reply: Reply) -> None:
         prompt = self._rank.console.prompt
@@ -208,13 +262,13 @@ class Desk:
             why = ""
         else:
             self._taken_prompt = reply.prompt
-            self._rank.inbox.put(stop, Line(reply.text))
+            self._rank.inbox.put(stop, TypedLine(reply.text))
             why = ""
         self._rank.send(fitted(Replied, prompt=reply.prompt, taken=not why, reason=why))
 
     def _on_complete(self, complete: Complete) -> None:
         stop, _ = self._rank.stops.current
-        engine = self._rank.engine
+        engine = self._rank.debuggers.last
         prompt = self._rank.console.prompt
         if stop is None or prompt is None or prompt.number != complete.prompt or engine is None:
             return
@@ -223,7 +277,7 @@ class Desk:
             matches = engine.complete(complete.line, complete.begin, complete.end)
             self._rank.send(fitted(Completions, request=complete.request, matches=matches))
 
-        self._rank.inbox.put(stop, Run(answer))
+        self._rank.inbox.put(stop, RunJob(answer))
 
     def take_interrupt(self) -> bool:
         """Tell, once, that Ctrl-C was pressed during the stop that ends, of which nobody was told; in its thread."""
@@ -232,7 +286,7 @@ class Desk:
 
     def _on_interrupt(self, interrupt: Interrupt) -> None:
         generation, _ = self._rank.inbox.settled()
-        engine = self._rank.engine
+        engine = self._rank.debuggers.last
         if interrupt.generation != generation:
             return
         if self._rank.stops.phase is StopPhase.OPEN and engine is not None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_TEXT
@@ -21,14 +21,17 @@ from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
 from dbg_wire.states import StopPhase
 
-from ..link.link import SLOW_STEP_SECONDS
-from ..stop.inbox import GoOn, Move, OpenDebugger, Run, Wanted
+from ..engines.engine import Engine
+from ..engines.port import Port
+from ..stop.inbox import GoOn, Move, OpenDebugger, RunJob, WantedMove
 from ..stop.stacks import place_of
-from .break_in import AT_ONCE_SECONDS
+from ..stop.stops import SLOW_STEP_SECONDS
+from .break_in import AT_ONCE_SECONDS, BreakIn
+from .debuggers import Debuggers
+from .position import Position
 
 if TYPE_CHECKING:
-    from ..engines import Engine
-    from .rank import Rank
+    from .evaluate import Evaluated
 
 MOVES = {
     "n": "next",
@@ -64,10 +67,18 @@ INTERRUPT_AGAIN_SECONDS = 1.0
 """Seconds after which work is interrupted again that goes on all the same: time to clean up."""
 
 
+class AskedRank(Port, Protocol):
+    """Say what is needed of the rank that is asked."""
+
+    debuggers: Debuggers
+    break_in: BreakIn
+    position: Position
+
+
 class Questions:
     """Answer the broker's questions for one rank."""
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, rank: AskedRank) -> None:
         self._rank = rank
         self._lock = threading.RLock()
         self._moving: list[tuple[Ask, str]] = []
@@ -110,11 +121,11 @@ class Questions:
         rank = self._rank
         if rank.stops.current[1] is None and not rank.terminal.viewers:
             rank.terminal.resize(ask.rows, ask.columns)
-        rank.inbox.put(stop, OpenDebugger(rank.engine_wanted()))
-        self._put(ask, stop, Run(lambda: self._answer_screen(ask)))
+        rank.inbox.put(stop, OpenDebugger(rank.debuggers.wanted()))
+        self._put(ask, stop, RunJob(lambda: self._answer_screen(ask)))
 
     def _answer_screen(self, ask: Ask) -> None:
-        engine = self._rank.engine
+        engine = self._rank.debuggers.last
         if engine is None:
             self.answer(ask, Kind.ERROR, "no debugger can be opened in this rank")
         else:
@@ -123,9 +134,9 @@ class Questions:
     def _where(self, ask: Ask) -> None:
         rank = self._rank
         if rank.stops.is_halted and not rank.stops.is_busy and not rank.stops.is_passing:
-            self.answer(ask, Kind.VALUE, rank.stops.state_word, frames=rank.stack())
+            self.answer(ask, Kind.VALUE, rank.stops.state_word, frames=rank.position.stack())
         else:
-            self.answer(ask, Kind.VALUE, "running", frames=rank.stack())
+            self.answer(ask, Kind.VALUE, "running", frames=rank.position.stack())
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
@@ -134,7 +145,7 @@ class Questions:
         if ask.parts:
             stop = self._halted(ask)
             if stop is not None:
-                self._put(ask, stop, Run(lambda: self._in_time(ask, asked, lambda: self._tell_parts(ask))))
+                self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._tell_parts(ask))))
             return
         if stop is None and ask.live:
             self._rank.break_in.ask(ask, lambda frame: self._in_time(ask, asked, lambda: self._evaluate(ask, frame)))
@@ -142,7 +153,7 @@ class Questions:
         stop = self._halted(ask)
         if stop is not None:
             evaluate = partial(self._evaluate_here, ask)
-            self._put(ask, stop, Run(lambda: self._in_time(ask, asked, evaluate)))
+            self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, evaluate)))
 
     def _tell_parts(self, ask: Ask) -> None:
         from ..values.parts import parts_of
@@ -154,25 +165,25 @@ class Questions:
         parts = parts_of(kept[1], question.path, exact=question.exact, seconds=ask.seconds / 2)
         self.answer(ask, Kind.VALUE, "", rows=encode_parts(parts))
 
-    def keep(self, value: object, exact: str) -> None:
+    def _keep(self, value: object, exact: str) -> None:
         """Have a value at hand for a while, unless it has no digest; in the stopped thread."""
         self._kept = None
         stop = self._rank.stops.current[0]
         if exact and stop is not None:
             kept = self._kept = (exact, value)
-            self._rank.link.call_later(KEEP_SECONDS, lambda: self._forget_soon(stop, kept))
+            self._rank.call_later(KEEP_SECONDS, lambda: self._forget_soon(stop, kept))
 
     def _forget_soon(self, stop: int, kept: tuple[str, object]) -> None:
         if self._kept is kept:
-            self._rank.inbox.put(stop, Run(self.forget))
+            self._rank.inbox.put(stop, RunJob(self.forget))
 
     def forget(self) -> None:
         """Let go of the value that is at hand; in the stopped thread."""
         self._kept = None
 
     def _evaluate_here(self, ask: Ask) -> None:
-        frame = self._rank.looked_at()
-        is_elsewhere = frame is not None and frame is not self._rank.frame
+        frame = self._rank.stopping.looked_at()
+        is_elsewhere = frame is not None and frame is not self._rank.stopping.frame
         # Somebody has gone up the stack in the open debugger: what is evaluated there may have other names.
         self._evaluate(ask, frame, (place_of(frame),) if is_elsewhere and frame is not None else ())
 
@@ -183,7 +194,14 @@ class Questions:
         if frame is None:
             self.answer(ask, Kind.RUNNING, "running")
         else:
-            evaluate(ask, frame, _Words(self, ask, told))
+            self._say(ask, evaluate(ask, frame), told)
+
+    def _say(self, ask: Ask, evaluated: Evaluated, told: tuple[Place, ...] = ()) -> None:
+        """Answer with what an expression or a command came to, and have its value at hand for a while."""
+        if evaluated.kept is not None:
+            self._keep(evaluated.kept[0], evaluated.exact)
+        digests = {"digest": evaluated.digest, "exact": evaluated.exact}
+        self.answer(ask, evaluated.kind, evaluated.text, frames=told, **digests)
 
     def _command(self, ask: Ask) -> None:
         stop = self._halted(ask)
@@ -192,35 +210,37 @@ class Questions:
         move = MOVES.get(ask.text.strip())
         if move is None:
             asked = time.monotonic()
-            self._put(ask, stop, Run(lambda: self._in_time(ask, asked, lambda: self._run_command(ask))))
+            self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._run_command(ask))))
             return
-        if self._rank.crash is not None and move != "continue":
+        if self._rank.stopping.crash is not None and move != "continue":
             self.answer(ask, Kind.ERROR, "it is kept after a crash, where nothing moves; `c` lets it end")
             return
-        self._put_move(ask, stop, Wanted(move), "")
+        self._put_move(ask, stop, WantedMove(move), "")
 
-    def _put_move(self, ask: Ask, stop: int, wanted: Wanted, printed: str) -> None:
+    def _put_move(self, ask: Ask, stop: int, wanted: WantedMove, printed: str) -> None:
         # Most ranks of a set have no debugger open yet; the move needs one, and leaves it open for the next.
-        self._rank.inbox.put(stop, OpenDebugger(self._rank.engine_wanted()))
+        self._rank.inbox.put(stop, OpenDebugger(self._rank.debuggers.wanted()))
         self._put(ask, stop, Move(wanted, lambda: self._moves(ask, printed)))
 
     def _moves(self, ask: Ask, printed: str) -> None:
         with self._lock:
             self._moving.append((ask, printed))
         patience = max(SHORTEST_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))
-        self._rank.link.call_later(patience, lambda: self._still_moving(ask))
+        self._rank.call_later(patience, lambda: self._still_moving(ask))
 
     def _run_command(self, ask: Ask) -> None:
         from .evaluate import run_command
 
-        frame = self._rank.looked_at()
+        frame = self._rank.stopping.looked_at()
         if frame is None:
             self.answer(ask, Kind.RUNNING, "running")
         else:
-            moves = run_command(ask, frame, self._rank, _Words(self, ask))
-            self._rank.user_breakpoints.look()
-            if moves is not None:
-                self._put_move(ask, self._rank.stops.number, *moves)
+            outcome = run_command(ask, frame, self._rank, self._rank.debuggers)
+            self._rank.breakpoints.look()
+            if isinstance(outcome, tuple):
+                self._put_move(ask, self._rank.stops.number, *outcome)
+            else:
+                self._say(ask, outcome)
 
     def _in_time(self, ask: Ask, asked: float, job: Callable[[], None]) -> None:
         """Run ``job``, which answers, in this thread, interrupted at the question's deadline; nothing comes out."""
@@ -232,7 +252,7 @@ class Questions:
         ticket = 0
         try:
             with interruptible.running() as ticket:
-                self._rank.link.call_later(max(SHORTEST_SECONDS, patience), lambda: self._interrupt_work(ticket))
+                self._rank.call_later(max(SHORTEST_SECONDS, patience), lambda: self._interrupt_work(ticket))
                 job()
         except KeyboardInterrupt:
             # It came in the midst of the answer, or when that was given; else somebody wants the program to end.
@@ -247,7 +267,7 @@ class Questions:
         """Interrupt work again and again, since what was typed may catch that and go on; in the link's thread."""
         self._rank.interruptible.interrupt(ticket)
         if self._rank.interruptible.runs(ticket):
-            self._rank.link.call_later(INTERRUPT_AGAIN_SECONDS, lambda: self._interrupt_work(ticket))
+            self._rank.call_later(INTERRUPT_AGAIN_SECONDS, lambda: self._interrupt_work(ticket))
 
     # ----------------------------------------------------------------------------------------------------------- moves
 
@@ -278,10 +298,10 @@ class Questions:
 
     def _interrupt(self, ask: Ask) -> None:
         rank = self._rank
-        engine = rank.engine
+        engine = rank.debuggers.last
         if rank.stops.phase is StopPhase.OPEN and engine is not None and engine.is_working and not ask.withdrawn:
             engine.interrupt()
-            rank.link.call_later(AT_ONCE_SECONDS, lambda: self._interrupted(ask, engine))
+            rank.call_later(AT_ONCE_SECONDS, lambda: self._interrupted(ask, engine))
         elif rank.stops.is_halted and not rank.stops.is_passing:
             word = f"is {rank.stops.state_word}" if ask.withdrawn else rank.stops.state_word
             self.answer(ask, Kind.VALUE, f"{word} already")
@@ -306,36 +326,19 @@ class Questions:
         return stop
 
     def _running_text(self) -> str:
-        where = self._rank.whereabouts()
+        where = self._rank.position.moving_place()
         return f"running, {where.file}:{where.line}" if where else "running"
 
-    def _put(self, ask: Ask, stop: int, work: GoOn | Run | Move) -> None:
+    def _put(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
         if not self._rank.inbox.put(stop, work):
             self.answer(ask, Kind.ERROR, "too much waits already for this rank's stopped thread")
         else:
-            self._rank.link.call_later(BUSY_SECONDS, lambda: self._not_begun(ask, stop, work))
+            self._rank.call_later(BUSY_SECONDS, lambda: self._not_begun(ask, stop, work))
 
-    def _not_begun(self, ask: Ask, stop: int, work: GoOn | Run | Move) -> None:
+    def _not_begun(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
         """Answer a question that waits behind what the open debugger does, which may never end."""
         if self._rank.stops.is_busy and self._rank.inbox.withdraw(stop, work):
             self.answer(ask, Kind.RUNNING, self._running_text())
-
-
-class _Words:
-    """Send what an evaluation says, as the answer to one question; in the stopped thread."""
-
-    def __init__(self, questions: Questions, ask: Ask, frames: tuple[Place, ...] = ()) -> None:
-        self._questions = questions
-        self._ask = ask
-        self._frames = frames
-
-    def say(self, kind: Kind, text: str, *, digest: str = "", exact: str = "") -> None:
-        """Answer."""
-        self._questions.answer(self._ask, kind, text, digest=digest, exact=exact, frames=self._frames)
-
-    def keep(self, value: object, exact: str) -> None:
-        """Have the value at hand for questions about its parts."""
-        self._questions.keep(value, exact)
 
 
 _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {

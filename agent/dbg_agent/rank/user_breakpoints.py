@@ -4,35 +4,43 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
 from dbg_wire.ranks import Breakpoint
 from dbg_wire.records import fitted
 
-if TYPE_CHECKING:
-    from ..stop.loaded_sources import Loaded
-    from .rank import Rank
+from ..stop.loaded_sources import Loaded
 
 
 class UserBreakpoints:
-    """Know what was set when last looked; ``known`` may be read from any thread."""
+    """Know what was set when last looked; ``known`` may be read from any thread.
 
-    def __init__(self, rank: Rank) -> None:
-        self._rank = rank
+    ``changed`` is called when that is something else than before.
+    """
+
+    def __init__(self, loaded: Loaded, changed: Callable[[], None]) -> None:
+        self._loaded = loaded
+        self._changed = changed
+        self.lines: dict[str, list[int]] = {}
+        """The lines with breakpoints by file, as bdb keeps them; all debuggers of the rank share them."""
         self.known: tuple[Breakpoint, ...] = ()
+
+    def count(self) -> int:
+        """Return how many lines have breakpoints; from any thread."""
+        return sum(len(lines) for lines in list(self.lines.values()))
 
     def look(self) -> None:
         """Take in what is set now, and have a report sent if that has changed; in the stopped thread.
 
         Called before what a debugger shows after each key or command, and when it was left.
         """
-        known = tuple(_user_breakpoints(self._rank.breaks, self._rank.loaded)) if self._rank.breaks else ()
+        known = tuple(_user_breakpoints(self.lines, self._loaded)) if self.lines else ()
         if known != self.known:
             self.known = known
-            self._rank.publish()
+            self._changed()
 
 
 def _user_breakpoints(breaks: Mapping[str, Sequence[int]], loaded: Loaded) -> list[Breakpoint]:

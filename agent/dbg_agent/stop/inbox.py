@@ -16,7 +16,7 @@ from typing import Union
 from dbg_wire.codec import Input
 from dbg_wire.limits import MAX_INPUT_PENDING
 
-from .typed_keys import Loss, TypedAhead
+from .typed_keys import Loss, TypedKeys
 
 MAX_WORK = 256
 """Pieces of work that may wait for one stopped thread; a thread that takes none is answered for as silent."""
@@ -46,7 +46,7 @@ class Redraw:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunJob:
     """Run something in the stopped thread."""
 
     job: Callable[[], None]
@@ -58,7 +58,7 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedMove:
     """Say where ``next``, ``step``, ``return``, ``until`` or ``continue`` is to lead the thread.
 
     ``line`` is what ``until`` was given; ``frame`` is another one than the debugger shows.
@@ -73,25 +73,25 @@ class Wanted:
 class Move:
     """Have the thread run to what is wanted; ``begun`` is called in the thread right before."""
 
-    wanted: Wanted
+    wanted: WantedMove
     begun: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TypedLine:
     """Give a line debugger what was replied to its prompt."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class BreakPrompt:
     """Have this prompt of a line debugger raise KeyboardInterrupt in whatever asks there, if it still stands."""
 
     prompt: int
 
 
-Work = Union[OpenDebugger, GoOn, Redraw, Run, Switch, Move, Line, Break]  # noqa: UP007 - evaluated at import, on 3.10 too
+Work = Union[OpenDebugger, GoOn, Redraw, RunJob, Switch, Move, TypedLine, BreakPrompt]  # noqa: UP007 - evaluated at import, on 3.10 too
 
 
 class ProgramRaised(BaseException):
@@ -116,7 +116,7 @@ class LeaveDebugger(BaseException):
 class MoveOn(BaseException):
     """Unwind the debugger, however deep, and move as ``wanted``, from ``frame`` on unless that names another."""
 
-    def __init__(self, wanted: Wanted, frame: FrameType | None) -> None:
+    def __init__(self, wanted: WantedMove, frame: FrameType | None) -> None:
         super().__init__(wanted.command)
         self.wanted = wanted
         self.frame = wanted.frame or frame
@@ -135,7 +135,7 @@ class Inbox:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._work: deque[tuple[int, Work]] = deque()
-        self._keys = TypedAhead()
+        self._keys = TypedKeys()
 
     def put(self, stop: int, work: Work) -> bool:
         """Add work for a stop; return False if too much waits already. Letting it go on is never too much."""

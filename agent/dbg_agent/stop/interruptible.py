@@ -73,7 +73,7 @@ class Interruptible:
                 return
             self._wanted = ticket
             # What is evaluated may have taken the signal away, and its default ends the process.
-            if signal.getsignal(INTERRUPT_SIGNAL) == self._raise:
+            if signal.getsignal(INTERRUPT_SIGNAL) == self.on_signal:
                 signal.pthread_kill(thread, INTERRUPT_SIGNAL)
         self._call_later(AGAIN_SECONDS, lambda: self._again(ticket))
 
@@ -93,7 +93,7 @@ class Interruptible:
         thread = threading.get_ident()
         outer = self._tickets.get(thread)
         takes_signal = outer is None and threading.current_thread() is threading.main_thread()
-        before = signal.signal(INTERRUPT_SIGNAL, self._raise) if takes_signal else None
+        before = signal.signal(INTERRUPT_SIGNAL, self.on_signal) if takes_signal else None
         self._hook()
         self._tickets[thread] = tickets(outer or ())
         try:
@@ -140,7 +140,8 @@ class Interruptible:
         if is_over and thread != threading.main_thread().ident:
             _take_back(thread)
 
-    def _raise(self, _number: int, _frame: FrameType | None) -> None:
+    def on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        """Raise KeyboardInterrupt if that is wanted of the work in this thread; the handler of the signal."""
         # Without the lock, which the interrupted thread may hold itself.
         if self._wanted in self._tickets.get(threading.get_ident(), ()):
             self._wanted = 0

@@ -29,7 +29,7 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", os.path.dirname(os.__file__)
 """Where files are that people don't edit while they debug."""
 
 
-class _Text:
+class _LoadedText:
     """One version of a file."""
 
     def __init__(self, source: bytes, changed: float) -> None:
@@ -52,9 +52,9 @@ class Loaded:
     """Know the sources of this process; methods run in the stopped thread."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, _Text] = {}
+        self._texts: dict[str, _LoadedText] = {}
         """What was read at a stop."""
-        self._loaded: dict[str, _Text] = {}
+        self._loaded: dict[str, _LoadedText] = {}
         """Those of which it is known that they were loaded."""
         self._unknown: set[str] = set()
         """Files of which nothing that was loaded was found at this stop."""
@@ -73,15 +73,16 @@ class Loaded:
         known = _stop_points_sources()
         for path, source in known.items():
             # The one text of which it is known that it was compiled.
-            self._loaded.setdefault(path, _Text(source, 0.0))
+            self._loaded.setdefault(path, _LoadedText(source, 0.0))
         self._seen.update(known)
         new = [path for path in _own_files() if path not in self._seen][: MAX_FILES - len(self._seen)]
         if new:
             self._seen.update(new)
             with suppress(RuntimeError):
-                threading.Thread(target=self._read_all, args=(new,), name="dbg-agent-sources", daemon=True).start()
+                threading.Thread(target=self.read_all, args=(new,), name="dbg-agent-sources", daemon=True).start()
 
-    def _read_all(self, paths: list[str]) -> None:
+    def read_all(self, paths: list[str]) -> None:
+        """Keep what these files hold now; in a thread of its own, since their file system may not answer."""
         for path in paths:
             text = _read(path)
             if text is not None:
@@ -127,12 +128,12 @@ class Loaded:
             if text is not None:
                 self._pin(path, text)
 
-    def _pin(self, path: str, text: _Text) -> None:
+    def _pin(self, path: str, text: _LoadedText) -> None:
         # Without a time, as a loader's own source has none, which `checkcache` leaves alone.
         entry = (0, None, text.lines, path)
         linecache.cache[path] = self._pinned[path] = entry
 
-    def _text(self, path: str) -> _Text | None:
+    def _text(self, path: str) -> _LoadedText | None:
         """Return the source that was loaded from this file; None if it can't be known."""
         if path in self._loaded or path in self._unknown:
             return self._loaded.get(path)
@@ -144,7 +145,7 @@ class Loaded:
         self._unknown.add(path)
         return None
 
-    def _is_loaded(self, text: _Text, path: str) -> bool:
+    def _is_loaded(self, text: _LoadedText, path: str) -> bool:
         # Also where an import hook compiles something else than the file.
         if text.changed < self._started + STARTUP_SECONDS:
             return True
@@ -163,7 +164,7 @@ def _lines_of(source: bytes) -> list[str]:
     return io.StringIO(text.removeprefix("\ufeff"), newline=None).readlines()
 
 
-def _read(path: str) -> _Text | None:
+def _read(path: str) -> _LoadedText | None:
     try:
         # Not waiting for the writer of a pipe.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
@@ -171,15 +172,15 @@ def _read(path: str) -> _Text | None:
             source = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError):
         return None
-    return None if len(source) > MAX_FILE_BYTES else _Text(source, max(status.st_mtime, status.st_ctime))
+    return None if len(source) > MAX_FILE_BYTES else _LoadedText(source, max(status.st_mtime, status.st_ctime))
 
 
-def _cached(path: str) -> _Text | None:
+def _cached(path: str) -> _LoadedText | None:
     """Return what ``linecache`` has kept of a file, which may be older than the file."""
     entry = linecache.cache.get(path)
     if entry is None or len(entry) == 1:
         return None
-    return _Text("".join(entry[2]).encode("utf-8", "surrogatepass"), float("inf"))
+    return _LoadedText("".join(entry[2]).encode("utf-8", "surrogatepass"), float("inf"))
 
 
 def _own_files() -> Iterator[str]:

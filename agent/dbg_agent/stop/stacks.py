@@ -6,7 +6,6 @@ import os
 import sys
 from types import FrameType, TracebackType
 
-import dbg_agent
 from dbg_wire.limits import MAX_STACK_FRAMES
 from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
@@ -22,7 +21,7 @@ RUNNERS = (
 )
 """Modules of ours that call what is the program's and hold nothing: a script, an import, the making of a group."""
 
-OWN_MAIN = os.path.join(os.path.dirname(dbg_agent.__file__), "__main__.py")  # noqa: PTH118, PTH120 - no pathlib in a rank
+OWN_MAIN = os.path.join(os.path.dirname(os.path.dirname(__file__)), "__main__.py")  # noqa: PTH118, PTH120 - no pathlib in a rank
 """What `python -m dbg_agent` runs, under the name of ``__main__``."""
 
 OUTERMOST_KEPT = 64

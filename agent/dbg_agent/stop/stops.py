@@ -25,6 +25,9 @@ logger = Logger("dbg_agent.stop")
 HELD = "hold"
 """Reason of a stop that nobody asked for at this rank: it waits for others that are stopped."""
 
+SLOW_STEP_SECONDS = 0.3
+"""Seconds after which a step counts as running; a quick one would only make the list flicker."""
+
 
 class Stops:
     """Give the stop to one thread at a time and keep what is true of it.

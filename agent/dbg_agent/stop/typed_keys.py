@@ -21,7 +21,7 @@ class Loss:
     reason: str
 
 
-class TypedAhead:
+class TypedKeys:
     """Keep one driver's keys in order until the debugger takes them.
 
     ``applied`` counts the bytes of this generation that were taken or discarded, ``received`` those that came at all;

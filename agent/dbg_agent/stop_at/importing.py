@@ -10,23 +10,25 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, cast
 
 from ..launch.this_process import started_module
-from ..program.script import ScriptLoader
-from . import points as stop_points
+from . import points
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
 
 
-def begin(script: str | None) -> None:
-    """Look at every import from now on; ``script`` is what this process was started with, if it is a file."""
-    sys.meta_path.insert(0, _Finder())
-    sys.path_hooks.insert(0, _Hook(script))
+def begin(script: str | None, load_script: Callable[[str], object]) -> None:
+    """Look at every import from now on; ``script`` is what this process was started with, if it is a file.
+
+    ``load_script`` makes the loader that runs it.
+    """
+    sys.meta_path.insert(0, _StopFinder())
+    sys.path_hooks.insert(0, _Hook(script, load_script))
 
 
 class _Loader(SourceFileLoader):
@@ -36,10 +38,10 @@ class _Loader(SourceFileLoader):
         """Return the code with the stops in it; without, if that can't be had."""
         names = (fullname, *_running_name(fullname))
         try:
-            return stop_points.compile_file(self.get_data(self.path), self.path, *names)
+            return points.compile_file(self.get_data(self.path), self.path, *names)
         except Exception as error:
             # What is wrong with the source is for the interpreter to say.
-            stop_points.cant_place(self.path, f"it can't be compiled ({type(error).__name__})", *names)
+            points.cant_place(self.path, f"it can't be compiled ({type(error).__name__})", *names)
             return super().get_code(fullname)
 
 
@@ -50,7 +52,7 @@ def _running_name(name: str) -> tuple[str, ...]:
     return ("__main__",) if is_run else ()
 
 
-class _Finder:
+class _StopFinder:
     """Find modules where everybody else does, and give those with stops another loader."""
 
     def __init__(self) -> None:
@@ -88,38 +90,39 @@ def _give_loader(spec: ModuleSpec) -> None:
     """Have a module with stops loaded by us, if it is an ordinary source file."""
     path = spec.origin
     names = (spec.name, *_running_name(spec.name))
-    if path is None or not spec.has_location or not stop_points.points_for(path, *names):
+    if path is None or not spec.has_location or not points.points_for(path, *names):
         return
     if type(spec.loader) is SourceFileLoader:
         spec.loader = _Loader(spec.loader.name, spec.loader.path)
     else:
         loader = type(spec.loader)
-        stop_points.cant_place(path, f"it is loaded by {loader.__module__}.{loader.__qualname__}", *names)
+        points.cant_place(path, f"it is loaded by {loader.__module__}.{loader.__qualname__}", *names)
 
 
 class _Hook:
     """Take the place of the importer of a folder, for the script this process runs and the one that spawned it."""
 
-    def __init__(self, script: str | None) -> None:
+    def __init__(self, script: str | None, load_script: Callable[[str], object]) -> None:
         self._script = os.path.abspath(script) if script is not None else None  # noqa: PTH100
+        self._load_script = load_script
 
     def __call__(self, path: str) -> _Entry:
         """Return a finder for a script with stops; raise ImportError for all else, as path hooks do."""
         names = ("__main__", os.path.splitext(os.path.basename(path))[0])  # noqa: PTH119, PTH122
-        if not os.path.isfile(path) or not stop_points.points_for(path, *names):  # noqa: PTH113
+        if not os.path.isfile(path) or not points.points_for(path, *names):  # noqa: PTH113
             raise ImportError(path)
         if os.path.abspath(path) != self._script:  # noqa: PTH100
             # Read as the `__mp_main__` of a process that multiprocessing has spawned.
             return _Entry(_Loader("__main__", path), path)
         self._script = None
         sys.path_importer_cache.pop(path, None)
-        return _Entry(ScriptLoader(path), path)
+        return _Entry(self._load_script(path), path)
 
 
 class _Entry:
     """Be the importer of one script, which has nothing but a ``__main__`` in it."""
 
-    def __init__(self, loader: SourceFileLoader | ScriptLoader, path: str) -> None:
+    def __init__(self, loader: object, path: str) -> None:
         self._spec = ModuleSpec("__main__", cast("Loader", loader), origin=path)
 
     def find_spec(self, name: str, target: ModuleType | None = None) -> ModuleSpec | None:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from dbg_wire.errors import printable
 from dbg_wire.stop_points import STOP_AT_VARIABLE, STOP_IN_VARIABLE, StopAt, StopIn, parse_stops
@@ -21,6 +21,32 @@ from ..stderr import say
 from . import reached
 from .condition import HELD, PASSED, RAISED, RANK
 from .insertion import CALL, compile_with
+
+
+class RankOfProcess(Protocol):
+    """Say what is needed, where a stop is reached, of the module that makes this process a rank."""
+
+    def stop_at(
+        self,
+        frame: FrameType,
+        arguments: Mapping[str, object],
+        unexpected: tuple[object, ...],
+        *,
+        before_line: bool = False,
+    ) -> None:
+        """Stop in a frame."""
+
+    def has_room(self) -> bool:
+        """Raise RecursionError if there is no room for the calls that a stop needs."""
+
+    def halted_at(self, frame: FrameType) -> bool:
+        """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
+
+    def no_step_ends(self) -> bool:
+        """Tell whether no step or breakpoint has halted any frame since :meth:`halted_at` last said so."""
+
+    def rank_number(self) -> int:
+        """Return the number of this process in its job, as far as it is known by now."""
 
 
 @dataclass(slots=True)
@@ -46,36 +72,47 @@ class Point:
     files: set[str] = field(default_factory=set)
 
 
-_points: list[Point] = []
+POINTS: list[Point] = []
+"""The stops of this process, by their numbers."""
 
 sources: dict[str, bytes] = {}
 """The sources of the files that have stops in them, as they were compiled: an edit meanwhile changes the files."""
 
 _is_spokesman = False
 _pid = 0
-_process: Any = None
-"""The module that makes this process a rank, once a stop is reached: helpers that reach none don't load it."""
+_load: Callable[[], RankOfProcess]
+_process: RankOfProcess
+"""Set when the first stop is reached: helpers that reach none don't load it."""
+_failed: Callable[[str, Exception], None]
 
 
-def begin(environ: Mapping[str, str], *, is_rank: bool) -> bool:
+def begin(
+    environ: Mapping[str, str],
+    *,
+    is_rank: bool,
+    load: Callable[[], RankOfProcess],
+    failed: Callable[[str, Exception], None],
+) -> bool:
     """Take the stops of the environment, and say whether there are any; a rank tells of them, another process doesn't.
 
-    Once in a process.
+    Once in a process. ``load`` returns what makes this process a rank, and ``failed`` says why nothing could be done at
+    a stop.
     """
-    global _is_spokesman, _pid  # noqa: PLW0603 - one per process
+    global _is_spokesman, _pid, _load, _failed  # noqa: PLW0603 - one per process
+    _load, _failed = load, failed
     stops, problems = parse_stops(environ.get(STOP_AT_VARIABLE, ""), environ.get(STOP_IN_VARIABLE, ""))
     _is_spokesman = is_rank and _speaks(environ)
     _pid = os.getpid()
     for problem in problems if _is_spokesman else ():
         say(f"{problem}; ignored")
-    _points.extend(_point(stop, number) for number, stop in enumerate(stops))
-    if _points:
+    POINTS.extend(point_of(stop, number) for number, stop in enumerate(stops))
+    if POINTS:
         if _is_spokesman:
             reached.share(os.environ)
-        for name, function in _CALLS.items():
+        for name, function in CALLS.items():
             setattr(builtins, name, function)
         atexit.register(_report)
-    return bool(_points)
+    return bool(POINTS)
 
 
 def _speaks(environ: Mapping[str, str]) -> bool:
@@ -87,7 +124,8 @@ def _speaks(environ: Mapping[str, str]) -> bool:
     return this_process().rank == (chosen[0] if chosen else 0)
 
 
-def _point(stop: StopAt | StopIn, number: int = 0) -> Point:
+def point_of(stop: StopAt | StopIn, number: int = 0) -> Point:
+    """Return a stop of which nothing is known yet."""
     point = Point(stop, number)
     if isinstance(stop, StopAt):
         point.wanted = os.path.normpath(_with_suffix(stop.file))
@@ -105,7 +143,7 @@ def _with_suffix(file: str) -> str:
 
 def points_for(path: str, *modules: str) -> list[tuple[int, StopAt | StopIn]]:
     """Return the stops, with their numbers, that a source file may hold which is loaded as one of these modules."""
-    return [(number, point.stop) for number, point in enumerate(_points) if _is_meant(point, path, modules)]
+    return [(number, point.stop) for number, point in enumerate(POINTS) if _is_meant(point, path, modules)]
 
 
 def _is_meant(point: Point, path: str, modules: tuple[str, ...]) -> bool:
@@ -132,7 +170,7 @@ def compile_file(source: bytes, path: str, *modules: str) -> CodeType:
     stops = points_for(path, *modules)
     code, placed = compile_with(source, path, stops)
     for (number, stop), place in zip(stops, placed, strict=True):
-        point = _points[number]
+        point = POINTS[number]
         if place.line is None:
             point.problem = f"{path}: {place.problem}"
             continue
@@ -153,14 +191,14 @@ def _tell_moved(stop: StopAt, line: int) -> None:
 def cant_place(path: str, reason: str, *modules: str) -> None:
     """Note why the stops of this file can't be put into it."""
     for number, _ in points_for(path, *modules):
-        _points[number].problem = f"{path}: {reason}"
+        POINTS[number].problem = f"{path}: {reason}"
 
 
 def reach(number: int) -> None:
     """Be called by the program where a stop is; stop in the caller's frame unless the condition is false."""
     frame = sys._getframe(1)
     try:
-        if not _comes_by(_points[number], frame) or not _holds(_points[number], frame):
+        if not _comes_by(POINTS[number], frame) or not _holds(POINTS[number], frame):
             return
     except Exception as error:
         _go_on(error)
@@ -172,7 +210,7 @@ def passed(number: int) -> bool:
     """Say whether the condition of a stop is to be evaluated, which the caller then does by itself."""
     try:
         frame = sys._getframe(1)
-        point = _points[number]
+        point = POINTS[number]
         # Most are passed a million times, and asked no more than this.
         if point.is_reached and frame.f_code.co_name != COMPILES and _process.no_step_ends():
             return True
@@ -194,7 +232,7 @@ def raised(number: int) -> type[Exception] | tuple[()]:
     if not isinstance(error, Exception) or (below is not None and below.tb_frame.f_code is held.__code__):
         return ()
     try:
-        _tell_raised(_points[number], error)
+        _tell_raised(POINTS[number], error)
     except Exception as failure:
         _go_on(failure)
         return ()
@@ -207,7 +245,7 @@ def own_rank() -> object:
     return known["rank"] if "rank" in known else _process.rank_number()
 
 
-_CALLS: dict[str, Callable[..., object]] = {CALL: reach, PASSED: passed, HELD: held, RAISED: raised, RANK: own_rank}
+CALLS: dict[str, Callable[..., object]] = {CALL: reach, PASSED: passed, HELD: held, RAISED: raised, RANK: own_rank}
 """The builtins that code with stops in it calls."""
 
 for _function in (reach, passed):
@@ -222,9 +260,8 @@ def _comes_by(point: Point, frame: FrameType) -> bool:
     if frame.f_code.co_name == COMPILES:
         _tell_compiled(point)
         return False
-    if _process is None:
-        from ..program import entry as _process
     if not point.is_reached:
+        _process = _load()
         point.is_reached = True
         _tell_parent(point, reached.REACHED)
     if _process.halted_at(frame):
@@ -266,7 +303,7 @@ COMPILED = (
 def _stop(number: int, frame: FrameType) -> None:
     try:
         _process.has_room()
-        _note_held(_points[number])
+        _note_held(POINTS[number])
     except Exception as error:
         _go_on(error)
         return
@@ -274,9 +311,7 @@ def _stop(number: int, frame: FrameType) -> None:
 
 
 def _go_on(error: Exception) -> None:
-    from .. import _go_on_without
-
-    _go_on_without("--stop-at", error)
+    _failed("--stop-at", error)
 
 
 def _holds(point: Point, frame: FrameType) -> bool:
@@ -320,7 +355,7 @@ def _report() -> None:
     """Say at the end which stops never came."""
     if not _is_spokesman or os.getpid() != _pid:
         return
-    for point in _points:
+    for point in POINTS:
         reason = _why_not(point)
         if reason:
             say(f"{_shown(point.stop)} was never reached: {printable(reason)}")
@@ -359,6 +394,4 @@ def _loaded_elsewhere(point: Point) -> str:
 
 
 def _rank() -> int:
-    from ..program.entry import rank_number
-
-    return rank_number()
+    return _load().rank_number()

@@ -15,7 +15,7 @@ from .figures import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, sample_step, 
 
 if TYPE_CHECKING:
     from .budget import Effort
-    from .walk import Walk
+    from .record import ValueRecord
 
 BYTES_ARE_ALL = frozenset("biufcmMSUV")
 """Kinds of elements whose bytes are their value; others point elsewhere."""
@@ -41,60 +41,60 @@ def is_array(kind: type) -> bool:
     return all(isinstance(base, type) for base in bases) and issubclass(kind, bases)
 
 
-def tell_array(walk: Walk, array: Any) -> None:
+def tell_array(record: ValueRecord, array: Any) -> None:
     """Write and feed what an array is, then its content if that can be had."""
     numpy: Any = sys.modules["numpy"]
     kind = type(array)
     if issubclass(kind, numpy.generic):
-        walk.text.write(repr(array))
-        _feed_outside(walk, array)
-        walk.attempt(lambda: _feed_content(walk, numpy, numpy.asarray(array)))
+        record.text.write(repr(array))
+        _feed_outside(record, array)
+        record.attempt(lambda: _feed_content(record, numpy, numpy.asarray(array)))
         return
     name = "array" if kind is numpy.ndarray else kind.__name__
-    walk.text.write(f"{name} {shape_text(array.shape)} {array.dtype}")
-    _feed_outside(walk, array)
+    record.text.write(f"{name} {shape_text(array.shape)} {array.dtype}")
+    _feed_outside(record, array)
     if not (kind.__module__.startswith("numpy") and kind.__name__ in SELF_CONTAINED):
-        walk.effort.give_up(f"{kind.__name__} may hold more than its elements")
+        record.effort.give_up(f"{kind.__name__} may hold more than its elements")
         return
     base = numpy.asarray(array)
     if base.size <= SHOWN_ELEMENTS and base.dtype.kind in BYTES_ARE_ALL and base.dtype.names is None:
-        walk.text.write(f": {_literal(base)}")
-    if not walk.effort.reason:
-        walk.attempt(lambda: _feed_content(walk, numpy, base))
-    if walk.stats and base.dtype.kind in "biufc":
-        _tell_figures(walk, numpy, base)
+        record.text.write(f": {_literal(base)}")
+    if not record.effort.reason:
+        record.attempt(lambda: _feed_content(record, numpy, base))
+    if record.stats and base.dtype.kind in "biufc":
+        _tell_figures(record, numpy, base)
 
 
-def _feed_outside(walk: Walk, array: Any) -> None:
+def _feed_outside(record: ValueRecord, array: Any) -> None:
     kind = type(array)
-    walk.fingerprint.feed_text("array", f"{kind.__qualname__} {array.shape} {array.dtype!r}")
+    record.fingerprint.feed_text("array", f"{kind.__qualname__} {array.shape} {array.dtype!r}")
 
 
-def _feed_content(walk: Walk, numpy: Any, array: Any) -> None:
+def _feed_content(record: ValueRecord, numpy: Any, array: Any) -> None:
     dtype = array.dtype
     if dtype.names is not None:
         # Field by field, since what lies between fields is not part of the value.
         for name in dtype.names:
-            walk.fingerprint.feed_text("field", name)
-            _feed_content(walk, numpy, array[name])
+            record.fingerprint.feed_text("field", name)
+            _feed_content(record, numpy, array[name])
         return
     if dtype.hasobject or dtype.kind not in BYTES_ARE_ALL or dtype.char in PADDED:
-        _feed_elements(walk, array)
+        _feed_elements(record, array)
         return
-    walk.effort.take(array.size * dtype.itemsize)
-    for block in _in_one_piece(walk.effort, numpy, array, step=1):
+    record.effort.take(array.size * dtype.itemsize)
+    for block in _in_one_piece(record.effort, numpy, array, step=1):
         if block.nbytes:
-            walk.fingerprint.feed(block.view(numpy.uint8))
+            record.fingerprint.feed(block.view(numpy.uint8))
 
 
-def _feed_elements(walk: Walk, array: Any) -> None:
+def _feed_elements(record: ValueRecord, array: Any) -> None:
     for block in blocks(array, ELEMENTS_AT_ONCE):
         for element in block.reshape(-1).tolist():
             if array.dtype.char in PADDED:
-                walk.effort.check()
-                walk.fingerprint.feed_text("element", repr(element))
+                record.effort.check()
+                record.fingerprint.feed_text("element", repr(element))
             else:
-                walk.unseen(element)
+                record.unseen(element)
 
 
 def _in_one_piece(effort: Effort, numpy: Any, array: Any, *, step: int) -> Iterator[Any]:
@@ -111,21 +111,21 @@ def _literal(array: Any) -> str:
     return str(array) if array.dtype.kind in "biufc" else repr(array.item())
 
 
-def _tell_figures(walk: Walk, numpy: Any, array: Any) -> None:
+def _tell_figures(record: ValueRecord, numpy: Any, array: Any) -> None:
     """Write figures of the elements; they are no part of the digests."""
     step = sample_step(array.size)
     figures = Figures()
     try:
         # The program's own settings might have numpy warn or raise here.
         with numpy.errstate(all="ignore"):
-            for block in _in_one_piece(walk.effort, numpy, array, step=step):
+            for block in _in_one_piece(record.effort, numpy, array, step=step):
                 _add(figures, numpy, block)
     except (OutOfTime, NotCompared) as error:
-        walk.text.write(f" [no figures: {error.reason}]")
+        record.text.write(f" [no figures: {error.reason}]")
     except Exception as error:
-        walk.text.write(f" [no figures: {sentence_of(error)}]")
+        record.text.write(f" [no figures: {sentence_of(error)}]")
     else:
-        walk.text.write(f" {figures.sentence(step)}")
+        record.text.write(f" {figures.sentence(step)}")
 
 
 def _add(figures: Figures, numpy: Any, block: Any) -> None:

@@ -47,7 +47,7 @@ def parts_of(value: object, path: Sequence[str], *, exact: bool, seconds: float)
     return list(node.parts()) if node is not None else []
 
 
-def _node_of(value: Any, effort: Effort, *, exact: bool) -> _Node | None:
+def _node_of(value: Any, effort: Effort, *, exact: bool) -> _Parted | None:
     kind = type(value)
     if is_tensor(kind):
         return _tensor_node(value, effort, exact=exact)
@@ -56,7 +56,7 @@ def _node_of(value: Any, effort: Effort, *, exact: bool) -> _Node | None:
     if issubclass(kind, (dict, UserDict)):
         data = value.data if issubclass(kind, UserDict) else value
         keys = [(_digest(key, effort, exact=exact), key) for key in dict.keys(data)]
-        return _Keys(data, sorted(keys, key=lambda pair: pair[0]), effort, exact=exact)
+        return _MappingKeys(data, sorted(keys, key=lambda pair: pair[0]), effort, exact=exact)
     if dataclasses.is_dataclass(kind):
         return _Fields(value, [field.name for field in dataclasses.fields(value)], effort, exact=exact)
     if issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
@@ -68,7 +68,7 @@ def _node_of(value: Any, effort: Effort, *, exact: bool) -> _Node | None:
     return None
 
 
-def _tensor_node(value: Any, effort: Effort, *, exact: bool) -> _Node | None:
+def _tensor_node(value: Any, effort: Effort, *, exact: bool) -> _Parted | None:
     torch: Any = sys.modules["torch"]
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
         local = local_shard(value).detach()
@@ -91,7 +91,7 @@ def _digest(value: object, effort: Effort, *, exact: bool) -> str:
     return _told(value, effort, exact=exact)[0]
 
 
-class _Node:
+class _Parted:
     """Be something that has parts."""
 
     def __init__(self, whole: Any, effort: Effort, *, exact: bool) -> None:
@@ -103,18 +103,18 @@ class _Node:
         """Return the parts, at most MAX_PARTS."""
         raise NotImplementedError
 
-    def at(self, step: str) -> _Node | None:
+    def at(self, step: str) -> _Parted | None:
         """Return the part that a step finds, None if it has no parts itself. Raises LookupError if it isn't there."""
         raise NotImplementedError
 
-    def child(self, value: object) -> _Node | None:
+    def child(self, value: object) -> _Parted | None:
         return _node_of(value, self.effort, exact=self.exact)
 
     def part(self, step: str, label: str, value: object) -> Part:
         return Part(step, label, *_told(value, self.effort, exact=self.exact))
 
 
-class _Fields(_Node):
+class _Fields(_Parted):
     """Be an object of named fields."""
 
     def __init__(self, whole: Any, names: list[str], effort: Effort, *, exact: bool) -> None:
@@ -125,11 +125,11 @@ class _Fields(_Node):
         for name in self._names[:MAX_PARTS]:
             yield self.part(name, f".{name}", getattr(self.whole, name))
 
-    def at(self, step: str) -> _Node | None:
+    def at(self, step: str) -> _Parted | None:
         return self.child(getattr(self.whole, step))
 
 
-class _Keys(_Node):
+class _MappingKeys(_Parted):
     """Be a mapping, or those of its keys whose digests begin alike."""
 
     def __init__(self, whole: Any, keys: list[tuple[str, Any]], effort: Effort, *, exact: bool, depth: int = 0) -> None:
@@ -158,14 +158,14 @@ class _Keys(_Node):
     def _beginning(self, begin: str) -> list[tuple[str, Any]]:
         return [pair for pair in self._keys if pair[0].startswith(begin)]
 
-    def at(self, step: str) -> _Node | None:
+    def at(self, step: str) -> _Parted | None:
         found = self._beginning(step)
         if len(step) == self._depth + 2:
-            return _Keys(self.whole, found, self.effort, exact=self.exact, depth=self._depth + 2)
+            return _MappingKeys(self.whole, found, self.effort, exact=self.exact, depth=self._depth + 2)
         return self.child(dict.__getitem__(self.whole, found[0][1]))
 
 
-class _Range(_Node):
+class _Range(_Parted):
     """Be things in a row, or a range of them."""
 
     def __init__(self, whole: Any, effort: Effort, *, exact: bool, begin: int = 0, end: int | None = None) -> None:
@@ -183,7 +183,7 @@ class _Range(_Node):
             end = min(begin + length, self.end)
             yield Part(f"{begin}-{end}", "", self.digest(begin, end))
 
-    def at(self, step: str) -> _Node | None:
+    def at(self, step: str) -> _Parted | None:
         begin, dash, end = step.partition("-")
         if dash:
             return self.within(int(begin), int(end))
@@ -201,11 +201,11 @@ class _Range(_Node):
         """Return the part that begins there."""
         return self.part(str(begin), f"[{begin}]", self.whole[begin])
 
-    def within(self, begin: int, end: int) -> _Node:
+    def within(self, begin: int, end: int) -> _Parted:
         """Return a range."""
         return type(self)(self.whole, self.effort, exact=self.exact, begin=begin, end=end)
 
-    def inside(self, begin: int) -> _Node | None:
+    def inside(self, begin: int) -> _Parted | None:
         """Return the part that begins there."""
         return None
 
@@ -213,7 +213,7 @@ class _Range(_Node):
 class _Sequence(_Range):
     """Be a list, or a range of it."""
 
-    def inside(self, begin: int) -> _Node | None:
+    def inside(self, begin: int) -> _Parted | None:
         return self.child(self.whole[begin])
 
 
@@ -236,7 +236,7 @@ class _Elements(_Range):
         super().__init__(whole, effort, exact=exact, begin=begin, end=end)
         self.shape = tuple(shape)
 
-    def within(self, begin: int, end: int) -> _Node:
+    def within(self, begin: int, end: int) -> _Parted:
         return type(self)(self.whole, self.shape, self.effort, exact=self.exact, begin=begin, end=end)
 
     def single(self, begin: int, end: int) -> Part:

@@ -18,7 +18,7 @@ from .figures import BLOCK_BYTES, SHOWN_ELEMENTS, Figures, blocks, sample_step, 
 
 if TYPE_CHECKING:
     from .budget import Effort
-    from .walk import Walk
+    from .record import ValueRecord
 
 COPYING_DEVICES = frozenset({"cpu", "cuda", "mps", "npu", "xpu"})
 """Devices that copy what is there; others, such as xla, would first run what waits, which may ask other ranks."""
@@ -36,22 +36,22 @@ def is_tensor(kind: type) -> bool:
     return base is not None and issubclass(kind, base)
 
 
-def tell_tensor(walk: Walk, tensor: Any) -> None:
+def tell_tensor(record: ValueRecord, tensor: Any) -> None:
     """Write and feed what a tensor is, then its content if that can be had."""
     torch: Any = sys.modules["torch"]
     # The program may be inside one of torch's modes, or the tensor of a class that overrides operations: what is done
     # here must neither be seen by those nor recorded for a gradient.
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
         local = local_shard(tensor)
-        _tell_outside(walk, tensor, local)
+        _tell_outside(record, tensor, local)
         reason = why_unreadable(torch, local)
         if reason:
-            walk.effort.give_up(reason)
+            record.effort.give_up(reason)
             return
         data = local.detach()
-        walk.attempt(lambda: _tell_content(walk, torch, data))
-        if walk.stats:
-            _tell_figures(walk, torch, data)
+        record.attempt(lambda: _tell_content(record, torch, data))
+        if record.stats:
+            _tell_figures(record, torch, data)
 
 
 def local_shard(tensor: Any) -> Any:
@@ -63,7 +63,7 @@ def local_shard(tensor: Any) -> Any:
     return tensor
 
 
-def _tell_outside(walk: Walk, tensor: Any, local: Any) -> None:
+def _tell_outside(record: ValueRecord, tensor: Any, local: Any) -> None:
     kind = type(tensor)
     name = "tensor" if kind.__name__ == "Tensor" else kind.__name__
     shape = shape_text(tensor.shape)
@@ -72,10 +72,10 @@ def _tell_outside(walk: Walk, tensor: Any, local: Any) -> None:
         shape = f"local {shape_text(local.shape)} of {shape} {' '.join(map(repr, tensor.placements))}"
     tail = " requires_grad" if tensor.requires_grad else ""
     device = local.device
-    walk.text.write(f"{name} {shape} {dtype} {device}{tail}")
+    record.text.write(f"{name} {shape} {dtype} {device}{tail}")
     # Each rank's tensors are on its own device, so its number is like an address: it tells equal values apart.
     exact, masked = (f"{name} {shape} {dtype} {where}{tail}".encode() for where in (device, device.type))
-    walk.fingerprint.feed_apart(exact, masked)
+    record.fingerprint.feed_apart(exact, masked)
 
 
 def why_unreadable(torch: Any, tensor: Any) -> str:
@@ -105,18 +105,18 @@ def _is_stored(tensor: Any) -> bool:
     return bool(needed <= tensor.untyped_storage().nbytes() and tensor.data_ptr() != 0)
 
 
-def _tell_content(walk: Walk, torch: Any, tensor: Any) -> None:
+def _tell_content(record: ValueRecord, torch: Any, tensor: Any) -> None:
     small = tensor.numel() <= SHOWN_ELEMENTS
     # Once digests are given up, only what is shown is worth a copy.
-    if walk.effort.reason and not small:
+    if record.effort.reason and not small:
         return
-    walk.effort.take(tensor.numel() * tensor.element_size())
-    for block in _on_cpu(walk.effort, torch, tensor, step=1):
+    record.effort.take(tensor.numel() * tensor.element_size())
+    for block in _on_cpu(record.effort, torch, tensor, step=1):
         size = block.numel() * block.element_size()
         if size:
-            walk.fingerprint.feed(ctypes.string_at(block.data_ptr(), size))
+            record.fingerprint.feed(ctypes.string_at(block.data_ptr(), size))
         if small:
-            walk.text.write(f": {literal(block.tolist(), tensor.element_size())}")
+            record.text.write(f": {literal(block.tolist(), tensor.element_size())}")
 
 
 def _on_cpu(effort: Effort, torch: Any, tensor: Any, *, step: int) -> Iterator[Any]:
@@ -139,19 +139,19 @@ def wait_for_stream(effort: Effort, torch: Any, device: Any) -> None:
         time.sleep(STREAM_PAUSE)
 
 
-def _tell_figures(walk: Walk, torch: Any, tensor: Any) -> None:
+def _tell_figures(record: ValueRecord, torch: Any, tensor: Any) -> None:
     """Write figures of the elements; they are no part of the digests."""
     step = sample_step(tensor.numel())
     figures = Figures()
     try:
-        for block in _on_cpu(walk.effort, torch, tensor, step=step):
+        for block in _on_cpu(record.effort, torch, tensor, step=step):
             _add(figures, torch, block)
     except (OutOfTime, NotCompared) as error:
-        walk.text.write(f" [no figures: {error.reason}]")
+        record.text.write(f" [no figures: {error.reason}]")
     except Exception as error:
-        walk.text.write(f" [no figures: {sentence_of(error)}]")
+        record.text.write(f" [no figures: {sentence_of(error)}]")
     else:
-        walk.text.write(f" {figures.sentence(step)}")
+        record.text.write(f" {figures.sentence(step)}")
 
 
 def _add(figures: Figures, torch: Any, block: Any) -> None:

@@ -14,7 +14,7 @@ MAX_REMARK = 400
 """Characters of the remark behind a text."""
 
 
-class Text:
+class ValueText:
     """Collect a text piece by piece, keeping no more of it than will be shown."""
 
     def __init__(self) -> None:

@@ -16,10 +16,10 @@ from itertools import islice
 from typing import Any
 
 from .arrays import is_array, tell_array
-from .budget import MAX_REASON, Effort, NotCompared, OutOfTime, message_of, sentence_of
+from .budget import MAX_REASON, Effort, NotCompared, message_of
 from .fingerprint import Fingerprint, Unordered
+from .record import ValueRecord
 from .tensors import is_tensor, tell_tensor
-from .text import Text
 
 MAX_DEPTH = 100
 """Containers inside one another that are looked at: more than people read, and far below the recursion limit."""
@@ -42,17 +42,14 @@ ROUNDED = re.compile(r"\.\.\.|…|\b(?:tensor|array)\(")
 """What shows in a repr that it leaves out elements, or rounds those of a tensor or an array."""
 
 
-class Walk:
+class Walk(ValueRecord):
     """Write the text and feed the fingerprint of one value, within an effort.
 
     Raises NotCompared, or whatever a container raises that changes meanwhile; text and fingerprint are then unfinished.
     """
 
     def __init__(self, effort: Effort, *, stats: bool) -> None:
-        self.effort = effort
-        self.stats = stats
-        self.text = Text()
-        self.fingerprint = Fingerprint()
+        super().__init__(effort, stats=stats)
         self._path: dict[int, int] = {}
 
     def value(self, value: Any) -> None:
@@ -74,25 +71,6 @@ class Walk:
             self._container(value, kind)
         else:
             self._object(value, kind)
-
-    def unseen(self, value: object) -> None:
-        """Look at a value without showing it."""
-        shown, self.text = self.text, Text()
-        try:
-            self.value(value)
-        finally:
-            self.text = shown
-
-    def attempt(self, look: Callable[[], None]) -> None:
-        """Look at one part of a value; if that fails, give up on digests and keep the text."""
-        try:
-            look()
-        except OutOfTime:
-            raise
-        except NotCompared as error:
-            self.effort.give_up(error.reason)
-        except Exception as error:
-            self.effort.give_up(sentence_of(error))
 
     # ------------------------------------------------------------------------------------------------ single values
 

@@ -1,26 +1,23 @@
-"""Which clock rings first while a rank is stopped: told at the stop, and kept up to date in the list of ranks.
+"""Which deadline comes first while a rank is stopped: told at the stop, and kept up to date in the list of ranks.
 
-The clocks of others: how long their collectives wait for this rank, and the end of the job. They began, at the
-latest, when this rank stopped.
+The deadlines are those of others: how long their collectives wait for this rank, and the end of the job. They began to
+run, at the latest, when this rank stopped.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from ..stop.stops import HELD
+from ..stop.stops import HELD, Stops
 from .group_timeouts import shortest, timeouts
 
-if TYPE_CHECKING:
-    from ..rank.rank import Rank
-
 SOON_SECONDS = 120.0
-"""Seconds before a clock rings from which on they are told one by one, and not in minutes."""
+"""Seconds before a deadline from which on they are told one by one, and not in minutes."""
 
 MINUTE = 60.0
 """Seconds after which the minutes left are told anew."""
@@ -30,7 +27,7 @@ SOON_AGAIN_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class Deadline:
     """Say what happens, and when on the monotonic clock."""
 
     what: str
@@ -45,9 +42,9 @@ class Clock:
         return f"{self.what} in {f'{left / MINUTE:.0f} min' if left >= SOON_SECONDS else f'{left:.0f} s'}"
 
 
-def first_clock(environ: Mapping[str, str], now: float, wall: float) -> Clock | None:
-    """Return the clock that rings first for a rank that stops now; None if none is known. Never raises."""
-    clocks = []
+def first_deadline(environ: Mapping[str, str], now: float, wall: float) -> Deadline | None:
+    """Return what comes first for a rank that stops now; None if nothing is known. Never raises."""
+    found = []
     try:
         group = shortest()
     except Exception:
@@ -55,40 +52,52 @@ def first_clock(environ: Mapping[str, str], now: float, wall: float) -> Clock | 
         group = None
     if group is not None:
         waits = f"{group[0]} collectives that wait for it"
-        clocks.append(Clock(f"{waits} time out", f"{waits} have timed out", now + group[1]))
+        found.append(Deadline(f"{waits} time out", f"{waits} have timed out", now + group[1]))
     try:
         # Whole seconds since 1970; inherited from an older job, it is over.
         left = int(environ.get("SLURM_JOB_END_TIME", "")) - wall
     except ValueError:
         left = 0.0
     if left > 0:
-        clocks.append(Clock("SLURM ends the job", "the job's time is over", now + left))
-    return min(clocks, key=lambda clock: clock.at, default=None)
+        found.append(Deadline("SLURM ends the job", "the job's time is over", now + left))
+    return min(found, key=lambda deadline: deadline.at, default=None)
 
 
-class Clocks:
-    """Tell of the first clock while this rank is stopped, and give process groups their timeouts back afterwards."""
+class DeadlineRank(Protocol):
+    """Say what deadlines need of the rank whose stop they tell of."""
 
-    def __init__(self, rank: Rank) -> None:
+    stops: Stops
+
+    def warn(self, text: str) -> None:
+        """Write one line to stderr, once; never raise."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the link's thread after some seconds."""
+
+
+class Deadlines:
+    """Tell of the first deadline while this rank is stopped, and give process groups their timeouts back afterwards."""
+
+    def __init__(self, rank: DeadlineRank) -> None:
         self._rank = rank
         self._stops = 0
         self._base = ""
         self._said = ""
 
     def begin(self, reason: str, detail: str) -> str:
-        """Take in that a stop has begun; return which clock rings first, or nothing; in the stopped thread."""
+        """Take in that a stop has begun; return which deadline comes first, or nothing; in the stopped thread."""
         self._stops += 1
         try:
             timeouts.raise_again()
         except Exception as error:
             self._rank.warn(f"the timeouts of process groups can't be raised ({type(error).__name__})")
         # Those who could wait for a held rank are held themselves, or stopped.
-        clock = first_clock(os.environ, time.monotonic(), time.time()) if reason != HELD else None
-        if clock is None:
+        first = first_deadline(os.environ, time.monotonic(), time.time()) if reason != HELD else None
+        if first is None:
             return ""
         self._base, self._said = detail, detail
-        self._tell(clock, self._rank.stops.number)
-        return clock.text(time.monotonic())
+        self._tell(first, self._rank.stops.number)
+        return first.text(time.monotonic())
 
     def end(self) -> None:
         """Take in that the stop is about to end; in the stopped thread.
@@ -100,17 +109,17 @@ class Clocks:
         seconds = timeouts.seconds
         if seconds is not None:
             stops = self._stops
-            self._rank.link.call_later(seconds, lambda: self._restore(stops))
+            self._rank.call_later(seconds, lambda: self._restore(stops))
 
-    def _tell(self, clock: Clock, number: int) -> None:
+    def _tell(self, deadline: Deadline, number: int) -> None:
         now = time.monotonic()
-        text = clock.text(now)
+        text = deadline.text(now)
         said = "; ".join(filter(None, (self._base, text)))
         if self._rank.stops.current[0] == number and self._rank.stops.note(said, instead_of=self._said):
             self._said = said
-            if now < clock.at:
-                pause = MINUTE if clock.at - now > SOON_SECONDS else SOON_AGAIN_SECONDS
-                self._rank.link.call_later(min(pause, clock.at - now), lambda: self._tell(clock, number))
+            if now < deadline.at:
+                pause = MINUTE if deadline.at - now > SOON_SECONDS else SOON_AGAIN_SECONDS
+                self._rank.call_later(min(pause, deadline.at - now), lambda: self._tell(deadline, number))
 
     def _restore(self, stops: int) -> None:
         """Give groups their timeouts back, unless this rank has stopped again."""

@@ -28,7 +28,7 @@ HOLD_LOST_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class HoldVerdict:
     """Say whether a held rank goes on, why in a sentence if that is worth one, and when to look again at the latest.
 
     ``lost`` are ranks that it goes on waiting for although nothing is heard of them.
@@ -40,7 +40,7 @@ class Verdict:
     lost: tuple[int, ...] = ()
 
 
-class Holds:
+class HoldCounts:
     """Count this rank's arrivals and visits, and judge what is heard of the ranks that it waits for."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -123,11 +123,11 @@ class Holds:
         """Give all that is missing the whole time again: a broker has just come back, and the ranks come after it."""
         self._missing_since = dict.fromkeys(self._missing_since, self._clock())
 
-    def judge(self) -> Verdict:
+    def judge(self) -> HoldVerdict:
         """Return whether this rank goes on now."""
         waiting = self.waiting
         if waiting is None:
-            return Verdict(False)
+            return HoldVerdict(False)
         now = self._clock()
         gone: list[int] = []
         absent: list[int] = []
@@ -154,8 +154,8 @@ class Holds:
                 else:
                     absent.append(rank)
         if again is not None:
-            return Verdict(False, again=None if again == math.inf else again, lost=tuple(lost))
-        return Verdict(True, self._why(waiting.site, gone, absent, given_up))
+            return HoldVerdict(False, again=None if again == math.inf else again, lost=tuple(lost))
+        return HoldVerdict(True, self._why(waiting.site, gone, absent, given_up))
 
     def _why(self, site: str, gone: list[int], absent: list[int], given_up: list[int]) -> str:
         said = []

@@ -9,31 +9,58 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dbg_wire.messages import Chosen, Kept, Waiting
 from dbg_wire.rank_set import format_ranks
 
 from ..stderr import say
-from ..stop.inbox import GoOn
-from ..stop.stops import HELD
-from .hold_counts import Holds
-
-if TYPE_CHECKING:
-    from ..rank.rank import Rank
-
+from ..stop.inbox import GoOn, Inbox
+from ..stop.port import ThreadStopper
+from ..stop.stops import HELD, Stops
+from .hold_counts import HoldCounts
 
 RESTATED_SECONDS = 10.0
 """Seconds after a welcome within which a new broker has heard of all kept ranks: each dials again within three."""
 
 
-class Waits:
-    """Wait, and go on when what is waited for is over."""
+class HeldRank(Protocol):
+    """Say what a wait for others needs of the rank that waits."""
 
-    def __init__(self, rank: Rank) -> None:
+    stops: Stops
+    inbox: Inbox
+
+    @property
+    def number(self) -> int:
+        """Return the rank's global number."""
+
+    @property
+    def address(self) -> str:
+        """Return what terminals call this rank."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Tell whether a broker knows this rank now."""
+
+    @property
+    def stopping(self) -> ThreadStopper:
+        """Return what stops the calling thread."""
+
+    def publish(self) -> None:
+        """Have a report sent."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the link's thread after some seconds."""
+
+
+class Holding:
+    """Wait for other ranks, and go on when what is waited for is over."""
+
+    def __init__(self, rank: HeldRank) -> None:
         self._rank = rank
-        self.holds = Holds(time.monotonic)
+        self.counts = HoldCounts(time.monotonic)
         self._wanted: dict[int, tuple[Waiting, float, float]] = {}
         """What each thread that comes to a hold waits for, with its two time limits, until it has its turn to stop."""
         self._kept: tuple[int, ...] = ()
@@ -47,7 +74,7 @@ class Waits:
     @property
     def waiting(self) -> Waiting | None:
         """Return what this rank is held for now."""
-        return self.holds.waiting if self._rank.stops.is_hold else None
+        return self.counts.waiting if self._rank.stops.is_hold else None
 
     def hold(self, frame: FrameType, site: str, ranks: tuple[int, ...], grace: float, lost: float) -> None:
         """Wait at ``frame`` until these ranks have completed their stop at the site, or are gone.
@@ -55,7 +82,7 @@ class Waits:
         For ``grace`` seconds at most while one has not come, for ``lost`` seconds while one is lost that stands there.
         """
         rank = self._rank
-        waiting = self.holds.visit(site, ranks)
+        waiting = self.counts.visit(site, ranks)
         if rank.stops.is_mine():
             # Stepping here, somebody debugs this rank; waiting for another one would take it from them.
             say(f"{rank.address} is not held at {site} for rank {format_ranks(ranks)}, since it is being stepped")
@@ -67,10 +94,10 @@ class Waits:
         thread = threading.get_ident()
         self._wanted[thread] = waiting, grace, lost
         try:
-            rank.stop(frame, HELD)
+            rank.stopping.stop(frame, HELD)
         finally:
             self._wanted.pop(thread, None)
-            self.holds.end(waiting)
+            self.counts.end(waiting)
             rank.publish()
 
     def hold_exit(self, seconds: float) -> None:
@@ -83,13 +110,13 @@ class Waits:
         if not others or not seconds or frame is None:
             return
         # Stepped to its end, the program has nothing left to stop in.
-        self._rank.end_step()
+        self._rank.stopping.end_step()
         if self._rank.stops.is_mine():
             return
         say(f"{self._rank.address} holds its exit while rank {format_ranks(others)} is kept after a crash")
-        self._rank.link.call_later(seconds, lambda: self._held_long(seconds))
+        self._rank.call_later(seconds, lambda: self._held_long(seconds))
         try:
-            self._rank.stop(frame, HELD, detail="holds its exit")
+            self._rank.stopping.stop(frame, HELD, detail="holds its exit")
         finally:
             self._exit_stop = None
 
@@ -99,7 +126,7 @@ class Waits:
         """Be told that the wait has become the current stop; in the thread that waits."""
         wanted = self._wanted.pop(threading.get_ident(), None)
         if wanted is not None:
-            self.holds.wait(*wanted)
+            self.counts.wait(*wanted)
             # What was reported of this stop so far did not say whom it waits for.
             self._rank.publish()
             self._judge()
@@ -113,13 +140,13 @@ class Waits:
         To one that is up for only ``uptime`` seconds the other ranks come back as well, in a moment.
         """
         if uptime < RESTATED_SECONDS:
-            self.holds.begin_anew()
+            self.counts.begin_anew()
         told = self._kept_told
-        self._rank.link.call_later(RESTATED_SECONDS, lambda: self._forget_kept(told))
+        self._rank.call_later(RESTATED_SECONDS, lambda: self._forget_kept(told))
 
     def on_chosen(self, message: Chosen) -> None:
         """Take in how far the chosen ranks are, and go on if that is far enough."""
-        self.holds.hear(message.site, message.ranks)
+        self.counts.hear(message.site, message.ranks)
         self._judge()
 
     def on_kept(self, message: Kept) -> None:
@@ -137,12 +164,12 @@ class Waits:
     def _judge(self) -> None:
         if self.waiting is None:
             return
-        verdict = self.holds.judge()
+        verdict = self.counts.judge()
         if verdict.goes_on:
             self._go_on(verdict.why)
             return
         if verdict.again is not None:
-            self._rank.link.call_later(max(0.0, verdict.again - time.monotonic()), self._judge)
+            self._rank.call_later(max(0.0, verdict.again - time.monotonic()), self._judge)
         if verdict.lost and verdict.lost != self._lost_told:
             self._tell_lost(verdict.lost)
         self._lost_told = verdict.lost
@@ -150,7 +177,7 @@ class Waits:
     def _tell_lost(self, lost: tuple[int, ...]) -> None:
         waiting = self.waiting
         if waiting is not None:
-            address, limit = self._rank.address, self.holds.lost_seconds
+            address, limit = self._rank.address, self.counts.lost_seconds
             say(
                 f"{address} stays held: rank {format_ranks(lost)}, stopped at {waiting.site}, is lost, and may come "
                 f"back within {limit:g} s; `dbg-attach held --release` lets it go on"
@@ -162,8 +189,8 @@ class Waits:
 
     def _held_long(self, seconds: float) -> None:
         """Go on at last, unless there is a broker: somebody may debug a kept rank, whose lease is over then."""
-        if self._rank.link.is_connected:
-            self._rank.link.call_later(seconds, lambda: self._held_long(seconds))
+        if self._rank.is_connected:
+            self._rank.call_later(seconds, lambda: self._held_long(seconds))
         else:
             self._end_exit("has waited long enough")
 
@@ -186,7 +213,7 @@ class Waits:
             say(f"{rank.address} goes on: {why}")
 
     def _others_kept(self) -> tuple[int, ...]:
-        return tuple(rank for rank in self._kept if rank != self._rank.identity.rank)
+        return tuple(rank for rank in self._kept if rank != self._rank.number)
 
 
 def _nothing() -> None:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 from dbg_wire.messages import Audience
 
 from ..stderr import say
-from ..stop.inbox import GoOn
+from ..stop.inbox import GoOn, Inbox
+from ..stop.stops import Stops
 
-if TYPE_CHECKING:
-    from ..rank.rank import Rank
+
+class LeasedRank(Protocol):
+    """Say what a lease needs of the rank whose stop it ends."""
+
+    stops: Stops
+    inbox: Inbox
+
+    @property
+    def address(self) -> str:
+        """Return what terminals call this rank."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the link's thread after some seconds."""
 
 
 class Lease:
     """Know whether the current stop is to end by itself; a driver ends that for good."""
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, rank: LeasedRank) -> None:
         self._rank = rank
         self._stop: int | None = None
         self._is_driven = False
@@ -28,7 +41,7 @@ class Lease:
             return
         number = self._rank.stops.number
         self._stop = number
-        self._rank.link.call_later(seconds, lambda: self._ends(number, seconds))
+        self._rank.call_later(seconds, lambda: self._ends(number, seconds))
 
     def note(self, audience: Audience) -> None:
         """Note whether somebody sits at the keyboard, as those who watch do not; in the link's thread."""

@@ -16,17 +16,15 @@ from collections.abc import Hashable
 from dbg_broker.classic.crowd import OURS
 from dbg_broker.classic.session import ClassicSession, Deed, Write
 from dbg_broker.classic.strangers import answer_to_noise, sentence
-from dbg_broker.classic.turns import SLICE_BYTES
+from dbg_broker.classic.turns import SLICE_BYTES, CallerTurns
 from dbg_broker.classic.users import party_of
-from dbg_broker.hub import from_ranks
+from dbg_broker.hub import departures, from_ranks
 from dbg_broker.hub.links import RankLink
+from dbg_broker.hub.state import Hub
 from dbg_broker.net import tcp
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode_data, encode_data
 from dbg_wire.messages import Goodbye, Message, Sender
-
-if typing.TYPE_CHECKING:
-    from dbg_broker.classic.sessions import Classic
 
 logger = logging.getLogger("dbg_broker")
 
@@ -40,18 +38,35 @@ READ_BYTES = 16 * limits.KIB
 """Bytes read at once and kept until their turns have come; the kernel, and so the debugger, keeps the rest."""
 
 
+class ClassicOwner(typing.Protocol):
+    """Hold the connections of stock debuggers."""
+
+    hub: Hub
+    loop: asyncio.AbstractEventLoop
+    turns: CallerTurns
+
+    def joined(self, connection: ClassicConnection, address: str) -> None:
+        """Take a new connection."""
+
+    def left(self, connection: ClassicConnection) -> None:
+        """Forget a connection that has ended."""
+
+    def list_session(self, connection: ClassicConnection, host: str) -> str:
+        """Have the hub list a session, and return its key."""
+
+
 class ClassicConnection(asyncio.Protocol):
     """Hold one connection from accept, or from dialling it, to its end.
 
     ``listed`` is done with the session's key once the hub knows it, and with None if the connection ends before.
     """
 
-    def __init__(self, number: int, owner: Classic, session: ClassicSession) -> None:
+    def __init__(self, number: int, owner: ClassicOwner, session: ClassicSession) -> None:
         self.number = number
         self.peer = "?"
         self.came = owner.loop.time()
         self.host: str | None = None
-        self.mark: tuple[str, int] | None = None
+        self.listed_as: tuple[str, int] | None = None
         self.session = session
         self.link: RankLink | None = None
         loop = owner.loop
@@ -133,7 +148,7 @@ class ClassicConnection(asyncio.Protocol):
             if self.link is not None and self.link.rank is not None:
                 from_ranks.take(self._hub, self.link, Goodbye(exit=None))
             if self.link is not None:
-                self._hub.lost(self)
+                departures.lost(self._hub, self)
         except Exception:
             logger.exception("an error of the broker after the classic connection from %s ended", self.peer)
         self._owner.left(self)

@@ -13,7 +13,7 @@ MAX_HOST = 63
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
 
-class Marks:
+class SessionNumbers:
     """Give each session the smallest number that is free on its host, and take it back when the session has ended."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ _BLOCKS = (PromptState.INTERACT, PromptState.MORE)
 _PLACE = re.compile(r"^> (?P<file>.+)\((?P<line>[0-9]{1,9})\)(?P<function>[^\s()]{1,200})\(\)", re.MULTILINE)
 
 
-class Log:
+class StockLog:
     """Keep the last MAX_LOG bytes of a session, by offset."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class LineSession(ClassicSession):
         super().__init__(now)
         self._running = True
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._log = Log()
+        self._log = StockLog()
         self._tail = ""
         self._number = 0
         self._prompt: PromptInfo | None = None

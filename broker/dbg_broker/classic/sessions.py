@@ -16,13 +16,13 @@ import time
 
 from dbg_broker.classic.connection import ClassicConnection
 from dbg_broker.classic.crowd import FRESH_SECONDS, MAX_CALLERS_OF_ONE, Caller, who_goes
-from dbg_broker.classic.hosts import Marks, host_name, is_loopback, plain_address, short_name
+from dbg_broker.classic.hosts import SessionNumbers, host_name, is_loopback, plain_address, short_name
 from dbg_broker.classic.line import LineSession
 from dbg_broker.classic.screen import ScreenSession
 from dbg_broker.classic.session import ClassicSession
-from dbg_broker.classic.turns import Turns
+from dbg_broker.classic.turns import CallerTurns
 from dbg_broker.hub import from_ranks
-from dbg_broker.hub.hub import Hub
+from dbg_broker.hub.state import Hub
 from dbg_wire.errors import printable
 from dbg_wire.messages import Dialled, RefusalCode
 
@@ -43,27 +43,33 @@ DIAL_SECONDS = 5.0
 LOCALHOST = "127.0.0.1"
 """What ``localhost`` means: where ``remote_pdb`` listens."""
 
-MARK = "?"
+PREFIX = "?"
 """What stands before the number of a session in its address, where a rank's number would mean something."""
 
 
-class Classic:
-    """Hold the connections of stock debuggers for a hub. ``size`` is the (rows, columns) they are told to have."""
+class StockSessions:
+    """Hold the connections of stock debuggers for a hub, and have their number as its length.
+
+    ``size`` is the (rows, columns) that they are told to have.
+    """
 
     def __init__(self, hub: Hub, loop: asyncio.AbstractEventLoop, size: tuple[int, int] | None = None) -> None:
         self.hub = hub
         self.loop = loop
         self._size = size or (0, 0)
         self._own_name = socket.gethostname()
-        self._marks = Marks()
+        self._numbers = SessionNumbers()
         self._last_number = 0
         self._connections: dict[int, ClassicConnection] = {}
-        self.turns = Turns(self._take_turn, spent=time.thread_time, clock=loop.time, schedule=loop.call_later)
+        self.turns = CallerTurns(self._take_turn, spent=time.thread_time, clock=loop.time, schedule=loop.call_later)
         self._dialled: dict[tuple[str, int], ClassicConnection] = {}
         self._dialling: dict[int, asyncio.Task[None]] = {}
         self._lookups = threading.BoundedSemaphore(MAX_LOOKUPS)
         self._server: asyncio.Server | None = None
-        hub.classic = self
+        hub.dial = self.dial
+
+    def __len__(self) -> int:
+        return len(self._connections)
 
     async def listen(self, listener: socket.socket) -> None:
         """Begin to accept."""
@@ -125,9 +131,9 @@ class Classic:
 
     def list_session(self, connection: ClassicConnection, host: str) -> str:
         """Have the hub list a session, and return its key."""
-        number = self._marks.take(host)
-        connection.mark = (host, number)
-        connection.link = self.hub.stand_in(connection, MARK)
+        number = self._numbers.take(host)
+        connection.listed_as = (host, number)
+        connection.link = self.hub.link_rank(connection, PREFIX)
         key = f"classic/{secrets.token_hex(8)}"
         register = connection.session.registration(key, host, number, self.loop.time())
         from_ranks.take(self.hub, connection.link, register)
@@ -151,7 +157,7 @@ class Classic:
             drawn=connection.drawn,
             is_listed=connection.link is not None,
             is_fresh=self.loop.time() - connection.came < FRESH_SECONDS,
-            is_attended=rank is not None and bool(self.hub.sessions.viewers(rank.key)),
+            is_attended=rank is not None and bool(self.hub.seats.viewers(rank.key)),
         )
 
     def _send_away(self, connection: ClassicConnection) -> None:
@@ -167,9 +173,9 @@ class Classic:
     def _forget(self, connection: ClassicConnection) -> None:
         self.turns.forget(connection.number)
         self._connections.pop(connection.number, None)
-        mark, connection.mark = connection.mark, None
-        if mark is not None:
-            self._marks.give_back(*mark)
+        name, connection.listed_as = connection.listed_as, None
+        if name is not None:
+            self._numbers.give_back(*name)
         for place in [place for place, dialled in self._dialled.items() if dialled is connection]:
             del self._dialled[place]
 
@@ -203,7 +209,7 @@ class Classic:
             if key is None:
                 self._refuse(terminal, f"what answers at {place} is no pdb, or has ended")
             elif (link := self.hub.terminals.get(terminal)) is not None:
-                self.hub.send(link.connection, Dialled(key=key))
+                link.connection.send_message(Dialled(key=key))
 
     async def _connect(self, host: str, port: int) -> ClassicConnection:
         def made() -> ClassicConnection:

@@ -57,13 +57,13 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class PrintedBytes:
     """Carry what came while no debugger's screen was there."""
 
     data: bytes
 
 
-Piece = Entered | Left | Drawn | Printed
+Piece = Entered | Left | Drawn | PrintedBytes
 
 
 class Splitter:
@@ -88,7 +88,7 @@ class Splitter:
 
     def _between(self, data: bytes) -> Iterator[Piece]:
         if data:
-            yield Drawn(data) if self._drawing else Printed(data)
+            yield Drawn(data) if self._drawing else PrintedBytes(data)
 
 
 class Extent:

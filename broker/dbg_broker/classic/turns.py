@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
-from dbg_broker.net.rate import Pace
+from dbg_broker.net.rate import RateLimit
 from dbg_wire import limits
 
 SLICE_BYTES = 4 * limits.KIB
@@ -18,7 +18,7 @@ BYTES_PER_SECOND = 4 * limits.MIB
 """Bytes of all callers together, a thousand screens."""
 
 
-class Turns:
+class CallerTurns:
     """Give turns to whoever has bytes, and first to those who have used least, so that a flood delays nobody else.
 
     ``take`` looks at a slice of one caller's bytes and returns how many those were and whether there are more;
@@ -37,8 +37,8 @@ class Turns:
         self._spent = spent
         self._clock = clock
         self._schedule = schedule
-        self._work = Pace(clock(), MICROSECONDS_PER_SECOND)
-        self._bytes = Pace(clock(), BYTES_PER_SECOND)
+        self._work = RateLimit(clock(), MICROSECONDS_PER_SECOND)
+        self._bytes = RateLimit(clock(), BYTES_PER_SECOND)
         self._used: dict[int, float] = {}
         # Those that come, before those that go on.
         self._waiting: list[tuple[float, bool, int]] = []

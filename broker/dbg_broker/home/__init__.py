@@ -1,1 +1,1 @@
-"""The broker's home on disk: its certificate, its tokens, its lock, and who needs it."""
+"""The broker's home on disk: its certificate, tokens, lock and address, and who needs it. Nothing of connections."""

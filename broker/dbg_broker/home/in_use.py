@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     # A run, which only takes hold, is not to load it.
     import asyncio
 
-USES_FILE = "in-use"
+IN_USE_FILE = "in-use"
 
 
 def hold(home: Path) -> int | None:
@@ -25,7 +25,7 @@ def hold(home: Path) -> int | None:
     Whoever gets one can rely on a broker that stays: it looks here before it goes.
     """
     try:
-        descriptor = os.open(home / USES_FILE, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(home / IN_USE_FILE, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -38,14 +38,14 @@ def hold(home: Path) -> int | None:
     return None
 
 
-class Uses:
+class BrokerUsers:
     """Know whether any run on this host holds the broker of a home; belongs to the event loop's thread.
 
     Where no named pipe can be made nobody is known to, and ``changed`` is never called.
     """
 
     def __init__(self, home: Path, loop: asyncio.AbstractEventLoop, changed: Callable[[], None]) -> None:
-        self._path = home / USES_FILE
+        self._path = home / IN_USE_FILE
         self._loop = loop
         self._changed = changed
         self._held = False
@@ -122,7 +122,7 @@ class Leaving:
         self._leave = leave
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
-        self._uses = Uses(home, loop, self.look)
+        self._users = BrokerUsers(home, loop, self.look)
         self.look()
 
     def look(self) -> None:
@@ -135,11 +135,11 @@ class Leaving:
         """Stop counting, and let no run take hold any more."""
         self._seconds = None
         self.look()
-        self._uses.close()
+        self._users.close()
 
     def _overdue(self) -> None:
         # Whoever takes hold between this look and the close finds its pipe broken at once, and starts another broker.
-        if self._is_used() or self._uses.held:
+        if self._is_used() or self._users.held:
             return
         self.close()
         self._leave()

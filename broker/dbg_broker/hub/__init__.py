@@ -1,1 +1,1 @@
-"""Where ranks, terminals and guards meet: a function for each message. `ranks` and `terminals` decide."""
+"""Where ranks, terminals and guards meet: state, reception, a function for each message. No rules of who may what."""

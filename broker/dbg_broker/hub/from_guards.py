@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dbg_broker.hub import close_codes, departures, lost_ranks
 from dbg_broker.hub.links import RankLink
-from dbg_broker.ranks.registry import Rank
+from dbg_broker.hub.state import Hub
+from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Action, Answer, Ask, Finding, Kind, Message, Probe, RefusalCode, Testimony
+from dbg_wire.messages import Answer, Ask, Finding, Kind, Message, RefusalCode, Testimony
 from dbg_wire.ranks import RankState
 
-if TYPE_CHECKING:
-    from dbg_broker.hub.hub import Hub
-
 logger = logging.getLogger("dbg_broker")
-
-CLOSE_DONE = 1000
 
 MAX_ASKS = 64
 """Questions that a guard has not answered yet and that are remembered: what somebody asks each second for a minute."""
@@ -28,29 +24,29 @@ MAX_ASKS = 64
 
 def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
     """Take what a guard has found. Raise PeerError if it breaks the protocol."""
-    if link.rank is not None or link.witness_of not in (None, message.key):
+    if link.rank is not None or link.guard_of not in (None, message.key):
         raise PeerError("a `testimony` from somebody else's connection")
     rank = hub.registry.find(message.key) or _enter(hub, message)
     if rank is None:
         hub.refuse(link.connection, RefusalCode.NO_SUCH_RANK, f"no rank has the key {message.key!r}")
-        link.connection.close(CLOSE_DONE, "this broker does not know the rank")
+        link.connection.close(close_codes.DONE, "this broker does not know the rank")
         return
-    if link.witness_of is None:
-        link.witness_of = message.key
+    if link.guard_of is None:
+        link.guard_of = message.key
         hub.welcome(link.connection, rank.address, rank.child)
-    hub.witnesses[message.key] = link
+    hub.guards[message.key] = link
     logger.info("%s (%s) is found %s by its guard", rank.address, rank.key, message.kind.value)
     if message.kind in (Finding.STUCK, Finding.SUSPENDED):
-        hub.sweeper.silence(rank)
+        lost_ranks.fell_silent(hub, rank)
     else:
         _note_signal(rank, message)
     hub.registry.last_words(rank, message.frames or rank.frames, rank.detail)
     if message.kind is Finding.ENDED:
         _ended(hub, rank)
-        link.connection.close(CLOSE_DONE, "the rank has ended")
+        link.connection.close(close_codes.DONE, "the rank has ended")
 
 
-def _enter(hub: Hub, message: Testimony) -> Rank | None:
+def _enter(hub: Hub, message: Testimony) -> RankRecord | None:
     """Enter a rank that has not come to register, and may never."""
     if message.registration is None:
         return None
@@ -64,51 +60,30 @@ def _enter(hub: Hub, message: Testimony) -> Rank | None:
 
 def take(hub: Hub, link: RankLink, message: Message) -> None:
     """Take anything else that a guard says. Raise PeerError if it is no answer."""
-    if not isinstance(message, Answer) or link.witness_of is None:
+    if not isinstance(message, Answer) or link.guard_of is None:
         raise PeerError("a guard says nothing but `testimony` and `answer`")
     if message.kind not in (Kind.VALUE, Kind.ERROR):
         raise PeerError(f"an answer of kind {message.kind.value!r} from a guard")
     link.asks.pop(message.request, None)
-    rank = hub.registry.find(link.witness_of)
+    rank = hub.registry.find(link.guard_of)
     if rank is not None and message.frames:
         hub.registry.last_words(rank, message.frames, rank.detail)
     elif rank is not None:
         message = replace(message, frames=rank.frames)
-    finished = hub.gather.answer(link.witness_of, message)
-    hub.bound_answers()
+    finished = hub.questions.answer(link.guard_of, message)
+    departures.bound_answers(hub)
     if finished is not None:
         hub.deliver(finished)
 
 
-def ask(hub: Hub, rank: Rank | None, key: str, message: Ask) -> None:
-    """Ask a rank, or its guard where the rank can't answer."""
-    witness = hub.witnesses.get(key)
-    is_mute = rank is not None and rank.state is RankState.UNRESPONSIVE
-    if witness is None or not is_mute or message.action is not Action.WHERE:
-        hub.tell_rank(key, message)
-        return
-    if len(witness.asks) < MAX_ASKS:
-        witness.asks[message.request] = message
-    hub.send(witness.connection, message)
+def ask(guard: RankLink, message: Ask) -> None:
+    """Ask the guard of a rank that can't answer."""
+    if len(guard.asks) < MAX_ASKS:
+        guard.asks[message.request] = message
+    guard.connection.send_message(message)
 
 
-def left(hub: Hub, link: RankLink) -> None:
-    """Note that a guard's connection ended: its rank may go on, and answers for itself then."""
-    key = link.witness_of
-    if key is None or hub.witnesses.get(key) is not link:
-        return
-    del hub.witnesses[key]
-    rank = hub.registry.find(key)
-    if rank is not None and rank.is_live and key not in hub.ranks:
-        # It has never spoken itself, and now nobody speaks for it.
-        _lose(hub, rank)
-    elif rank is not None and rank.state is RankState.UNRESPONSIVE:
-        hub.tell_rank(key, Probe(), "probe")
-    for unanswered in link.asks.values():
-        hub.tell_rank(key, unanswered)
-
-
-def _note_signal(rank: Rank, message: Testimony) -> None:
+def _note_signal(rank: RankRecord, message: Testimony) -> None:
     rank.signal = message.signal
     if message.core.startswith("|"):
         rank.core = f"core handed to {message.core[1:]}"
@@ -116,23 +91,15 @@ def _note_signal(rank: Rank, message: Testimony) -> None:
         rank.core = f"core likely at {message.core}"
 
 
-def _lose(hub: Hub, rank: Rank) -> None:
-    hub.registry.disconnected(rank, hub.clock())
-    if rank.state is RankState.LOST:
-        hub.sweeper.lost(rank)
-    hub.rank_changed(rank)
-    hub.listing.changed(rank.key)
-
-
-def _ended(hub: Hub, rank: Rank) -> None:
+def _ended(hub: Hub, rank: RankRecord) -> None:
     """Enter how a rank's process has ended, whatever was believed before: this is the kernel's word."""
     own = hub.ranks.get(rank.key)
     if own is not None:
         # Its connection ends as well, in a moment; whatever it had to say, it said before its guard did.
         own.connection.abort()
-        hub.lost(own.connection)
+        departures.lost(hub, own.connection)
     elif rank.is_live:
-        _lose(hub, rank)
+        departures.lose(hub, rank)
     if rank.state is RankState.LOST:
         hub.registry.found_dead(rank, hub.clock())
         hub.rank_changed(rank)

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dbg_broker.hub.links import TerminalLink
-from dbg_broker.terminals.seats import Verdict
+from dbg_broker.hub.state import Hub
+from dbg_broker.terminals.seats import InputVerdict
 from dbg_wire import limits
 from dbg_wire.messages import Complete, Interrupt, RefusalCode, Replay, Reply
-
-if TYPE_CHECKING:
-    from dbg_broker.hub.hub import Hub
-
-LINE_ENGINE = "pdb"
-"""The debugger whose output is a log, which its terminals ask for again themselves."""
 
 REPLAY_COST = limits.MAX_INPUT_PER_SECOND
 """Bytes that a replay counts: one a second for a terminal, since it may cost the rank and all who look 1 MiB."""
@@ -27,14 +20,14 @@ def pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt)
 
     Lost if the rank is: its terminal has a new seat when the rank is back, and says it again.
     """
-    verdict = hub.sessions.judge_input(link.number, message.generation)
-    viewer = hub.sessions.viewer(link.number)
-    if verdict is Verdict.NOT_ATTACHED or viewer is None:
+    verdict = hub.seats.judge_input(link.number, message.generation)
+    viewer = hub.seats.viewer(link.number)
+    if verdict is InputVerdict.NOT_ATTACHED or viewer is None:
         hub.refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
-    elif verdict is Verdict.NOT_DRIVING:
+    elif verdict is InputVerdict.NOT_DRIVING:
         text = "another terminal types at this rank; take the keyboard first"
         hub.refuse(link.connection, RefusalCode.NOT_DRIVING, text)
-    elif verdict is Verdict.STALE:
+    elif verdict is InputVerdict.STALE:
         text = "it was typed for an earlier turn at the keyboard"
         hub.refuse(link.connection, RefusalCode.NOT_DRIVING, text)
     else:
@@ -43,11 +36,11 @@ def pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt)
 
 def replay(hub: Hub, link: TerminalLink, message: Replay) -> None:
     """Ask the rank for its log on behalf of any terminal that sits there; what comes goes to all of them."""
-    viewer = hub.sessions.viewer(link.number)
+    viewer = hub.seats.viewer(link.number)
     if viewer is None:
         hub.refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")
         return
-    seconds = link.pace.spend(REPLAY_COST, hub.clock())
+    seconds = link.rate.spend(REPLAY_COST, hub.clock())
     if seconds > 0:
         link.connection.rest(seconds)
     hub.tell_rank(viewer.key, message)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dbg_broker.home.tokens import Role
-from dbg_broker.net.connection import Connection
-from dbg_broker.net.outbox import RepaintPace
-from dbg_broker.net.rate import Pace
+from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.outbox import RepaintRate
+from dbg_broker.net.rate import RateLimit
 from dbg_broker.ranks.questions import Finished
-from dbg_broker.ranks.registry import Rank
-from dbg_broker.terminals.changes import Feed
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.terminals.changes import PendingChanges
 from dbg_wire.messages import Answers, Ask, Message
 
 
@@ -46,17 +46,17 @@ class RankPeer(Protocol):
 class RankLink:
     """Hold a rank's connection; ``rank`` is None before it registered, and after a newer connection took over.
 
-    ``mark`` stands before its number where that is no rank's. ``witness_of`` is the key of the rank whose guard is at
+    ``prefix`` stands before its number where that is no rank's. ``guard_of`` is the key of the rank whose guard is at
     the other end, if one is, and ``asks`` what it has been asked and not answered.
     """
 
     connection: RankPeer
-    pace: Pace
-    rank: Rank | None = None
-    mark: str = ""
-    witness_of: str | None = None
+    rate: RateLimit
+    rank: RankRecord | None = None
+    prefix: str = ""
+    guard_of: str | None = None
     asks: dict[int, Ask] = field(default_factory=dict)
-    repaints: RepaintPace = field(default_factory=RepaintPace)
+    repaints: RepaintRate = field(default_factory=RepaintRate)
 
 
 @dataclass(slots=True, eq=False)
@@ -71,14 +71,14 @@ class Unread:
 class TerminalLink:
     """Hold a terminal's connection; ``name`` is None before it greeted. ``answers`` are still to be sent."""
 
-    connection: Connection
+    connection: PeerConnection
     role: Role
-    pace: Pace
+    rate: RateLimit
     name: str | None = None
-    feed: Feed = field(default_factory=Feed)
+    changes: PendingChanges = field(default_factory=PendingChanges)
     answers: deque[Unread] = field(default_factory=deque)
 
     @property
     def number(self) -> int:
-        """Return the connection's number, by which sessions and questions know this terminal."""
+        """Return the connection's number, by which seats and questions know this terminal."""
         return self.connection.number

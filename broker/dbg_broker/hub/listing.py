@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.net.frames import pack_message
-from dbg_broker.ranks.questions import Gather
-from dbg_broker.ranks.registry import Rank, Registry
-from dbg_broker.terminals.seats import Sessions
+from dbg_broker.ranks.questions import OpenQuestions
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
+from dbg_broker.terminals.seats import Seats
 from dbg_wire import limits
 from dbg_wire.messages import Change, Gone, Snapshot
 from dbg_wire.ranks import RankInfo
@@ -34,30 +35,29 @@ class Listing:
     def __init__(
         self,
         registry: Registry,
-        sessions: Sessions,
+        seats: Seats,
         terminals: dict[int, TerminalLink],
-        gather: Gather,
+        questions: OpenQuestions,
         *,
         clock: Callable[[], float],
         schedule: Callable[[float, Callable[[], None]], object],
     ) -> None:
         self._registry = registry
-        self._sessions = sessions
+        self._seats = seats
         self._terminals = terminals
-        self._gather = gather
+        self._questions = questions
         self._clock = clock
         self._schedule = schedule
         self._dirty: dict[str, None] = {}
 
-    def info(self, rank: Rank) -> RankInfo:
+    def info(self, rank: RankRecord) -> RankInfo:
         """Return a rank as it is listed."""
-        return self._registry.info(
-            rank,
+        return rank.info(
             # Anew each time: the wall clock is set now and then, and goes on while the host sleeps.
             epoch=time.time() - self._clock(),
-            driver=self._sessions.driver(rank.key),
-            watchers=self._sessions.watchers(rank.key),
-            driver_silent=self._sessions.is_driver_silent(rank.key),
+            driver=self._seats.driver(rank.key),
+            watchers=self._seats.watchers(rank.key),
+            driver_silent=self._seats.is_driver_silent(rank.key),
         )
 
     def changed(self, key: str) -> None:
@@ -70,29 +70,29 @@ class Listing:
         """Send a terminal what it has still to hear, as long as it takes it; ``frames`` are made already."""
         connection = link.connection
         while connection.is_ready:
-            if link.feed.has_snapshot:
+            if link.changes.has_snapshot:
                 connection.send_control(pack_message(self._snapshot_page(link)))
-            elif (key := link.feed.change()) is not None:
+            elif (key := link.changes.change()) is not None:
                 connection.send_control((frames or {}).get(key) or self._change_frame(key))
             elif not link.answers:
                 return
             elif (page := next(link.answers[0].pages, None)) is not None:
                 connection.send_control(pack_message(page))
             else:
-                self._gather.was_read(link.answers.popleft().finished)
+                self._questions.was_read(link.answers.popleft().finished)
 
     def _spread(self) -> None:
         dirty, self._dirty = self._dirty, {}
         concerned: dict[int, TerminalLink] = {}
         for link in self._terminals.values():
-            if link.feed.subscribed:
+            if link.changes.subscribed:
                 concerned[link.number] = link
                 for key in dirty:
-                    link.feed.add(key)
+                    link.changes.add(key)
         for key in dirty:
-            for number in self._sessions.viewers(key):
+            for number in self._seats.viewers(key):
                 concerned[number] = self._terminals[number]
-                concerned[number].feed.add(key)
+                concerned[number].changes.add(key)
         frames = {key: self._change_frame(key) for key in dirty} if concerned else {}
         for link in concerned.values():
             self.supply(link, frames)
@@ -105,14 +105,14 @@ class Listing:
         ranks: list[RankInfo] = []
         size = 0
         while len(ranks) < limits.SNAPSHOT_PAGE and size < SNAPSHOT_BYTES:
-            key = link.feed.next_listed()
+            key = link.changes.next_listed()
             if key is None:
                 break
             rank = self._registry.find(key)
             if rank is not None:
                 ranks.append(self.info(rank))
                 size += _size_at_most(ranks[-1])
-        return Snapshot(ranks=tuple(ranks), last=link.feed.end_page())
+        return Snapshot(ranks=tuple(ranks), last=link.changes.end_page())
 
 
 def _size_at_most(info: RankInfo) -> int:

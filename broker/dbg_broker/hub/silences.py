@@ -6,14 +6,11 @@ tunnel that answers for a terminal behind it doesn't count. No process wakes up 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from dbg_broker.hub import departures, lost_ranks
+from dbg_broker.hub.state import Hub
 from dbg_wire import limits
 from dbg_wire.messages import Probe
 from dbg_wire.ranks import RankState
-
-if TYPE_CHECKING:
-    from dbg_broker.hub.hub import Hub
 
 LOOK_SECONDS = 1.0
 """Seconds between two looks at a connection, so that a silence is told within six."""
@@ -61,12 +58,12 @@ class Silences:
         elif link.connection.seconds_since_ack() >= limits.SILENT_SECONDS:
             if key not in self._away:
                 self._away.add(key)
-                hub.sweeper.silence(rank)
+                lost_ranks.fell_silent(hub, rank)
         elif key in self._away:
             self._away.discard(key)
             if rank.state is RankState.UNRESPONSIVE:
                 # Its host is back; what it answers ends its silence.
-                hub.send(link.connection, Probe(), "probe")
+                link.connection.send_message(Probe(), "probe")
 
     def _look_at_terminals(self, now: float, absent: bool) -> None:
         for link in tuple(self._hub.terminals.values()):
@@ -75,10 +72,10 @@ class Silences:
                 connection.heard_at = max(now, connection.heard_at)
             unheard = now - connection.heard_at
             if unheard >= SEAT_SECONDS:
-                self._hub.drop_silent(connection)
+                departures.drop_silent(self._hub, connection)
                 continue
             if unheard >= PING_SECONDS:
                 connection.ping()
-            key = self._hub.sessions.note_silence(link.number, unheard >= limits.SILENT_SECONDS)
+            key = self._hub.seats.note_silence(link.number, unheard >= limits.SILENT_SECONDS)
             if key is not None:
                 self._hub.listing.changed(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Generic, TypeVar
 
-from dbg_broker.net import capacity as bounds
+from dbg_broker.net import capacity
 from dbg_broker.net.capacity import Capacity
 
 C = TypeVar("C")
@@ -65,4 +65,4 @@ class Arrivals(Generic[C]):
 
     def _has_had_its_time(self, number: int, now: float) -> bool:
         _, came, _ = self._waiting[number]
-        return now >= came + bounds.PATIENCE_SECONDS
+        return now >= came + capacity.PATIENCE_SECONDS

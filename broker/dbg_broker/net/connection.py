@@ -21,10 +21,10 @@ from websockets.typing import Subprotocol
 
 from dbg_broker.home.tokens import Role
 from dbg_broker.net import tcp
-from dbg_broker.net.frames import pack_data, pack_message
-from dbg_broker.net.http import Answer, Upgrade, method_not_allowed
-from dbg_broker.net.http_parts import answer_bytes, target_of, upgrade_of
-from dbg_broker.net.outbox import Fate, Outbox
+from dbg_broker.net.frames import Fragments, pack_data, pack_message
+from dbg_broker.net.http import HttpAnswer, Upgrade, method_not_allowed
+from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, upgrade_of
+from dbg_broker.net.outgoing import OutgoingFrames
 from dbg_broker.net.owner import Owner
 from dbg_wire import limits
 from dbg_wire.errors import printable
@@ -38,14 +38,8 @@ logger = logging.getLogger("dbg_broker")
 _library_logger = logging.getLogger("dbg_broker.websockets")
 _library_logger.setLevel(logging.CRITICAL + 1)
 
-MAX_HEAD_BYTES = 16 * limits.KIB
-"""Bytes of a request's line and headers: ours have 400; a browser's with its cookies fits."""
-
 WRITE_HIGH_WATER = 16 * limits.KIB
 """Bytes in the transport from which frames wait in the outbox instead, where they can still be dropped."""
-
-TRANSPORT_SLACK = 128 * limits.KIB
-"""Bytes that TLS and its transport may hold beside what they own up to: one frame each, and 64 KiB of asyncio's."""
 
 PIECE_BYTES = 4 * limits.KIB
 """Bytes that are read at once, between two looks at the clock: 200 short messages, which cost 8 ms."""
@@ -53,26 +47,21 @@ PIECE_BYTES = 4 * limits.KIB
 UNREAD_BYTES = 64 * limits.KIB
 """Bytes from which the socket is not read on while these wait for their turn."""
 
-OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSPORT_SLACK
-"""Bytes that may wait for one peer, whichever it is."""
 
-
-class Connection(asyncio.Protocol):
+class PeerConnection(asyncio.Protocol):
     """Hold one connection from accept to its end."""
 
     # There may be tens of thousands.
     __slots__ = (
         "_abort_handle",
         "_fragments",
-        "_fragments_opcode",
         "_has_finished",
         "_has_unfinished",
         "_head",
         "_is_closing",
-        "_is_paused",
         "_is_resting",
         "_loop",
-        "_outbox",
+        "_outgoing",
         "_owner",
         "_transport",
         "_unread",
@@ -88,12 +77,12 @@ class Connection(asyncio.Protocol):
         "was_made",
     )
 
-    def __init__(self, number: int, peer: str, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, number: int, peer: str, owner: Owner[PeerConnection], loop: asyncio.AbstractEventLoop) -> None:
         self.number = number
         self.peer = peer
         self.was_made = False
         self.has_failed = False
-        """Whether the hub was told that somebody is here who is none of us."""
+        """Whether the owner has counted it as a stranger's."""
         self.is_open = False
         self.heard_at = loop.time()
         """When the peer was heard last, or will be read again, on the loop's clock."""
@@ -103,12 +92,10 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._websocket: ServerProtocol | None = None
         self._head = bytearray()
-        self._fragments = bytearray()
-        self._fragments_opcode = Opcode.BINARY
+        self._fragments = Fragments()
         self._has_finished = False
         self._has_unfinished = False
-        self._outbox = Outbox(OUTBOX_BYTES, loop.time())
-        self._is_paused = False
+        self._outgoing = OutgoingFrames(loop.time())
         self._is_closing = False
         self._is_resting = False
         self._abort_handle: asyncio.TimerHandle | None = None
@@ -122,6 +109,7 @@ class Connection(asyncio.Protocol):
         """Begin."""
         self._transport = typing.cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        self._outgoing.transport = self._transport
         self.was_made = True
 
     def data_received(self, data: bytes) -> None:
@@ -160,11 +148,11 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Hold frames back."""
-        self._is_paused = True
+        self._outgoing.is_paused = True
 
     def resume_writing(self) -> None:
         """Go on with the frames that wait."""
-        self._is_paused = False
+        self._outgoing.is_paused = False
         try:
             self._pump()
         except Exception:
@@ -178,7 +166,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             # Python 3.10 takes a TLS transport for open until this is called.
             self._transport.close()
-        self._transport = None
+        self._transport = self._outgoing.transport = None
         self._was_lost = True
         if self._is_closing:
             self._unread.clear()
@@ -192,7 +180,7 @@ class Connection(asyncio.Protocol):
             self._note_failure("it ended before a request")
         self._is_closing = True
         self.is_open = False
-        self._outbox.clear()
+        self._outgoing.clear()
         self._fragments.clear()
         if self._websocket is not None:
             # The library's objects refer to one another, so what they hold would stay until they are found.
@@ -230,24 +218,24 @@ class Connection(asyncio.Protocol):
             self._note_unfinished(self._websocket)
 
     def _receive_head(self) -> None:
-        method, space, rest = bytes(self._head).partition(b" ")
-        if not (method.isalpha() and method.isupper() and len(method) < 16) and (space or len(method) >= 8):
-            self._fail("it is no HTTP request")
-        elif b"\r\n\r\n" not in rest:
-            if len(self._head) > MAX_HEAD_BYTES:
-                self._fail("its request has no end")
-        elif method == b"GET":
-            head, end, frames = bytes(self._head).partition(b"\r\n\r\n")
+        try:
+            head = read_head(bytes(self._head))
+        except NoRequest as error:
+            self._fail(str(error))
+            return
+        if head is None:
+            return
+        if head.method == "GET":
             self._head.clear()
-            self._shake_hands(head + end)
-            if frames:
-                self._receive(frames)
-        elif method == b"HEAD":
-            answer = self._owner.admit(self, Upgrade(target_of(rest), None, None, ()))
-            if isinstance(answer, Answer):
+            self._shake_hands(head.lines)
+            if head.rest:
+                self._receive(head.rest)
+        elif head.method == "HEAD":
+            answer = self._owner.admit(self, Upgrade(head.target, None, None, ()))
+            if isinstance(answer, HttpAnswer):
                 self._respond(answer, with_body=False)
         else:
-            self._respond(method_not_allowed(method.decode("ascii")))
+            self._respond(method_not_allowed(head.method))
 
     def _shake_hands(self, head: bytes) -> None:
         # One of its own, as its parser keeps the request, and the token in it, for as long as it lives.
@@ -259,12 +247,12 @@ class Connection(asyncio.Protocol):
             self._write_library_frames(handshake)
             return
         answer = self._owner.admit(self, upgrade_of(request))
-        if isinstance(answer, Answer):
+        if isinstance(answer, HttpAnswer):
             self._respond(answer)
             return
         response = handshake.accept(request)
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
-            self._respond(Answer(response.status_code, (response.body or b"").decode("utf-8", "replace")))
+            self._respond(HttpAnswer(response.status_code, (response.body or b"").decode("utf-8", "replace")))
             return
         handshake.send_response(response)
         self._write_library_frames(handshake)
@@ -292,16 +280,9 @@ class Connection(asyncio.Protocol):
         self._has_finished = False
 
     def _handle_frame(self, frame: Frame) -> None:
-        if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
-            if frame.fin:
-                self._handle_message(frame.opcode, bytes(frame.data))
-            else:
-                self._fragments_opcode, self._fragments = frame.opcode, bytearray(frame.data)
-        elif frame.opcode is Opcode.CONT:
-            self._fragments += frame.data
-            if frame.fin:
-                whole, self._fragments = bytes(self._fragments), bytearray()
-                self._handle_message(self._fragments_opcode, whole)
+        whole = self._fragments.take(frame)
+        if whole is not None:
+            self._handle_message(*whole)
         if not frame.fin or frame.opcode in (Opcode.PING, Opcode.PONG):
             self._owner.frame_received(self)
 
@@ -318,7 +299,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_ready(self) -> bool:
         """Tell whether a frame sent now would not wait."""
-        return self.is_open and not self._is_closing and not self._is_paused and not self._outbox
+        return self.is_open and not self._is_closing and self._outgoing.is_free
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
         """Send a control message as :meth:`send_control` does."""
@@ -326,8 +307,12 @@ class Connection(asyncio.Protocol):
         return self.send_control(pack_message(message), instead_of)
 
     def send_data(self, data: bytes, reserve: int) -> bool:
-        """Send a frame of terminal bytes as :meth:`send_if_room` does."""
-        return self.send_if_room(pack_data(data), reserve)
+        """Send a frame of terminal bytes unless less than ``reserve`` bytes of room would be left.
+
+        Tell whether it was taken.
+        """
+        frame = pack_data(data)
+        return self.is_open and self._outgoing.has_room(len(frame) + reserve) and self.send_control(frame)
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
         """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
@@ -336,28 +321,14 @@ class Connection(asyncio.Protocol):
         """
         if not self.is_open or self._is_closing:
             return False
-        if not self._is_paused and not self._outbox:
-            self._write_frame(frame)
+        if self._outgoing.send_control(frame, instead_of):
             return True
-        if self._outbox.offer_control(frame, self._held(), instead_of) is Fate.OVERFLOW:
-            self._owner.overflowed(self)
-            return False
-        return True
+        self._owner.overflowed(self)
+        return False
 
     def send_output(self, frame: bytes) -> bool:
         """Send terminal output, or let it wait; False if it was dropped."""
-        if not self.is_open or self._is_closing:
-            return False
-        if not self._is_paused and not self._outbox and not self._outbox.is_skipping:
-            self._write_frame(frame)
-            return True
-        return self._outbox.offer_output(frame, self._held()) is Fate.QUEUED
-
-    def send_if_room(self, frame: bytes, reserve: int) -> bool:
-        """Send a frame unless less than ``reserve`` bytes of room would be left; tell whether it was taken."""
-        if not self.is_open or not self._outbox.has_room(len(frame) + reserve, self._held()):
-            return False
-        return self.send_control(frame)
+        return self.is_open and not self._is_closing and self._outgoing.send_output(frame)
 
     def close(self, code: int, reason: str, *, flush: bool = True) -> None:
         """Close with a code and a sentence; what waits goes out before, unless ``flush`` is False."""
@@ -367,9 +338,9 @@ class Connection(asyncio.Protocol):
         if websocket is None or websocket.state is not State.OPEN:
             self.abort()
             return
-        while flush and (frame := self._outbox.take()) is not None:
-            self._write(frame)
-        self._outbox.clear()
+        if flush:
+            self._outgoing.flush()
+        self._outgoing.clear()
         self._is_closing = True
         websocket.send_close(code, printable(reason, 60).encode()[:120].decode("utf-8", "ignore"))
         self._write_library_frames(websocket)
@@ -399,16 +370,16 @@ class Connection(asyncio.Protocol):
 
     def missed_output(self) -> bool:
         """Tell, once, that output was dropped and the peer can take a repaint."""
-        return self.is_ready and self._outbox.missed()
+        return self.is_ready and self._outgoing.missed()
 
     def is_stalled(self, now: float, seconds: float) -> bool:
         """Tell whether the peer has taken nothing for ``seconds`` although things wait."""
-        return not self._is_closing and self._outbox.is_stalled(self._held(), now, seconds)
+        return not self._is_closing and self._outgoing.is_stalled(now, seconds)
 
     @property
-    def dropped(self) -> int:
-        """Return how many frames of output were dropped."""
-        return self._outbox.dropped
+    def waiting_bytes(self) -> int:
+        """Return how many bytes wait for the peer, in the outbox and in the transport."""
+        return self._outgoing.waiting_bytes
 
     def seconds_since_ack(self) -> float:
         """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
@@ -416,23 +387,10 @@ class Connection(asyncio.Protocol):
 
     # ---------------------------------------------------------------------------------------------------------- inner
 
-    def _held(self) -> int:
-        return self._transport.get_write_buffer_size() if self._transport else 0
-
-    def _write_frame(self, frame: bytes) -> None:
-        self._outbox.passed(len(frame))
-        self._write(frame)
-
-    def _write(self, data: bytes) -> None:
-        # asyncio complains of bytes for a connection that has failed.
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
     def _pump(self) -> None:
         if self._is_closing or self._transport is None:
             return
-        while not self._is_paused and (frame := self._outbox.take()) is not None:
-            self._write(frame)
+        self._outgoing.pump()
         if self.is_ready:
             self._owner.drained(self)
 
@@ -447,17 +405,17 @@ class Connection(asyncio.Protocol):
             if transport.is_closing():
                 continue
             if data:
-                self._write(data)
+                self._outgoing.write(data)
             else:
                 self._end_output(transport)
-        if not transport.is_closing() and self._held() > limits.MAX_VIEWER_BACKLOG:
+        if not transport.is_closing() and self._outgoing.held > limits.MAX_VIEWER_BACKLOG:
             # Pings without end from somebody who doesn't read the answers.
             self.abort()
 
-    def _respond(self, answer: Answer, *, with_body: bool = True) -> None:
+    def _respond(self, answer: HttpAnswer, *, with_body: bool = True) -> None:
         if self._transport is None:
             return
-        self._write(answer_bytes(answer, with_body=with_body))
+        self._outgoing.write(answer_bytes(answer, with_body=with_body))
         self._end_output(self._transport)
 
     def _end_output(self, transport: asyncio.Transport) -> None:

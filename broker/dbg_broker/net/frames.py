@@ -1,10 +1,10 @@
-"""WebSocket frames as a server sends them."""
+"""WebSocket frames as a server sends them, and messages that come in several."""
 
 from __future__ import annotations
 
 import struct
 
-from websockets.frames import Opcode
+from websockets.frames import Frame, Opcode
 
 from dbg_wire.codec import encode
 from dbg_wire.messages import Message
@@ -28,3 +28,33 @@ def pack_message(message: Message) -> bytes:
 def pack_data(payload: bytes) -> bytes:
     """Return the frame of terminal bytes."""
     return pack(Opcode.BINARY, payload)
+
+
+class Fragments:
+    """Put messages together that come in several frames; the library has checked their order."""
+
+    __slots__ = ("_kept", "_opcode")
+
+    def __init__(self) -> None:
+        self._opcode = Opcode.BINARY
+        self._kept = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def take(self, frame: Frame) -> tuple[Opcode, bytes] | None:
+        """Take a frame, and return the message that it completes, if it does."""
+        if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
+            if frame.fin:
+                return frame.opcode, bytes(frame.data)
+            self._opcode, self._kept = frame.opcode, bytearray(frame.data)
+        elif frame.opcode is Opcode.CONT:
+            self._kept += frame.data
+            if frame.fin:
+                whole, self._kept = bytes(self._kept), bytearray()
+                return self._opcode, whole
+        return None
+
+    def clear(self) -> None:
+        """Forget the frames of a message that is not complete."""
+        self._kept.clear()

@@ -23,7 +23,7 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """Hold an HTTP answer; ``body`` is one sentence, or a page."""
 
     status: int
@@ -51,7 +51,7 @@ class Connected:
     watchers: int
 
 
-def admit(upgrade: Upgrade, tokens: Tokens, connected: Connected, capacity: Capacity) -> Role | Answer:
+def admit(upgrade: Upgrade, tokens: Tokens, connected: Connected, capacity: Capacity) -> Role | HttpAnswer:
     """Return the role in which a request may become a WebSocket, or the answer that refuses it.
 
     A terminal that may type is admitted where watchers are too many: one of these goes then.
@@ -61,20 +61,20 @@ def admit(upgrade: Upgrade, tokens: Tokens, connected: Connected, capacity: Capa
         return not_found(path)
     if upgrade.origin is not None:
         # Only browsers send it: a page that somebody visits must not reach the broker on their behalf.
-        return Answer(403, "the broker does not talk to web pages (the request has an Origin)\n")
+        return HttpAnswer(403, "the broker does not talk to web pages (the request has an Origin)\n")
     role = tokens.role_of(upgrade.authorization)
     if role is None:
-        return Answer(
+        return HttpAnswer(
             401,
             "this broker does not know the token; `dbg-broker token` on its host prints the right one\n",
             {"WWW-Authenticate": "Bearer"},
         )
     if not may_open(role, path):
-        return Answer(403, f"the token is a {role.value}'s, and {path} is not for {role.value}s\n")
+        return HttpAnswer(403, f"the token is a {role.value}'s, and {path} is not for {role.value}s\n")
     if subprotocol() not in upgrade.subprotocols:
         return _wrong_version(upgrade.subprotocols)
     full = _full(role, connected, capacity)
-    return Answer(503, f"the broker is full: {full}\n") if full else role
+    return HttpAnswer(503, f"the broker is full: {full}\n") if full else role
 
 
 def _full(role: Role, connected: Connected, capacity: Capacity) -> str:
@@ -88,10 +88,10 @@ def _full(role: Role, connected: Connected, capacity: Capacity) -> str:
     return ""
 
 
-def _wrong_version(offered: Sequence[str]) -> Answer:
+def _wrong_version(offered: Sequence[str]) -> HttpAnswer:
     majors = [found[1] for name in offered if (found := re.fullmatch(r"dbg\.v([0-9]{1,6})", name))]
     theirs = f"protocol version {' and '.join(majors)}" if majors else "no version of the protocol"
-    return Answer(
+    return HttpAnswer(
         426,
         f"this broker speaks protocol version {PROTOCOL_MAJOR}, and you offer {theirs}; "
         "install the same dbg-broker release on both ends\n",
@@ -109,14 +109,14 @@ def path_shown(target: str) -> str:
     return printable(re.split("[?#]", target, maxsplit=1)[0], MIN_TOKEN - 1)
 
 
-def not_found(path: str) -> Answer:
+def not_found(path: str) -> HttpAnswer:
     """Return the answer to a path that isn't there."""
-    return Answer(404, f"{printable(path)} is not here; a dbg-broker has /agent, /client, /healthz and /metrics\n")
+    return HttpAnswer(404, f"{printable(path)} is not here; a dbg-broker has /agent, /client, /healthz and /metrics\n")
 
 
-def method_not_allowed(method: str) -> Answer:
+def method_not_allowed(method: str) -> HttpAnswer:
     """Return the answer to a request that is neither GET nor HEAD."""
-    return Answer(405, f"{printable(method, 20)} is not for this broker\n", {"Allow": "GET, HEAD"})
+    return HttpAnswer(405, f"{printable(method, 20)} is not for this broker\n", {"Allow": "GET, HEAD"})
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ class Gauges:
     uptime: float
 
 
-def page(target: str, meters: Meters, gauges: Gauges, tokens: Tokens) -> Answer | None:
+def page(target: str, meters: Meters, gauges: Gauges, tokens: Tokens) -> HttpAnswer | None:
     """Return the page at a path, or None if it is none of ours.
 
     ``/healthz?prove=TEXT`` has a line for each token, by which those who know one too can tell us from others.
@@ -156,9 +156,9 @@ def page(target: str, meters: Meters, gauges: Gauges, tokens: Tokens) -> Answer 
     if path == "/healthz":
         challenge = query.removeprefix("prove=") if query.startswith("prove=") else ""
         proofs = tokens.proofs(challenge) if 0 < len(challenge) <= MAX_CHALLENGE else ()
-        return Answer(200, "".join(f"{line}\n" for line in ("ok", *proofs)))
+        return HttpAnswer(200, "".join(f"{line}\n" for line in ("ok", *proofs)))
     if path == "/metrics":
-        return Answer(200, metrics(meters, gauges), content_type=PROMETHEUS)
+        return HttpAnswer(200, metrics(meters, gauges), content_type=PROMETHEUS)
     return None
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from http import HTTPStatus
+from typing import NamedTuple
 
 from websockets.exceptions import WebSocketException
 from websockets.headers import parse_subprotocol
 from websockets.http11 import Request
 
-from dbg_broker.net.http import Answer, Upgrade
+from dbg_broker.net.http import HttpAnswer, Upgrade
+from dbg_wire import limits
+
+MAX_HEAD_BYTES = 16 * limits.KIB
+"""Bytes of a request's line and headers: ours have 400; a browser's with its cookies fits."""
 
 
 def upgrade_of(request: Request) -> Upgrade:
@@ -29,12 +34,39 @@ def upgrade_of(request: Request) -> Upgrade:
     )
 
 
-def target_of(rest: bytes) -> str:
-    """Return the path in a request's bytes after its method."""
-    return rest.partition(b" ")[0].decode("ascii", "replace")
+class NoRequest(Exception):
+    """Say why bytes are no request that is read."""
 
 
-def answer_bytes(answer: Answer, *, with_body: bool = True) -> bytes:
+class Head(NamedTuple):
+    """Hold a request's line and headers.
+
+    Of a GET ``lines`` are its line and headers and ``rest`` the bytes after them; of others they are not looked at.
+    """
+
+    method: str
+    target: str
+    lines: bytes = b""
+    rest: bytes = b""
+
+
+def read_head(data: bytes) -> Head | None:
+    """Return the head of a request, or None if it is not complete. Raise NoRequest if it can't become one."""
+    method, space, after = data.partition(b" ")
+    if not (method.isalpha() and method.isupper() and len(method) < 16) and (space or len(method) >= 8):
+        raise NoRequest("it is no HTTP request")
+    if b"\r\n\r\n" not in after:
+        if len(data) > MAX_HEAD_BYTES:
+            raise NoRequest("its request has no end")
+        return None
+    name, target = method.decode("ascii"), after.partition(b" ")[0].decode("ascii", "replace")
+    if name != "GET":
+        return Head(name, target)
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return Head(name, target, head + end, rest)
+
+
+def answer_bytes(answer: HttpAnswer, *, with_body: bool = True) -> bytes:
     """Return an answer as it goes over the wire, after which the connection ends."""
     body = answer.body.encode()
     headers = {"Connection": "close", "Content-Length": str(len(body)), "Content-Type": answer.content_type}

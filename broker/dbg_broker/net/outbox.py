@@ -161,7 +161,7 @@ class Outbox:
         self._outputs = 0
 
 
-class RepaintPace:
+class RepaintRate:
     """Decide when one rank is asked to repaint: at once, but at most every ``REPAINT_SECONDS``."""
 
     __slots__ = ("_is_due", "_sent_at")

@@ -1,47 +1,47 @@
-"""Whom a connection tells what happens on it."""
+"""What a connection tells its owner, so that it knows neither ranks nor terminals."""
 
 from __future__ import annotations
 
-import typing
+from typing import Protocol, TypeVar
 
-if typing.TYPE_CHECKING:
-    from dbg_broker.home.tokens import Role
-    from dbg_broker.net.connection import Connection
-    from dbg_broker.net.http import Answer, Upgrade
+from dbg_broker.home.tokens import Role
+from dbg_broker.net.http import HttpAnswer, Upgrade
+
+C_contra = TypeVar("C_contra", contravariant=True)
 
 
-class Owner(typing.Protocol):
+class Owner(Protocol[C_contra]):
     """Be told what happens on connections."""
 
-    def admit(self, connection: Connection, upgrade: Upgrade) -> Role | Answer:
+    def admit(self, connection: C_contra, upgrade: Upgrade) -> Role | HttpAnswer:
         """Return the role in which this request may become a WebSocket, or what to answer instead."""
 
-    def opened(self, connection: Connection, role: Role) -> None:
+    def opened(self, connection: C_contra, role: Role) -> None:
         """Take a new WebSocket."""
 
-    def has_bytes(self, connection: Connection) -> bool:
+    def has_bytes(self, connection: C_contra) -> bool:
         """Have a connection read what came, now or when it is its turn; return whether it waits for that."""
 
-    def text_received(self, connection: Connection, text: str) -> None:
+    def text_received(self, connection: C_contra, text: str) -> None:
         """Take a control message."""
 
-    def data_received(self, connection: Connection, data: bytes) -> None:
+    def data_received(self, connection: C_contra, data: bytes) -> None:
         """Take terminal bytes."""
 
-    def frame_received(self, connection: Connection) -> None:
+    def frame_received(self, connection: C_contra) -> None:
         """Note a frame that is no message: a ping, a pong, or a part of one."""
 
-    def unfinished(self, connection: Connection, size: int, *, is_new: bool) -> None:
+    def unfinished(self, connection: C_contra, size: int, *, is_new: bool) -> None:
         """Note how many bytes of a message that is not complete are kept; ``is_new`` if one was completed since."""
 
-    def drained(self, connection: Connection) -> None:
+    def drained(self, connection: C_contra) -> None:
         """Send what had no room."""
 
-    def overflowed(self, connection: Connection) -> None:
+    def overflowed(self, connection: C_contra) -> None:
         """Note that a control message had no room."""
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: C_contra) -> None:
         """Forget a connection."""
 
-    def failed(self, connection: Connection, reason: str) -> None:
-        """Note that somebody who is none of us was here."""
+    def failed(self, connection: C_contra, reason: str) -> None:
+        """Count a stranger: what came on the connection was no request for a WebSocket of ours."""

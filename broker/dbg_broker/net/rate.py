@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Pace:
+class RateLimit:
     """Measure what a peer sends against ``rate`` bytes a second.
 
     Nothing is refused: whoever is ahead is not read from for a while, so that input stays whole and in order.

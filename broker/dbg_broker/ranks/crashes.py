@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dbg_broker.ranks.registry import Rank
+from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.spread import Telling
 from dbg_wire.messages import Kept
 from dbg_wire.ranks import LIVE_STATES, RankState
@@ -30,15 +30,18 @@ class _Launch:
     told: tuple[int, ...] = ()
 
 
-class Crashes:
-    """Know who belongs to which run and which of them are kept."""
+class CrashedRanks:
+    """Know who belongs to which run and which of them are kept. The length is the number of runs."""
 
     def __init__(self) -> None:
         self._launches: dict[_Run, _Launch] = {}
         self._run_of: dict[str, _Run] = {}
         self._due: dict[_Run, None] = {}
 
-    def changed(self, rank: Rank) -> bool:
+    def __len__(self) -> int:
+        return len(self._launches)
+
+    def changed(self, rank: RankRecord) -> bool:
         """Take in a change of a rank; tell whether anybody has something to hear of :meth:`tell`."""
         run = (rank.said.job, rank.said.run)
         if self._run_of.get(rank.key, run) != run:
@@ -103,7 +106,7 @@ class Crashes:
             del self._launches[run]
 
 
-def _is_kept(rank: Rank) -> bool:
+def _is_kept(rank: RankRecord) -> bool:
     stop = rank.report.stop
     if stop is None or stop.reason != CRASH or rank.state is RankState.EXITED:
         return False

@@ -36,8 +36,11 @@ class TooMuchWaits(Exception):
 
 
 @dataclass(slots=True)
-class _Open:
-    """Hold one open question; ``answers`` is in the order in which the ranks were named."""
+class _OpenQuestion:
+    """Hold one open question; ``answers`` is in the order in which the ranks were named.
+
+    ``sizes`` are the bytes of the answers of ranks in a message, counted when they came.
+    """
 
     question: Question
     client: int
@@ -46,6 +49,7 @@ class _Open:
     answers: dict[str, RankAnswer | None]
     missing: int
     size: int
+    sizes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +61,15 @@ class Finished:
     answers: tuple[RankAnswer, ...] = field(repr=False)
     size: int = 0
     """Bytes that count until its last page is read."""
+    sizes: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """Bytes of answers in a message, by the keys of those ranks for which they have been counted already."""
 
     def pages(self) -> Iterator[Answers]:
         """Return the answers as messages, each of them below PAGE_BYTES; the last one says so."""
         page: list[RankAnswer] = []
         size = 0
         for answer in self.answers:
-            cost = _size(answer)
+            cost = self.sizes.get(answer.key) or _size(answer)
             if page and (size + cost > PAGE_BYTES - 1024 or len(page) == limits.SNAPSHOT_PAGE):
                 yield Answers(request=self.question.request, answers=tuple(page), last=False)
                 page, size = [], 0
@@ -72,14 +78,17 @@ class Finished:
         yield Answers(request=self.question.request, answers=tuple(page), last=True)
 
 
-class Gather:
+class OpenQuestions:
     """Hold all open questions, each under a number that the broker gives it."""
 
     def __init__(self) -> None:
         self.budget = AnswerBudget()
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenQuestion] = {}
         self._asked: dict[str, set[int]] = {}
         self._last = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
 
     def is_asked(self, key: str) -> bool:
         """Tell whether a question to this rank is open."""
@@ -106,7 +115,7 @@ class Gather:
         for key in question.keys:
             answers[key] = known.get(key)
         to_ask = [key for key, answer in answers.items() if answer is None]
-        self._open[self._last] = _Open(question, client, seconds, now + seconds, answers, len(to_ask), size)
+        self._open[self._last] = _OpenQuestion(question, client, seconds, now + seconds, answers, len(to_ask), size)
         for key in to_ask:
             self._asked.setdefault(key, set()).add(self._last)
         return self._last, to_ask
@@ -138,6 +147,7 @@ class Gather:
             said = _without_content(said, f"an answer of {size} bytes, above {MAX_ANSWER_BYTES}")
         elif self.budget.take(question.client, cost):
             question.size += cost
+            question.sizes[key] = size
         else:
             said = _without_content(
                 said, f"left out, as answers above {MAX_TERMINAL_BYTES} bytes wait for this terminal; ask fewer ranks"
@@ -159,7 +169,7 @@ class Gather:
                 self._forget(number, key)
                 answer = RankAnswer(key=key, kind=Kind.SILENT, text=f"no answer in {question.seconds:g} s")  # noqa: PLW2901
             answers.append(answer)
-        return Finished(question.client, question.question, tuple(answers), question.size)
+        return Finished(question.client, question.question, tuple(answers), question.size, question.sizes)
 
     def was_read(self, finished: Finished) -> None:
         """Note that a terminal has taken all answers to a question."""

@@ -12,11 +12,14 @@ MAX_BYTES = 1024 * 1024
 
 
 class SharedTexts:
-    """Give equal texts as one object, as long as they are among the last that came."""
+    """Give equal texts as one object, as long as they are among the last that came. The length is their number."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[str, str] = OrderedDict()
         self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._texts)
 
     def share(self, text: str) -> str:
         """Return the text, as the object that others were given if it is remembered."""

@@ -38,7 +38,7 @@ class Telling(NamedTuple):
     name: Hashable
 
 
-class Source(Protocol):
+class NewsSource(Protocol):
     """Know what has still to be told."""
 
     def tell(self) -> Iterator[Telling]:
@@ -54,7 +54,7 @@ class Spread:
 
     def __init__(
         self,
-        sources: Iterable[Source],
+        sources: Iterable[NewsSource],
         pack: Callable[[Chosen | Kept], bytes],
         tell: Tell,
         clock: Callable[[], float],

@@ -1,4 +1,9 @@
-"""The life of a run: which processes it has, and what follows when one of them ends or a signal comes."""
+"""The life of a run: which processes it has, and what follows when one of them ends or a signal comes.
+
+A run holds the broker, starts the command and a terminal beside it, and waits for any of them to end. Only the
+terminal, which is ``dbg-attach`` in a process of its own, touches the screen; only a small keeper waits for the
+command, so that it and its broker outlive the terminal that they were started from.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ from .plan import Plan, make_plan
 from .remembered import Folder, Remembered, folder_of
 from .screen import Screen
 from .settings import RunSettings, Wishes, check
-from .terminal import Terminal, is_attachable
+from .terminal import TerminalProcess, is_attachable
 from .wakeup import Wakeup
 
 END_SECONDS = 10.0
@@ -79,7 +84,9 @@ class _Surroundings:
     say: Say
 
 
-def _start(settings: RunSettings, environ: Mapping[str, str], say: Say, number: str, last: Remembered | None) -> _Run:
+def _start(
+    settings: RunSettings, environ: Mapping[str, str], say: Say, number: str, last: Remembered | None
+) -> _RunLife:
     settings = check(settings)
     folder = _open_folder(open_home(settings.home), settings.directory)
     plan = make_plan(settings, last or folder.load())
@@ -89,7 +96,7 @@ def _start(settings: RunSettings, environ: Mapping[str, str], say: Say, number: 
 
         unfound = notes_of_unfound(plan.stops, plan.directory, plan.command)
         plan = replace(plan, notes=(*plan.notes, *unfound))
-    return _Run(plan, _Surroundings(settings.home, folder, environ, say), number)
+    return _RunLife(plan, _Surroundings(settings.home, folder, environ, say), number)
 
 
 def _require_file(commands: str | None) -> None:
@@ -106,7 +113,7 @@ def _open_folder(home: Path, directory: str) -> Folder:
         ) from None
 
 
-class _Run:
+class _RunLife:
     """Be one job from its start to its end; one thread, which waits for whichever of its processes ends."""
 
     def __init__(self, plan: Plan, surroundings: _Surroundings, number: str) -> None:
@@ -130,7 +137,7 @@ class _Run:
         self._is_starting = False
         self._missed: list[int] = []
         self._job: keeper.Job | None = None
-        self._terminal: Terminal | None = None
+        self._terminal: TerminalProcess | None = None
         self._wakeup = Wakeup({**dict.fromkeys(PASSED_ON, self._pass_on), signal.SIGHUP: self._leave})
 
     def _start_job(self) -> keeper.Job:
@@ -144,7 +151,7 @@ class _Run:
         finally:
             os.close(output)
 
-    def _start_terminal(self) -> Terminal:
+    def _start_terminal(self) -> TerminalProcess:
         plan = self._plan
         task = Task(
             job=self._name,
@@ -155,7 +162,7 @@ class _Run:
             attach=is_attachable(),
         )
         self._tell_beginning(task)
-        return Terminal(task, self._environ, self._home)
+        return TerminalProcess(task, self._environ, self._home)
 
     def _tell_beginning(self, task: Task) -> None:
         for note in self._plan.notes:
@@ -214,17 +221,17 @@ class _Run:
         poll.register(self._wakeup, select.POLLIN)
         if self._terminal is not None and self._terminal.has_more:
             poll.register(self._terminal, select.POLLIN)
-        if self._broker.uses is not None:
+        if self._broker.hold is not None:
             # Nothing but its end: a pipe that can be written to is no news.
-            poll.register(self._broker.uses, 0)
+            poll.register(self._broker.hold, 0)
         left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic()) * 1000
         ready = {descriptor for descriptor, _ in poll.poll(left)}
         self._wakeup.drain()
         if self._terminal is not None and self._terminal.has_more and self._terminal.fileno() in ready:
             self._terminal.read()
             self._take_wish(self._terminal)
-        if self._broker.uses is not None and self._broker.uses in ready:
-            self._broker_died(self._broker.uses)
+        if self._broker.hold is not None and self._broker.hold in ready:
+            self._broker_died(self._broker.hold)
         self._reap()
         if self._deadline is not None and time.monotonic() >= self._deadline:
             self._deadline = None
@@ -246,13 +253,13 @@ class _Run:
         if self._terminal is not None:
             self._terminal.job_is_over()
 
-    def _take_wish(self, terminal: Terminal) -> None:
+    def _take_wish(self, terminal: TerminalProcess) -> None:
         """End the job if that is asked for, so that it can run again; the terminal ends after it."""
         if terminal.told.again and not self.again:
             self.again = True
             self._end_job()
 
-    def _terminal_ended(self, terminal: Terminal) -> None:
+    def _terminal_ended(self, terminal: TerminalProcess) -> None:
         terminal.close()
         self._take_wish(terminal)
         self._terminal = None
@@ -272,8 +279,8 @@ class _Run:
     def _has_had_time(self) -> bool:
         return self._status == 0 or time.monotonic() - self._began > LONG_SECONDS
 
-    def _broker_died(self, uses: int) -> None:
-        os.close(uses)
+    def _broker_died(self, hold: int) -> None:
+        os.close(hold)
         self._broker = Found(self._broker.url)
         if self._status is not None or self._restarts == RESTARTS:
             return
@@ -322,7 +329,7 @@ class _Run:
             if self._status is None:
                 self._job.signal(signal.SIGKILL)
 
-    def _remember(self, terminal: Terminal | None = None) -> None:
+    def _remember(self, terminal: TerminalProcess | None = None) -> None:
         told = terminal.told if terminal is not None else Told()
         self.remembered = self._plan.to_remember(told.breakpoints, told.rank)
         try:
@@ -332,5 +339,5 @@ class _Run:
 
     def close(self) -> None:
         """Let go of the broker."""
-        if self._broker.uses is not None:
-            os.close(self._broker.uses)
+        if self._broker.hold is not None:
+            os.close(self._broker.hold)

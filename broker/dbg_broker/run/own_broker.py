@@ -47,7 +47,7 @@ class Found:
     """Hold what keeps the broker of a run: a descriptor, if it is on this host, and its process, if it is ours."""
 
     url: str
-    uses: int | None = None
+    hold: int | None = None
     process: subprocess.Popen[bytes] | None = None
     is_loopback: bool = False
 
@@ -78,7 +78,7 @@ def find_or_start(home: str, listen: str, environ: Mapping[str, str]) -> Found:
 
 def _running(home: Path) -> Found | None:
     """Return the broker that serves this home already, on this host or on another one, held if that can be."""
-    uses = hold(home)
+    held = hold(home)
     try:
         rendezvous = read_rendezvous(home)
     except BadSecretFile:
@@ -86,10 +86,10 @@ def _running(home: Path) -> Found | None:
     if rendezvous is not None:
         reason = wrong_host_reason(rendezvous.endpoint, rendezvous.host, socket.gethostname(), who="terminal")
         is_near = reason is None and rendezvous.host == socket.gethostname()
-        if (uses is not None and is_near) or (reason is None and _answers(home)):
-            return Found(rendezvous.url, uses, is_loopback=is_loopback(rendezvous.endpoint))
-    if uses is not None:
-        os.close(uses)
+        if (held is not None and is_near) or (reason is None and _answers(home)):
+            return Found(rendezvous.url, held, is_loopback=is_loopback(rendezvous.endpoint))
+    if held is not None:
+        os.close(held)
     return None
 
 

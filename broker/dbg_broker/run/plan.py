@@ -11,7 +11,7 @@ from dbg_wire.ranks import Breakpoint
 from dbg_wire.stop_points import StopAt, StopIn, parse_stop_at
 
 from .remembered import (
-    Kept,
+    KeptStop,
     NothingToRepeat,
     Remembered,
     keep_breakpoints,
@@ -36,7 +36,7 @@ class Plan:
     command: tuple[str, ...]
     wishes: Wishes
     texts: tuple[str | None, ...] = ()
-    breakpoints: tuple[Kept, ...] = ()
+    breakpoints: tuple[KeptStop, ...] = ()
     prefer: int | None = None
     notes: tuple[str, ...] = ()
 
@@ -81,7 +81,8 @@ def _again(settings: RunSettings, last: Remembered) -> Plan:
     given, directory = settings.wishes, settings.directory
     has_new_stops = bool(given.stop_at or given.stop_in)
     former = [
-        Kept(stop=parse_stop_at(typed), text=text) for typed, text in zip(last.wishes.stop_at, last.texts, strict=True)
+        KeptStop(stop=parse_stop_at(typed), text=text)
+        for typed, text in zip(last.wishes.stop_at, last.texts, strict=True)
     ]
     typed = [moved(kept, directory) for kept in former]
     breakpoints = [moved(kept, directory) for kept in last.breakpoints]

@@ -43,7 +43,7 @@ _NONE = type(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptStop:
     """Hold a stop of the last run: how it was typed or set, and the text of its line, by which it is found again."""
 
     stop: StopAt
@@ -58,7 +58,7 @@ class Remembered:
     wishes: Wishes
     texts: tuple[str | None, ...] = ()
     """Of the line of each ``wishes.stop_at``."""
-    breakpoints: tuple[Kept, ...] = ()
+    breakpoints: tuple[KeptStop, ...] = ()
     rank: int | None = None
 
 
@@ -164,14 +164,14 @@ def keep_texts(wishes: Wishes, directory: str) -> tuple[str | None, ...]:
     return tuple(_text_at(parse_stop_at(typed), directory) for typed in wishes.stop_at)
 
 
-def keep_breakpoints(breakpoints: Sequence[Breakpoint], former: Sequence[Kept]) -> tuple[Kept, ...]:
+def keep_breakpoints(breakpoints: Sequence[Breakpoint], former: Sequence[KeptStop]) -> tuple[KeptStop, ...]:
     """Return what to keep of breakpoints that were set in a debugger, behind those that were kept before."""
     kept = {(one.stop.file, one.stop.line): one for one in former}
     for point in breakpoints:
         stop = StopAt(file=point.file, line=point.line, condition=point.condition)
         if _can_be_told(stop):
             # The file may have been edited since, so that another statement stands there by now.
-            kept[point.file, point.line] = Kept(stop=stop, text=point.text or None)
+            kept[point.file, point.line] = KeptStop(stop=stop, text=point.text or None)
     return tuple(kept.values())
 
 
@@ -183,13 +183,13 @@ def _can_be_told(stop: StopAt) -> bool:
         return False
 
 
-def moved(kept: Kept, directory: str) -> Kept:
+def moved(kept: KeptStop, directory: str) -> KeptStop:
     """Return a stop at the line where its text is now, and the text of that line, by which it is found next time."""
     lines = _lines(kept.stop.file, directory)
     if lines is None:
         return kept
     line = find_again(lines, kept.stop.line, kept.text)
-    return Kept(stop=replace(kept.stop, line=line), text=text_of(lines, line) or kept.text)
+    return KeptStop(stop=replace(kept.stop, line=line), text=text_of(lines, line) or kept.text)
 
 
 def refuse_short(stop: StopAt, directory: str) -> None:
@@ -253,7 +253,7 @@ def _parse_wishes(document: Any) -> Wishes:
     return Wishes(**wishes)
 
 
-def _parse_kept(document: Any) -> Kept:
+def _parse_kept(document: Any) -> KeptStop:
     stop = StopAt(
         file=_of(document["file"], str),
         line=_of(document["line"], int),
@@ -261,7 +261,7 @@ def _parse_kept(document: Any) -> Kept:
     )
     if stop.line < 1:
         raise ValueError("no file has such a line")
-    return Kept(stop=stop, text=_of(document["text"], str, _NONE))
+    return KeptStop(stop=stop, text=_of(document["text"], str, _NONE))
 
 
 def _words(value: Any) -> tuple[str, ...]:

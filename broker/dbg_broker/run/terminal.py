@@ -18,7 +18,7 @@ MAX_LINE = 1024 * 1024
 """Bytes of one line that the terminal says; a hundred breakpoints with long conditions are below."""
 
 
-class Terminal:
+class TerminalProcess:
     """Be the process that owns the screen, until it ends; it outlives neither its window nor its user's wish."""
 
     def __init__(self, task: Task, environ: Mapping[str, str], home: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-class Feed:
+class PendingChanges:
     """Hold the names of ranks that wait for one subscriber, or for a terminal that follows a single rank."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ FOR_WATCHERS = frozenset({Action.SCREEN, Action.WHERE})
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenGlance:
     """Hold the numbers of questions that the next answer is for, if it comes until then."""
 
     numbers: list[int]
@@ -45,14 +45,21 @@ class _Said:
 
 
 class Glances:
-    """Hold, for each rank, what it said last, who waits for what it says next, and when it may be asked again."""
+    """Hold, for each rank, what it said last, who waits for what it says next, and when it may be asked again.
+
+    The length is the number of answers that are kept.
+    """
 
     def __init__(self) -> None:
         self._said: OrderedDict[tuple[str, Hashable], _Said] = OrderedDict()
         self._names: dict[str, set[Hashable]] = {}
-        self._size = 0
-        self._open: dict[str, dict[Hashable, _Open]] = {}
+        self.size = 0
+        """Bytes of all answers that are kept."""
+        self._open: dict[str, dict[Hashable, _OpenGlance]] = {}
         self._free_at: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._said)
 
     def known(self, key: str, ask: Ask, now: float) -> Answer | None:
         """Return what a rank said lately to the same question, or None."""
@@ -73,7 +80,7 @@ class Glances:
         if at - now > ask.seconds:
             return None
         self._free_at[key] = at + GLANCE_SECONDS
-        asked[_name(ask)] = _Open([ask.request], at + ask.seconds)
+        asked[_name(ask)] = _OpenGlance([ask.request], at + ask.seconds)
         return at - now
 
     def answered(self, key: str, answer: Answer, now: float) -> list[int]:
@@ -85,8 +92,8 @@ class Glances:
         self._drop((key, name))
         self._said[key, name] = said = _Said(answer, now, weight(answer))
         self._names.setdefault(key, set()).add(name)
-        self._size += said.size
-        while self._said and (self._size > MAX_BYTES or not _is_fresh(next(iter(self._said.values())), now)):
+        self.size += said.size
+        while self._said and (self.size > MAX_BYTES or not _is_fresh(next(iter(self._said.values())), now)):
             self._drop(next(iter(self._said)))
         return asked.pop(name).numbers
 
@@ -105,7 +112,7 @@ class Glances:
         said = self._said.pop(name, None)
         if said is None:
             return
-        self._size -= said.size
+        self.size -= said.size
         names = self._names.get(name[0], set())
         names.discard(name[1])
         if not names:

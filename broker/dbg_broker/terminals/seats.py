@@ -33,7 +33,7 @@ class Decision:
     audiences: tuple[str, ...] = ()
 
 
-class Verdict(enum.Enum):
+class InputVerdict(enum.Enum):
     """Say what is to be done with input."""
 
     ACCEPTED = "accepted"
@@ -93,7 +93,7 @@ class _Room:
         self.rows, self.columns, self.colors = viewer.rows, viewer.columns, viewer.colors
 
 
-class Sessions:
+class Seats:
     """Hold all terminals at all ranks."""
 
     def __init__(self) -> None:
@@ -154,15 +154,15 @@ class Sessions:
         room = self._rooms[viewer.key] if viewer else None
         return room.generation if room and room.driver is viewer else None
 
-    def judge_input(self, number: int, generation: int) -> Verdict:
+    def judge_input(self, number: int, generation: int) -> InputVerdict:
         """Say what is to be done with input of a terminal that is tagged with a generation."""
         viewer = self._viewers.get(number)
         if viewer is None:
-            return Verdict.NOT_ATTACHED
+            return InputVerdict.NOT_ATTACHED
         room = self._rooms[viewer.key]
         if room.driver is not viewer:
-            return Verdict.NOT_DRIVING
-        return Verdict.ACCEPTED if generation == room.generation else Verdict.STALE
+            return InputVerdict.NOT_DRIVING
+        return InputVerdict.ACCEPTED if generation == room.generation else InputVerdict.STALE
 
     def audience(self, key: str, rank_generation: int) -> Audience:
         """Return what a rank must know of its terminals; ``rank_generation`` is the last number it knows itself."""

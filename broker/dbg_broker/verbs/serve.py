@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dbg_broker.classic.sessions import Classic
+from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.home.certificate import server_context
 from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.rendezvous import (
@@ -36,13 +36,15 @@ from dbg_broker.home.tokens import (
     make_throw_away_tokens,
     remove_throw_away_tokens,
 )
-from dbg_broker.hub.hub import Hub
+from dbg_broker.hub.reception import Reception
+from dbg_broker.hub.state import Hub
 from dbg_broker.log import start_log
 from dbg_broker.net.capacity import MANY, Capacity
+from dbg_broker.net.listener import PortTaken, listen
+from dbg_broker.net.server import Server
 from dbg_broker.ranks.liveness import own_kernel
 from dbg_broker.settings import LOOPBACK, Listen, ServeSettings, ports_to_try
 from dbg_broker.verbs.probe import answers
-from dbg_broker.verbs.server import PortTaken, Server, listen
 from dbg_wire.endpoint import Endpoint, Rendezvous, wrong_host_reason
 from dbg_wire.errors import BadSecretFile, DbgError, printable
 from dbg_wire.version import RELEASE
@@ -140,7 +142,6 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, stopping.set)
     hub = Hub(
-        tokens=tokens,
         host=host,
         pid=pid,
         kernel=own_kernel(),
@@ -148,8 +149,8 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
         schedule=loop.call_later,
         capacity=Capacity(_descriptors()),
     )
-    server = Server(hub, setup.listener, setup.context)
-    classic = Classic(hub, loop, stock.size)
+    server = Server(Reception(hub, tokens), setup.listener, setup.context)
+    classic = StockSessions(hub, loop, stock.size)
     server.start()
     if stock.listener is not None:
         await classic.listen(stock.listener)

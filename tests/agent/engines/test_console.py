@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from dbg_agent.engines.console import MAX_TAIL, Console
-from dbg_wire.messages import PromptInfo, PromptState
+from dbg_agent.stop.inbox import TypedLine
+from dbg_wire.messages import PromptState
 from tests.agent.pdb_driver import SECONDS, Driver
 
 
@@ -17,7 +18,8 @@ class Shown:
 
     def __init__(self, driver: Driver) -> None:
         self._timers: list[Callable[[], None]] = []
-        driver.rank.link.call_later = lambda seconds, call: self._timers.append(call)  # type: ignore[method-assign]
+        driver.network.later = lambda seconds, call: self._timers.append(call)
+        self.driver = driver
         self.console: Console = driver.rank.console
         self.terminal = driver.rank.terminal
 
@@ -106,6 +108,12 @@ def test_thousands_of_lines_in_pieces_have_one_timer(shown: Shown) -> None:
 
 def test_no_timer_runs_for_what_is_begun_while_a_prompt_stands(shown: Shown) -> None:
     shown.write("half")
-    shown.console._prompt = PromptInfo(number=1, offset=0, text="", state=PromptState.COMMAND)
+    asking = threading.Thread(target=shown.console.ask, args=(PromptState.COMMAND,), daemon=True)
+    asking.start()
+    assert shown.driver.prompt().text == "half"
     shown.run_out(0)
+    shown.write("more")
     assert shown.timers == 1
+    shown.driver.rank.inbox.put(shown.driver.rank.stops.number, TypedLine(""))
+    asking.join(SECONDS)
+    assert shown.timers == 2

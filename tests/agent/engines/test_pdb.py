@@ -12,7 +12,7 @@ import pytest
 
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
-from dbg_agent.stop.inbox import Run
+from dbg_agent.stop.inbox import RunJob
 from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Audience, Complete, PromptState, Replay, Reply, Sender
@@ -183,9 +183,9 @@ def test_a_reply_counts_once_and_only_for_its_prompt(driver: Driver) -> None:
     def script() -> None:
         first = driver.say("total += 10")
         driver.prompt()
-        driver.rank.desk.on_message(Reply(prompt=first.number, generation=1, text="total += 10"))
-        driver.rank.desk.on_message(Reply(prompt=first.number + 99, generation=1, text="total += 100"))
-        driver.rank.desk.on_message(Reply(prompt=driver.prompt().number, generation=7, text="total += 1000"))
+        driver.rank.from_broker.on_message(Reply(prompt=first.number, generation=1, text="total += 10"))
+        driver.rank.from_broker.on_message(Reply(prompt=first.number + 99, generation=1, text="total += 100"))
+        driver.rank.from_broker.on_message(Reply(prompt=driver.prompt().number, generation=7, text="total += 1000"))
         assert driver.output_of("p total") == "11\n"
         driver.say("c")
 
@@ -198,7 +198,7 @@ def test_completion_of_names_attributes_and_commands(driver: Driver) -> None:
     def script() -> None:
         prompt = driver.prompt()
         for request, (line, begin) in enumerate([("p tot", 2), ("unti", 0), ("p rank.sto", 2)]):
-            driver.rank.desk.on_message(
+            driver.rank.from_broker.on_message(
                 Complete(request=request, prompt=prompt.number, generation=1, line=line, begin=begin, end=len(line))
             )
         driver.wait_for(lambda: len(driver.heard("completions")) == 3, "completions")
@@ -218,7 +218,7 @@ def test_the_log_is_replayed_from_any_offset_and_has_what_was_typed(driver: Driv
         driver.say("p 'first'")
         driver.prompt()
         kept, driver.log = bytes(driver.log), bytearray()
-        driver.rank.desk.on_message(Replay(session=driver.session, offset=0))
+        driver.rank.from_broker.on_message(Replay(session=driver.session, offset=0))
         assert bytes(driver.log) == kept
         assert b"(Pdb) p 'first'\n'first'\n" in kept
         driver.say("c")
@@ -264,14 +264,14 @@ class Switching:
 
     def ask_for(self, engine: str) -> None:
         audience = Audience(viewers=1, generation=1, rows=30, columns=100, colors=256, engine=engine)
-        self._rank.desk.on_message(audience)
+        self._rank.from_broker.on_message(audience)
 
     def waits_for(self, engine: str) -> None:
         self._driver.wait_for(lambda: self._rank.stops.engine == engine, engine)
 
     def type(self, keys: bytes, offset: int = 0) -> None:
         stop, session = self._rank.stops.current
-        self._rank.desk.on_input(Input(session or 0, stop or 0, 1, offset, keys))
+        self._rank.from_broker.on_input(Input(session or 0, stop or 0, 1, offset, keys))
 
 
 def test_pudb_and_pdb_follow_each_other_on_one_stop(driver: Driver) -> None:
@@ -294,13 +294,13 @@ def test_a_key_that_was_told_as_applied_is_done_before_another_debugger_opens(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switching = Switching(driver)
-    take_keys = driver.rank.take_keys
+    take_keys = driver.rank.stopping.take_keys
 
     def take_and_switch(count: int) -> None:
         take_keys(count)
         switching.ask_for("pdb")
 
-    monkeypatch.setattr(driver.rank, "take_keys", take_and_switch)
+    monkeypatch.setattr(driver.rank.stopping, "take_keys", take_and_switch)
 
     def script() -> None:
         switching.begin()
@@ -322,7 +322,7 @@ def test_keys_that_another_debugger_was_opened_before_are_told_as_lost_and_not_k
         def wait() -> None:
             assert released.wait(SECONDS)
 
-        driver.rank.inbox.put(driver.rank.stops.number, Run(wait))
+        driver.rank.inbox.put(driver.rank.stops.number, RunJob(wait))
         switching.type(b"nn")
         switching.ask_for("pdb")
         released.set()
@@ -368,7 +368,7 @@ def completions(driver: Driver, request: int, line: str) -> object:
     number = driver.prompt().number
     begin = line.rfind(" ") + 1
     asked = Complete(request=request, prompt=number, generation=1, line=line, begin=begin, end=len(line))
-    driver.rank.desk.on_message(asked)
+    driver.rank.from_broker.on_message(asked)
 
     def answered() -> list[dict[str, object]]:
         return [message for message in driver.heard("completions") if message["request"] == request]
@@ -444,11 +444,11 @@ def test_which_engine_is_wanted_most(
     terminal: str | None, stop: str | None, rank: str | None, fallback: str | None, opened: str
 ) -> None:
     this = Rank(Settings(engine=rank))
-    this._stop_engine = stop
+    this.debuggers.stop_begins(stop)
     this.terminal.seat(
         Audience(viewers=1, generation=1, rows=30, columns=99, colors=8, engine=terminal, fallback_engine=fallback)
     )
-    assert this.engine_wanted() == opened
+    assert this.debuggers.wanted() == opened
 
 
 def test_a_full_log_is_sent_again_in_parts_that_the_queue_on_its_way_takes() -> None:

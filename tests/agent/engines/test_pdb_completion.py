@@ -45,7 +45,7 @@ def test_expressions_are_completed_wherever_they_begin(
     def script() -> None:
         number = driver.prompt().number
         asked = Complete(request=1, prompt=number, generation=1, line=line, begin=begin, end=len(line))
-        driver.rank.desk.on_message(asked)
+        driver.rank.from_broker.on_message(asked)
         driver.wait_for(lambda: driver.heard("completions"), "completions")
         driver.say("c")
 
@@ -58,7 +58,7 @@ def test_expressions_are_completed_wherever_they_begin(
 def test_an_empty_line_offers_commands_alone(driver: Driver) -> None:
     def script() -> None:
         number = driver.prompt().number
-        driver.rank.desk.on_message(Complete(request=1, prompt=number, generation=1, line="", begin=0, end=0))
+        driver.rank.from_broker.on_message(Complete(request=1, prompt=number, generation=1, line="", begin=0, end=0))
         driver.wait_for(lambda: driver.heard("completions"), "completions")
         driver.say("c")
 

@@ -17,7 +17,7 @@ def test_an_expression_that_never_ends_is_interrupted(driver: Driver, endless: s
         driver.wait_for(
             lambda: "begun\n" in driver.text.rpartition("(Pdb)")[2].replace("print('begun')\n", ""), "begun"
         )
-        driver.rank.desk.on_message(Interrupt(generation=1))
+        driver.rank.from_broker.on_message(Interrupt(generation=1))
         driver.prompt()
         assert "KeyboardInterrupt" in driver.text
         driver.say("c")
@@ -29,7 +29,7 @@ def test_ctrl_c_at_an_input_ends_the_command_that_asks(driver: Driver) -> None:
     def script() -> None:
         driver.say("name = input('name? ')")
         assert driver.prompt().state is PromptState.INPUT
-        driver._answered = driver.prompt().number
+        driver.pass_over_prompt()
         interrupt(driver)
         assert driver.prompt().text == "(Pdb) "
         assert "name? ^C\n*** KeyboardInterrupt\n" in driver.text
@@ -43,7 +43,7 @@ def test_ctrl_c_in_interact_drops_what_was_begun_and_goes_on(driver: Driver) -> 
     def script() -> None:
         driver.say("interact")
         driver.say("for i in range(3):")
-        driver._answered = driver.prompt().number
+        driver.pass_over_prompt()
         interrupt(driver)
         again = driver.prompt()
         assert (again.text, again.state) == (">>> ", PromptState.INTERACT)
@@ -59,7 +59,7 @@ def test_ctrl_c_abandons_a_statement_that_is_not_complete(driver: Driver) -> Non
     def script() -> None:
         driver.say("for i in range(3):")
         driver.say("    total += 100")
-        driver._answered = driver.prompt().number
+        driver.pass_over_prompt()
         interrupt(driver)
         assert driver.prompt().text == "(Pdb) "
         assert "--KeyboardInterrupt--\n" in driver.text
@@ -73,7 +73,7 @@ def test_ctrl_c_keeps_the_commands_that_a_breakpoint_had(driver: Driver) -> None
         driver.say(f"b {train.__code__.co_firstlineno + 4}")
         for line in ("commands", "p 'old'", "end", "commands", "p 'new'"):
             driver.say(line)
-        driver._answered = driver.prompt().number
+        driver.pass_over_prompt()
         interrupt(driver)
         assert driver.prompt().text == "(Pdb) "
         assert "command definition aborted, old commands restored" in driver.text
@@ -91,7 +91,7 @@ def test_ctrl_c_at_the_question_how_to_leave_stays(driver: Driver) -> None:
     def script() -> None:
         driver.say("q")
         assert driver.prompt().state is PromptState.CONFIRM
-        driver._answered = driver.prompt().number
+        driver.pass_over_prompt()
         interrupt(driver)
         assert driver.prompt().text == "(Pdb) "
         assert "\nstaying; " in driver.text
@@ -105,7 +105,7 @@ def test_ctrl_c_at_pdbs_own_prompt_does_nothing_then_or_later(driver: Driver) ->
     def script() -> None:
         prompt = driver.prompt()
         interrupt(driver)
-        driver.rank.desk.on_message(Interrupt(generation=1))
+        driver.rank.from_broker.on_message(Interrupt(generation=1))
         assert driver.prompt().number == prompt.number
         assert driver.output_of("p sum(range(100000))") == "4999950000\n"
         assert "KeyboardInterrupt" not in driver.text
@@ -114,10 +114,11 @@ def test_ctrl_c_at_pdbs_own_prompt_does_nothing_then_or_later(driver: Driver) ->
     assert play(driver, script) == 7
 
 
-def test_ctrl_c_while_it_prints_takes_no_later_output_with_it(driver: Driver) -> None:
+@pytest.mark.usefixtures("driver")
+def test_ctrl_c_while_it_prints_takes_no_later_output_with_it() -> None:
     # Written in C, which Ctrl-C can't come into the midst of, as the driver's own way to read.
     output: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    driver.rank.terminal._send = output.put
+    driver = Driver(output.put)
 
     def script() -> None:
         driver.say("interact")

@@ -38,7 +38,7 @@ def set_trace_point(driver: Driver, *commands: str) -> None:
 def go(driver: Driver, rank_loop: Callable[[], int], script: Callable[[], None]) -> int:
     finish = drive(driver, script)
     result = rank_loop()
-    driver._tell()  # the end of a stop that nobody was told of isn't told either
+    driver.tell()  # the end of a stop that nobody was told of isn't told either
     finish()
     return result
 
@@ -119,7 +119,7 @@ def test_ctrl_c_in_a_flood_of_values_stops_the_program(driver: Driver) -> None:
         driver.say("c")
 
     def bounded(value: int) -> None:
-        if value > 20 and not driver.rank.breaks:
+        if value > 20 and not driver.rank.breakpoints.lines:
             raise StopIteration
 
     with pytest.raises(StopIteration):
@@ -130,8 +130,8 @@ def test_ctrl_d_ends_the_list_and_is_none_of_its_commands(driver: Driver) -> Non
     def script() -> None:
         set_trace_point(driver, "p value", "EOF")
         assert driver.prompt().text == "(Pdb) "
-        assert driver.rank.engine is not None
-        commands = getattr(driver.rank.engine.tracing, "commands", {})
+        assert driver.rank.debuggers.last is not None
+        commands = getattr(driver.rank.debuggers.last.tracing, "commands", {})
         assert list(commands.values()) == [["p value"]]
         driver.say("cl")
         driver.say("y")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.rank.rank import Rank
-from dbg_agent.stop.inbox import ProgramRaised, Run
+from dbg_agent.stop.inbox import ProgramRaised, RunJob
 from dbg_wire.messages import Action, Ask
 from dbg_wire.ranks import Breakpoint, RankState
 from dbg_wire.states import StopPhase
@@ -224,7 +224,7 @@ def test_continue_from_outside_leaves_through_open_dialogs_and_drops_what_was_ty
 def test_the_screen_is_told_as_text_without_anybody_attached(viewer: Viewer) -> None:
     def script() -> None:
         viewer.waits_for_stop(1)
-        viewer.rank.desk.on_message(Ask(request=5, action=Action.SCREEN, rows=24, columns=80))
+        viewer.rank.from_broker.on_message(Ask(request=5, action=Action.SCREEN, rows=24, columns=80))
         viewer.wait_for(lambda: any('"request":5' in answer for answer in viewer.answers), "the screen")
         let_go(viewer)
 
@@ -344,7 +344,7 @@ def test_sigint_in_a_stop_reaches_the_program_as_always(viewer: Viewer) -> None:
         # Sent once the thread has nothing left to do but to wait: raised elsewhere it may hit code that is being
         # collected, where Python drops what a signal handler raises.
         late = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-        viewer.rank.inbox.put(1, Run(late.start))
+        viewer.rank.inbox.put(1, RunJob(late.start))
 
     finish = drive(viewer, script)
     with pytest.raises((KeyboardInterrupt, ProgramRaised)):
@@ -371,7 +371,7 @@ def test_a_long_step_is_told_as_running_and_where(viewer: Viewer) -> None:
         viewer.rank.stops.step_is_slow(1)
         report = viewer.rank.rank_report()
         assert (report.state, report.stepping) == (RankState.RUNNING, True)
-        assert viewer.rank.whereabouts() is not None
+        assert viewer.rank.position.moving_place() is not None
         released.set()
         viewer.sees_current_line("rank.warn(")
         viewer.type(b"c")

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.engines.printed import Printed
+from dbg_agent.engines.printed import PrintedTail
 from dbg_agent.rank.rank import Rank
+from dbg_agent.stop import busy
 from dbg_wire.messages import Action, Ask, Kind
 from tests.agent.pudb_viewer import COLUMNS, ROWS, SECONDS, Viewer, drive, let_go, play
 from tests.support.time_unit import seconds
@@ -72,11 +73,11 @@ def keep_time(viewer: Viewer) -> None:
         timer.daemon = True
         timer.start()
 
-    viewer.rank.interruptible._call_later = call_later
+    viewer.network.later = call_later
 
 
 def asks(viewer: Viewer, action: Action, request: int, text: str = "") -> None:
-    viewer.rank.desk.on_message(
+    viewer.rank.from_broker.on_message(
         Ask(request=request, action=action, text=text, rows=ROWS, columns=COLUMNS, seconds=seconds(20))
     )
 
@@ -101,7 +102,7 @@ def test_every_way_out_asks_first_and_staying_stays(viewer: Viewer, typed: str) 
         viewer.type(b"c")
 
     assert play(viewer, script) == 7
-    assert viewer.rank._warned == set()
+    assert viewer.rank.warned == set()
 
 
 @pytest.mark.parametrize("typed", ["raise KeyboardInterrupt", "raise GeneratorExit", "raise RecursionError", "1/0"])
@@ -130,7 +131,7 @@ def test_a_watch_that_would_end_the_process_is_shown_as_such(viewer: Viewer, exp
         viewer.type(b"c")
 
     assert play(viewer, script) == 7
-    assert viewer.rank._warned == set()
+    assert viewer.rank.warned == set()
 
 
 def test_a_breakpoints_condition_that_would_end_the_process_stops_there(viewer: Viewer) -> None:
@@ -198,7 +199,7 @@ def test_what_never_ends_is_interrupted_within_a_second(
     assert where(program, viewer.rank) == 7
     finish()
     assert took[0] < seconds(1)
-    assert viewer.rank._warned == set()
+    assert viewer.rank.warned == set()
 
 
 def test_a_value_that_never_shows_itself_is_interrupted_once_and_left_out_from_then_on(viewer: Viewer) -> None:
@@ -248,11 +249,13 @@ def test_a_watch_that_never_ends_is_interrupted_once_and_not_evaluated_again(vie
     assert play(viewer, script, program) == 7
 
 
-def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_once(viewer: Viewer) -> None:
+def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_once(
+    viewer: Viewer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rank = viewer.rank
     # Without a link nobody keeps time: the waits are the test's.
     waits: list[Callable[[], None]] = []
-    rank.link.call_later = lambda seconds, call: waits.append(call)  # type: ignore[method-assign]
+    viewer.network.later = lambda seconds, call: waits.append(call)
 
     def script() -> None:
         at_command_line(viewer)
@@ -260,12 +263,11 @@ def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_onc
         has_begun()
         asks(viewer, Action.EVAL, 3, "1 + 1")
         # As if it had begun long ago.
-        rank.busy._since = 0.0
-        rank.busy._look()
-        report = rank.rank_report()
-        assert (report.state.value, report.stepping) == ("running", True)
+        monkeypatch.setattr(busy, "SLOW_STEP_SECONDS", 0.0)
         for call in list(waits):
             call()
+        report = rank.rank_report()
+        assert (report.state.value, report.stepping) == ("running", True)
         assert f'"{Kind.RUNNING.value}"' in answer_of(viewer, 3)
         asks(viewer, Action.EVAL, 4, "1 + 1")
         asks(viewer, Action.CONTINUE, 5)
@@ -296,7 +298,7 @@ def test_a_flood_of_output_shows_its_end_and_says_how_much_is_missing(viewer: Vi
         viewer.type(b"for i in range(100_000): print('line', i)\r")
         viewer.sees("line 99999")
         took.append(time.process_time() - begun)
-        pane = viewer.rank.engine.tracing.ui.cmdline_contents  # type: ignore[union-attr] # PuDB's
+        pane = viewer.rank.debuggers.last.tracing.ui.cmdline_contents  # type: ignore[union-attr] # PuDB's
         lines = [row.base_widget.text for row in pane]
         first = next(number for number, line in enumerate(lines) if "lines before these are left out]" in line)
         missing = int(lines[first][1:].split()[0])
@@ -374,16 +376,16 @@ def test_tab_at_an_object_that_ends_the_process(viewer: Viewer) -> None:
         viewer.type(b"\x18c")
 
     assert play(viewer, script, program) == 7
-    assert viewer.rank._warned == set()
+    assert viewer.rank.warned == set()
 
 
 def test_all_that_is_kept_of_what_is_printed_is_its_end() -> None:
-    printed = Printed()
+    printed = PrintedTail()
     for number in range(50_000):
         printed.write(f"{number}\n")
     first, *rest = printed.shown().splitlines()
     assert first == f"[{50_000 - len(rest)} lines before these are left out]"
     assert rest == [str(number) for number in range(50_000 - len(rest), 50_000)]
-    printed = Printed()
+    printed = PrintedTail()
     printed.write("x" * 1_000_000)
     assert len(printed.shown()) < 100_000

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from dbg_agent.engines.pudb_import import untraceable
 from dbg_agent.rank.rank import Rank
+from dbg_agent.stop.crash import Crash
 from dbg_agent.stop.inbox import ProgramRaised
 from tests.agent.pudb_viewer import Viewer, drive, let_go, play
 
@@ -37,6 +38,16 @@ def steps_on(viewer: Viewer) -> None:
     viewer.sees_current_line("del shown")
 
 
+def stops_at_line(viewer: Viewer, line: int) -> None:
+    """Wait until the program is halted at this line."""
+
+    def is_there() -> bool:
+        frame = viewer.rank.stopping.frame
+        return frame is not None and frame.f_lineno == line
+
+    viewer.wait_for(is_there, f"line {line}")
+
+
 def shows(viewer: Viewer, value: object, script: Callable[[], None] | None = None) -> None:
     """Have a program stop with this value among its variables, step on, and go on."""
 
@@ -50,7 +61,7 @@ def shows(viewer: Viewer, value: object, script: Callable[[], None] | None = Non
     assert stop_with(viewer.rank, value) == "went on"
     finish()
     assert viewer.rank.stops.number == 1
-    assert viewer.rank._warned == set()
+    assert viewer.rank.warned == set()
 
 
 def raising(error: type[BaseException], *names: str) -> object:
@@ -103,7 +114,7 @@ def test_wide_characters_are_drawn_at_every_length(viewer: Viewer, columns: int)
     program(viewer.rank)
     finish()
     assert viewer.rank.stops.number == 30
-    assert viewer.rank._warned == set()
+    assert viewer.rank.warned == set()
 
 
 def test_every_character_of_a_wide_string_is_seen_when_it_is_wrapped(viewer: Viewer) -> None:
@@ -139,7 +150,7 @@ def test_names_that_are_wide_themselves(viewer: Viewer, name: str, tmp_path: Pat
     finish = drive(viewer, script)
     assert function(5, raising(SystemExit, "__class__"), viewer.rank, sys) == 5
     finish()
-    assert viewer.rank._warned == set()
+    assert viewer.rank.warned == set()
 
 
 def test_a_stringifier_of_the_users_own_that_ends_the_process(
@@ -199,7 +210,7 @@ def test_a_source_that_was_changed_meanwhile(viewer: Viewer, tmp_path: Path, cha
         viewer.look()
         viewer.sees("Variables:")
         viewer.type(b"n")
-        viewer.wait_for(lambda: viewer.rank.frame is not None and viewer.rank.frame.f_lineno == 3, "line 3")
+        stops_at_line(viewer, 3)
         # On a line that may not be there any more: a breakpoint, to the cursor, and a search.
         viewer.type(b"b\rt\r/x\r")
         viewer.sees("Variables:")
@@ -209,7 +220,7 @@ def test_a_source_that_was_changed_meanwhile(viewer: Viewer, tmp_path: Path, cha
     assert space["f"](viewer.rank, sys) == 1
     finish()
     assert viewer.rank.stops.number == 1
-    assert viewer.rank._warned == set()
+    assert viewer.rank.warned == set()
 
 
 @pytest.mark.parametrize("name", [5, None, b"bytes"])
@@ -222,11 +233,11 @@ def test_a_module_whose_name_is_no_text(viewer: Viewer, name: object) -> None:
         viewer.look()
         viewer.sees("Variables:")
         viewer.type(b"n")
-        viewer.wait_for(lambda: viewer.rank.frame is not None and viewer.rank.frame.f_lineno == 3, "line 3")
+        stops_at_line(viewer, 3)
         let_go(viewer)
 
     assert play(viewer, script, lambda rank: space["f"](rank, sys)) == 1
-    assert viewer.rank._warned == set()
+    assert viewer.rank.warned == set()
 
 
 class Unspeakable(Exception):
@@ -253,7 +264,7 @@ def test_a_crash_whose_exception_cannot_be_printed(viewer: Viewer) -> None:
         let_go(viewer)
 
     finish = drive(viewer, script)
-    viewer.rank.stop(sys._getframe(), "crash", crash=crash)
+    viewer.rank.stop(sys._getframe(), "crash", crash=Crash(crash))
     finish()
 
 
@@ -263,7 +274,7 @@ def test_a_key_that_fails_is_told(viewer: Viewer, error: type[BaseException]) ->
         raise error("at a key")
 
     def script() -> None:
-        ui = viewer.rank.engine.tracing.ui  # type: ignore[union-attr] # PuDB's
+        ui = viewer.rank.debuggers.last.tracing.ui  # type: ignore[union-attr] # PuDB's
         ui.top.event_listeners.insert(0, ("f5", fail))
         viewer.type(b"\x1b[15~")
         viewer.sees(f"PuDB failed at the key f5 ({error.__name__}: at a key)")
@@ -308,7 +319,7 @@ def test_pudb_is_opened_afresh_when_it_cannot_be_drawn(
     finish = drive(viewer, script)
     assert stop_with(viewer.rank, 5) == "went on"
     finish()
-    assert viewer.rank._warned == set()
+    assert viewer.rank.warned == set()
 
 
 def test_pdb_opens_where_pudb_can_not_and_pudb_is_tried_again_at_the_next_stop(
@@ -391,7 +402,7 @@ def test_a_stop_close_to_the_recursion_limit(viewer: Viewer) -> None:
     assert deep(limit - depth - 60) == "went on"
     finish()
     assert sys.getrecursionlimit() == limit
-    assert viewer.rank._warned == set()
+    assert viewer.rank.warned == set()
 
 
 @given(text=st.text(max_size=200), columns=st.integers(5, 120), wrap=st.booleans(), label=st.text(max_size=30))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_agent.engines import passing_pdb as passing
+from dbg_agent.engines import passing_pdb
 from dbg_agent.rank.rank import Rank
 from dbg_wire.messages import Action, Ask
 from tests.agent.pdb_driver import Driver, drive
@@ -45,7 +45,7 @@ class Asking:
         self._request += 1
         request = self._request
         ask = Ask(request=request, action=Action.COMMAND, rows=24, columns=80, text=text, seconds=10.0)
-        self._driver.rank.desk.on_message(ask)
+        self._driver.rank.from_broker.on_message(ask)
 
         def answers() -> list[dict[str, object]]:
             return [answer for answer in self._driver.heard("answer") if answer["request"] == request]
@@ -79,7 +79,7 @@ def run(driver: Driver, script: Callable[[], None]) -> int:
 
 
 def test_every_command_of_this_pdb_has_its_place() -> None:
-    places = [passing.RUN, passing.MOVES, passing.SELECTIONS, passing.TERMINAL]
+    places = [passing_pdb.RUN, passing_pdb.MOVES, passing_pdb.SELECTIONS, passing_pdb.TERMINAL]
     for command in COMMANDS:
         assert sum(command in place for place in places) == 1, command
 
@@ -89,12 +89,12 @@ def test_a_command_moves_or_stays_or_is_refused_by_name(driver: Driver, asking: 
     def script() -> None:
         before = asking.line
         kind, text = asking.command(command)
-        if command in passing.TERMINAL:
+        if command in passing_pdb.TERMINAL:
             assert (kind, text) == ("error", f"`{command}` is for a terminal; attach to the rank")
-        elif command in passing.SELECTIONS or command in passing.ASK_WITHOUT_NUMBERS:
+        elif command in passing_pdb.SELECTIONS or command in passing_pdb.ASK_WITHOUT_NUMBERS:
             assert kind == "error"
             assert text.startswith(f"`{command}` ")
-        if command in passing.MOVES:
+        if command in passing_pdb.MOVES:
             assert kind == "value"
             assert text == "running" or f":{asking.line} " in text
             assert asking.line != before

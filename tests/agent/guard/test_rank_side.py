@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.guard import rank_side as guard
-from dbg_agent.guard.process import Process
+from dbg_agent.guard import rank_side
+from dbg_agent.guard.watched import WatchedProcess
 from tests.support.time_unit import seconds
 
 PRELUDE = """\
-import faulthandler, os, signal, sys, time
-from dbg_agent.guard import rank_side as guard
+import faulthandler, fcntl, os, signal, sys, time
+from dbg_agent.guard import rank_side
 from dbg_agent import install, set_trace, uninstall
 
 def guards():
@@ -36,6 +36,14 @@ def catches(number):
     with open("/proc/self/status") as file:
         mask = next(line for line in file if line.startswith("SigCgt")).split()[1]
     return bool(int(mask, 16) >> (number - 1) & 1)
+
+def pipe_end():
+    # The descriptor that the rank's words for its guard go through.
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number >= rank_side.FIRST_DESCRIPTOR and os.path.exists(f"/proc/self/fd/{number}"):
+            is_pipe = os.readlink(f"/proc/self/fd/{number}").startswith("pipe:")
+            if is_pipe and fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY:
+                return number
 
 def wait_until(so):
     while not so():
@@ -66,10 +74,10 @@ def test_uninstall_takes_everything_back() -> None:
     script = """\
 before = sorted(os.listdir("/proc/self/fd"))
 install()
-print(faulthandler.is_enabled(), catches(signal.SIGSEGV), catches(guard.REQUEST_SIGNAL))
+print(faulthandler.is_enabled(), catches(signal.SIGSEGV), catches(rank_side.REQUEST_SIGNAL))
 wait_until(lambda: len(guards()) == 1)
 uninstall()
-print(faulthandler.is_enabled(), catches(signal.SIGSEGV), catches(guard.REQUEST_SIGNAL))
+print(faulthandler.is_enabled(), catches(signal.SIGSEGV), catches(rank_side.REQUEST_SIGNAL))
 wait_until(lambda: not guards())
 """
     assert run(script) == ["True"] * 3 + ["False"] * 3
@@ -96,11 +104,11 @@ install()
 wait_until(guards)
 child = os.fork()
 if child == 0:
-    print(faulthandler.is_enabled(), catches(guard.REQUEST_SIGNAL), flush=True)
+    print(faulthandler.is_enabled(), catches(rank_side.REQUEST_SIGNAL), flush=True)
     os.environ["RANK_OF_TEST"] = str(os.getpid())
     install()
     wait_until(guards)
-    print(faulthandler.is_enabled(), catches(guard.REQUEST_SIGNAL), flush=True)
+    print(faulthandler.is_enabled(), catches(rank_side.REQUEST_SIGNAL), flush=True)
     os._exit(0)
 os.waitpid(child, 0)
 print(len(guards()) == 1)
@@ -173,7 +181,7 @@ install()
 
 @pytest.mark.parametrize("how", ["install(guard=False)", "os.environ['DBG_GUARD'] = '0'; install()", "0"])
 def test_without_being_wanted_there_is_none(how: str) -> None:
-    script = f"{how}\nprint(faulthandler.is_enabled(), catches(guard.REQUEST_SIGNAL), guards())\n"
+    script = f"{how}\nprint(faulthandler.is_enabled(), catches(rank_side.REQUEST_SIGNAL), guards())\n"
     assert run(script) == ["False", "False", "[]"]
 
 
@@ -201,25 +209,24 @@ print(faulthandler.is_enabled())
 
 def test_a_signal_that_the_program_uses_is_left_alone() -> None:
     script = """\
-signal.signal(guard.REQUEST_SIGNAL, lambda *_: print("mine"))
+signal.signal(rank_side.REQUEST_SIGNAL, lambda *_: print("mine"))
 install()
-signal.raise_signal(guard.REQUEST_SIGNAL)
+signal.raise_signal(rank_side.REQUEST_SIGNAL)
 uninstall()
-signal.raise_signal(guard.REQUEST_SIGNAL)
+signal.raise_signal(rank_side.REQUEST_SIGNAL)
 """
     assert run(script) == ["mine", "mine"]
 
 
 def test_nothing_is_written_to_a_file_that_took_the_pipes_number() -> None:
     script = """\
-guard.BEAT_SECONDS = 0.05
+rank_side.BEAT_SECONDS = 0.05
 install()
-number = guard._guard._write
+number = pipe_end()
 file = os.open("/dev/null", os.O_WRONLY)
 os.dup2(file, number)
-held = guard._guard
-wait_until(lambda: held._write == -1)
-print(faulthandler.is_enabled(), catches(guard.REQUEST_SIGNAL))
+wait_until(lambda: not faulthandler.is_enabled() and not catches(rank_side.REQUEST_SIGNAL))
+print(faulthandler.is_enabled(), catches(rank_side.REQUEST_SIGNAL))
 os.fstat(number)
 """
     assert run(script) == ["False", "False"]
@@ -233,7 +240,7 @@ wait_until(guards)
 os.kill(int(guards()[0]), signal.SIGKILL)
 wait_until(lambda: not guards())
 for _ in range(2000):
-    faulthandler.dump_traceback(guard._guard._write)
+    faulthandler.dump_traceback(pipe_end())
 print("alive")
 """
     assert run(script) == ["alive"]
@@ -263,7 +270,7 @@ def child() -> Iterator[int]:
 
 @pytest.mark.parametrize("reaped", [False, True])
 def test_the_signal_that_ended_a_process_is_told(child: int, reaped: bool) -> None:
-    process = Process(child)
+    process = WatchedProcess(child)
     assert process.is_alive()
     os.kill(child, signal.SIGKILL)
     assert not process.is_alive(seconds(5))
@@ -276,7 +283,7 @@ def test_the_signal_that_ended_a_process_is_told(child: int, reaped: bool) -> No
 
 
 def test_a_suspended_process_is_known(child: int) -> None:
-    process = Process(child)
+    process = WatchedProcess(child)
     assert not process.is_suspended()
     os.kill(child, signal.SIGSTOP)
     os.waitpid(child, os.WUNTRACED)
@@ -285,7 +292,7 @@ def test_a_suspended_process_is_known(child: int) -> None:
 
 
 def test_a_process_is_watched_without_a_handle_where_the_kernel_has_none(child: int) -> None:
-    process = Process(child)
+    process = WatchedProcess(child)
     os.close(process.descriptor)
     process.descriptor = -1
     assert process.is_alive()
@@ -303,13 +310,14 @@ def test_what_the_guard_runs_is_loaded_once(tmp_path: Path) -> None:
     (package / "__init__.py").touch()
     (guard_folder / "__init__.py").touch()
     (guard_folder / "reporting.py").write_text(
-        "from dbg_agent.guard.process import Process\n"
+        "from dbg_agent.guard.watched import WatchedProcess\n"
         "class Witness:\n"
-        "    def __init__(self, about, process, facts, beat_at): print(type(process) is Process)\n"
+        "    def __init__(self, about, process, facts, beat_at): print(type(process) is WatchedProcess)\n"
         "    def run(self, said): pass\n"
     )
-    (guard_folder / "process.py").write_bytes(Path(guard.SCRIPT).read_bytes())
+    for name in ("process.py", "watched.py"):
+        (guard_folder / name).write_bytes(Path(rank_side.SCRIPT).with_name(name).read_bytes())
     told = f'{os.getpid()} 10 {{"path": ["{tmp_path}"]}}\nFatal Python error: Aborted\n'
-    command = [sys.executable, "-I", "-S", "-B", guard.SCRIPT]
+    command = [sys.executable, "-I", "-S", "-B", str(guard_folder / "process.py")]
     result = subprocess.run(command, input=told, capture_output=True, text=True, check=True)
     assert result.stdout == "True\n"

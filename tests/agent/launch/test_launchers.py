@@ -33,7 +33,7 @@ from tests.support.launcher_variables import (
     TORCHRUN,
 )
 
-Numbers = tuple[str, int, int | None, int | None]
+RankNumbers = tuple[str, int, int | None, int | None]
 
 NOBODY = ("none", 0, 0, 1)
 
@@ -60,11 +60,11 @@ def who(
     )
 
 
-def numbers(identity: Identity) -> Numbers:
+def numbers(identity: Identity) -> RankNumbers:
     return identity.launcher, identity.rank, identity.local_rank, identity.world_size
 
 
-RANKS: dict[str, tuple[dict[str, str], Numbers, tuple[str, str, str]]] = {
+RANKS: dict[str, tuple[dict[str, str], RankNumbers, tuple[str, str, str]]] = {
     "torchrun": (TORCHRUN, ("torchrun", 5, 1, 8), ("exp7", "gpu01-29500.2", "vm")),
     "torchrun --standalone": (
         STANDALONE,
@@ -173,7 +173,7 @@ RANKS: dict[str, tuple[dict[str, str], Numbers, tuple[str, str, str]]] = {
 
 @pytest.mark.parametrize(("environ", "expected", "names"), RANKS.values(), ids=RANKS)
 def test_rank_by_the_innermost_launcher(
-    environ: dict[str, str], expected: Numbers, names: tuple[str, str, str]
+    environ: dict[str, str], expected: RankNumbers, names: tuple[str, str, str]
 ) -> None:
     identity = who(environ)
 
@@ -185,7 +185,7 @@ def test_every_row_of_the_table_is_tested() -> None:
     assert {row.name for row in ROWS} <= {expected[0] for _, expected, _ in RANKS.values()}
 
 
-FALLS_THROUGH: dict[str, tuple[dict[str, str], Numbers]] = {
+FALLS_THROUGH: dict[str, tuple[dict[str, str], RankNumbers]] = {
     "rank is a word": (TORCHRUN | {"RANK": "x"}, NOBODY),
     "rank is negative": (TORCHRUN | {"RANK": "-1"}, NOBODY),
     "rank is empty": (TORCHRUN | {"RANK": ""}, NOBODY),
@@ -212,7 +212,7 @@ FALLS_THROUGH: dict[str, tuple[dict[str, str], Numbers]] = {
 
 
 @pytest.mark.parametrize(("environ", "expected"), FALLS_THROUGH.values(), ids=FALLS_THROUGH)
-def test_row_with_bad_values_does_not_apply(environ: dict[str, str], expected: Numbers) -> None:
+def test_row_with_bad_values_does_not_apply(environ: dict[str, str], expected: RankNumbers) -> None:
     assert numbers(who(environ)) == expected
 
 

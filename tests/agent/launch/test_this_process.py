@@ -16,14 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.launch import this_process as identity
 from dbg_agent.launch.launchers import ROWS
 from dbg_agent.launch.this_process import (
-    MAX_ANCESTORS,
     MAX_NAME,
     MAX_PATH,
     Identity,
-    ancestors,
     framework_rank,
     identify,
     is_launcher,
@@ -312,19 +309,6 @@ def test_framework_rank_imports_nothing() -> None:
     assert set(sys.modules) == before
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc")
-def test_ancestors_of_this_process() -> None:
-    chain = ancestors(os.getpid())
-
-    assert chain[0] == os.getppid()
-    assert len(chain) <= MAX_ANCESTORS
-    assert chain == (os.getppid(), *ancestors(os.getppid()))[:MAX_ANCESTORS]
-
-
-def test_ancestors_of_no_process() -> None:
-    assert ancestors(2**31 - 1) == ()
-
-
 PRINT_IDENTITY = (
     "import os, sys; from dbg_agent.launch.this_process import this_process; os.chdir('/'); i = this_process(); "
     "print(i.script, i.directory, i.launcher, i.rank, i.pid == os.getpid(), 'asyncio' in sys.modules)"
@@ -378,7 +362,7 @@ def launched_with(monkeypatch: pytest.MonkeyPatch, **environ: str) -> None:
         monkeypatch.delenv(name, raising=False)
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(identity, "_known", {})
+    monkeypatch.setattr("dbg_agent.launch.ancestry.KNOWN_ABOVE", {})
 
 
 @pytest.mark.parametrize(("first_namespace", "launcher"), [(True, "none"), (False, "slurm")])
@@ -386,8 +370,10 @@ def test_this_process_compares_process_ids_only_outside_containers(
     monkeypatch: pytest.MonkeyPatch, first_namespace: bool, launcher: str
 ) -> None:
     launched_with(monkeypatch, SLURM_PROCID="0", SLURM_STEP_ID="0", SLURM_TASK_PID="41")
-    monkeypatch.setattr(identity, "_above", lambda _: iter([(40, "tmux: server"), (1, "init")]))
-    monkeypatch.setattr(identity, "_sees_all_processes", lambda: first_namespace)
+    monkeypatch.setattr(
+        "dbg_agent.launch.ancestry.processes_above", lambda _: iter([(40, "tmux: server"), (1, "init")])
+    )
+    monkeypatch.setattr("dbg_agent.launch.this_process.sees_all_processes", lambda: first_namespace)
 
     assert this_process().launcher == launcher
 
@@ -395,7 +381,7 @@ def test_this_process_compares_process_ids_only_outside_containers(
 def test_this_process_finds_its_mpich_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     launched_with(monkeypatch, PMI_RANK="0", PMI_SIZE="2", MPI_LOCALRANKID="0", MPI_LOCALNRANKS="2")
     chain = [(42, "bash"), (41, "hydra_pmi_proxy"), (40, "mpiexec"), (1, "init")]
-    monkeypatch.setattr(identity, "_above", lambda _: iter(chain))
+    monkeypatch.setattr("dbg_agent.launch.ancestry.processes_above", lambda _: iter(chain))
 
     assert this_process().job.endswith("-41")
 
@@ -403,8 +389,8 @@ def test_this_process_finds_its_mpich_proxy(monkeypatch: pytest.MonkeyPatch) -> 
 def test_ancestors_that_proc_does_not_tell_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     launched_with(monkeypatch, SLURM_PROCID="0", SLURM_STEP_ID="0", SLURM_TASK_PID="41")
     never = threading.Event()
-    monkeypatch.setattr(identity, "_parent_and_name", lambda _: (never.wait(), (0, ""))[1])
-    monkeypatch.setattr(identity, "ANCESTRY_SECONDS", 0.05)
+    monkeypatch.setattr("dbg_agent.launch.ancestry.parent_and_name", lambda _: (never.wait(), (0, ""))[1])
+    monkeypatch.setattr("dbg_agent.launch.ancestry.ANCESTRY_SECONDS", 0.05)
     for _ in range(100):
         assert this_process().launcher == "slurm"
     assert sum(thread.name == "dbg-agent-asking" for thread in threading.enumerate()) == 1

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.link import fork_safety as rest
-from dbg_agent.link.fork_safety import Rest, RestfulSelector
+from dbg_agent.link import fork_safety
+from dbg_agent.link.fork_safety import ForkSafeSelector, ForkSafety
 from tests.support.time_unit import seconds
 
 LONG = seconds(60)
@@ -49,8 +49,8 @@ class Link:
     """Be a thread with a rest, which does one thing after another and is at rest between them."""
 
     def __init__(self) -> None:
-        self.rest = Rest()
-        self.selector = RestfulSelector(self.rest)
+        self.fork_safety = ForkSafety()
+        self.selector = ForkSafeSelector(self.fork_safety)
         self._read, self._write = os.pipe()
         self._ending = False
         self._work: list[Callable[[], object]] = []
@@ -72,7 +72,7 @@ class Link:
         os.close(self._write)
 
     def _run(self) -> None:
-        with self.rest:
+        with self.fork_safety:
             while not self._ending:
                 self.selector.select()
                 os.read(self._read, 1)
@@ -88,14 +88,14 @@ def link() -> Iterator[Link]:
 
 
 @contextmanager
-def forking(rest: Rest) -> Iterator[float]:
+def forking(fork_safety: ForkSafety) -> Iterator[float]:
     """Stand for a fork; give the seconds that it had to wait."""
     before = time.monotonic()
-    rest.before_fork()
+    fork_safety.before_fork()
     try:
         yield time.monotonic() - before
     finally:
-        rest.after_fork()
+        fork_safety.after_fork()
 
 
 @contextmanager
@@ -133,13 +133,13 @@ def test_a_fork_waits_for_what_the_thread_is_doing(link: Link) -> None:
 
     link.do(work)
     assert started.wait(LONG)
-    with forking(link.rest):
+    with forking(link.fork_safety):
         assert done == ["work"]
 
 
 def test_the_thread_does_nothing_during_a_fork_and_goes_on_afterwards(link: Link) -> None:
     ran = threading.Event()
-    with forking(link.rest):
+    with forking(link.fork_safety):
         link.do(ran.set)
         assert not ran.wait(0.05)
     assert ran.wait(LONG)
@@ -178,7 +178,7 @@ def test_a_thread_that_is_never_idle_lets_a_fork_in_between(link: Link, monkeypa
         # Time for several rounds, if they could begin.
         threading.Event().wait(0.02)
 
-    monkeypatch.setattr(link.rest, "_turn", Turn(taken))
+    monkeypatch.setattr(link.fork_safety, "_turn", Turn(taken))
 
     def again() -> None:
         begun.set()
@@ -191,7 +191,7 @@ def test_a_thread_that_is_never_idle_lets_a_fork_in_between(link: Link, monkeypa
     assert begun.wait(LONG)
     passed = []
     for _ in range(20):
-        with forking(link.rest):
+        with forking(link.fork_safety):
             passed.append(len(rounds) - seen[-1])
     ending.set()
     # Whatever had begun when the fork had its turn; no other round begins after that.
@@ -199,21 +199,21 @@ def test_a_thread_that_is_never_idle_lets_a_fork_in_between(link: Link, monkeypa
 
 
 def test_a_fork_waits_for_a_round_in_vain_but_once(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest, "IMPORT_SECONDS", 0.2)
-    monkeypatch.setattr(rest, "ROUND_SECONDS", 0.2)
+    monkeypatch.setattr(fork_safety, "IMPORT_SECONDS", 0.2)
+    monkeypatch.setattr(fork_safety, "ROUND_SECONDS", 0.2)
     with busy(link):
-        with forking(link.rest) as first:
+        with forking(link.fork_safety) as first:
             assert first >= 0.2
-        with forking(link.rest) as second:
+        with forking(link.fork_safety) as second:
             assert second < 0.2
-    with busy(link), forking(link.rest) as third:
+    with busy(link), forking(link.fork_safety) as third:
         assert third >= 0.2
 
 
 def test_forks_in_a_handler_during_a_fork_and_in_several_threads_leave_the_thread_going(link: Link) -> None:
     def forks() -> None:
         for _ in range(100):
-            with forking(link.rest), forking(link.rest):
+            with forking(link.fork_safety), forking(link.fork_safety):
                 pass
 
     threads = [threading.Thread(target=forks) for _ in range(4)]
@@ -230,11 +230,11 @@ def test_the_thread_itself_may_fork(link: Link) -> None:
     waits = []
 
     def fork() -> None:
-        with forking(link.rest) as waited:
+        with forking(link.fork_safety) as waited:
             waits.append(waited)
 
     ran = threading.Event()
     link.do(fork)
     link.do(ran.set)
     assert ran.wait(LONG)
-    assert waits[0] < rest.ROUND_SECONDS
+    assert waits[0] < fork_safety.ROUND_SECONDS

@@ -112,12 +112,12 @@ def test_breakpoint_goes_through_us_while_installed(tmp_path: Path) -> None:
 def test_a_stop_within_the_set_up_of_another_is_passed_by(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import dbg_agent\n"
-        "from dbg_agent.program import entry as process\n"
-        "make = process.Rank\n"
+        "from dbg_agent.program import own_rank\n"
+        "make = own_rank.Rank\n"
         "def interrupted(*arguments):\n"
         "    dbg_agent.set_trace()  # as by a signal handler\n"
         "    return make(*arguments)\n"
-        "process.Rank = interrupted\n"
+        "own_rank.Rank = interrupted\n"
         "dbg_agent.set_trace()\n"
         "print('went on')\n"
     )

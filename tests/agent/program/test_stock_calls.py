@@ -12,9 +12,7 @@ from types import FrameType, ModuleType
 
 import pytest
 
-from dbg_agent import when_imported as late
-from dbg_agent.program import stock_calls as classic
-from dbg_agent.program import stock_objects as classic_objects
+from dbg_agent.program import stock_calls, stock_objects
 
 SECONDS = 30
 
@@ -27,10 +25,10 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     def stop_at(frame: FrameType, _arguments: Mapping[str, object], _unexpected: tuple[object, ...]) -> None:
         names.append(frame.f_code.co_name)
 
-    monkeypatch.setattr(classic, "stop_at", stop_at)
-    monkeypatch.setattr(classic_objects, "stop_at", stop_at)
+    monkeypatch.setattr(stock_calls, "stop_at", stop_at)
+    monkeypatch.setattr(stock_objects, "stop_at", stop_at)
     yield names
-    classic.restore()
+    stock_calls.restore()
 
 
 Asked = tuple[int, Mapping[str, object]]
@@ -45,10 +43,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Asked]]:
         assert frame.f_code.co_filename == __file__
         found.append((frame.f_lineno, arguments))
 
-    monkeypatch.setattr(classic, "stop_at", stop_at)
-    monkeypatch.setattr(classic, "_skipped", Counter())
+    monkeypatch.setattr(stock_calls, "stop_at", stop_at)
+    monkeypatch.setattr(stock_calls, "_skipped", Counter())
     yield found
-    classic.restore()
+    stock_calls.restore()
 
 
 @pytest.fixture
@@ -69,8 +67,8 @@ def remote_pdb(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_loaded_modules_are_redirected_and_restored(stopped_at: list[str], remote_pdb: ModuleType) -> None:
     before = remote_pdb.set_trace, remote_pdb.RemotePdb.__init__, remote_pdb.RemotePdb.set_trace
-    classic.redirect()
-    classic.redirect()
+    stock_calls.redirect()
+    stock_calls.redirect()
     remote_pdb.set_trace()
     remote_pdb.set_trace("10.0.0.1", 4444, quiet=True)
     debugger = remote_pdb.RemotePdb("10.0.0.1", 4444)
@@ -79,8 +77,8 @@ def test_loaded_modules_are_redirected_and_restored(stopped_at: list[str], remot
     assert stopped_at == [here] * 3
     debugger.set_trace(sys._getframe(1))
     assert stopped_at[-1] != here
-    classic.restore()
-    classic.restore()
+    stock_calls.restore()
+    stock_calls.restore()
     assert (remote_pdb.set_trace, remote_pdb.RemotePdb.__init__, remote_pdb.RemotePdb.set_trace) == before
     debugger.set_trace()
     assert len(stopped_at) == 5
@@ -88,7 +86,7 @@ def test_loaded_modules_are_redirected_and_restored(stopped_at: list[str], remot
 
 def test_an_object_made_before_goes_to_the_agent_as_well(stopped_at: list[str], remote_pdb: ModuleType) -> None:
     debugger = remote_pdb.RemotePdb.__new__(remote_pdb.RemotePdb)
-    classic.redirect()
+    stock_calls.redirect()
     debugger.set_trace()
     assert stopped_at == ["test_an_object_made_before_goes_to_the_agent_as_well"]
 
@@ -97,7 +95,9 @@ def test_modules_imported_later_are_redirected_and_look_untouched(
     stopped_at: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "remote_pdb", raising=False)
-    classic.redirect()
+    finders = list(sys.meta_path)
+    stock_calls.redirect()
+    assert sys.meta_path != finders
     assert "remote_pdb" not in sys.modules
     module = importlib.import_module("remote_pdb")
     module.set_trace()
@@ -105,28 +105,28 @@ def test_modules_imported_later_are_redirected_and_look_untouched(
     assert module.__spec__ is not None
     assert type(module.__spec__.loader).__name__ == "SourceFileLoader"
     assert module.__loader__ is module.__spec__.loader
-    classic.restore()
+    stock_calls.restore()
     assert module.set_trace.__module__ == "remote_pdb"
-    assert late._finder not in sys.meta_path
+    assert sys.meta_path == finders
 
 
 def test_torchs_breakpoint_stops_one_rank_at_its_caller_and_holds_the_others(
     asked: list[Asked], torch_distributed: ModuleType
 ) -> None:
     stock = torch_distributed.breakpoint
-    classic.redirect()
+    stock_calls.redirect()
     torch_distributed.breakpoint()
     torch_distributed.breakpoint(3, timeout_s=None)
     first = asked[0][0]
     assert asked == [(first, {"ranks": 0, "hold": True}), (first + 1, {"ranks": 3, "hold": True})]
-    classic.restore()
+    stock_calls.restore()
     assert torch_distributed.breakpoint is stock
 
 
 def test_torchs_breakpoint_counts_what_it_skips_at_each_place_alone(
     asked: list[Asked], torch_distributed: ModuleType
 ) -> None:
-    classic.redirect()
+    stock_calls.redirect()
     for _ in range(4):
         torch_distributed.breakpoint(skip=2)
         torch_distributed.breakpoint(rank=1, skip=3)
@@ -139,7 +139,7 @@ def test_a_module_that_is_not_there_fails_as_ever(stopped_at: list[str], monkeyp
     monkeypatch.delitem(sys.modules, "remote_pdb", raising=False)
     monkeypatch.setattr(sys, "path", [])
     monkeypatch.setattr(sys, "path_importer_cache", {})
-    classic.redirect()
+    stock_calls.redirect()
     with pytest.raises(ModuleNotFoundError, match="remote_pdb"):
         importlib.import_module("remote_pdb")
     assert stopped_at == []
@@ -148,10 +148,10 @@ def test_a_module_that_is_not_there_fails_as_ever(stopped_at: list[str], monkeyp
 def test_redirecting_imports_no_debugger_and_pudb_follows(tmp_path: Path) -> None:
     script = (
         "import sys\n"
-        "from dbg_agent.program import stock_calls as classic\n"
+        "from dbg_agent.program import stock_calls\n"
         "asked = []\n"
-        "classic.stop_at = lambda frame, *_: asked.append(frame.f_lineno)\n"
-        "classic.redirect()\n"
+        "stock_calls.stop_at = lambda frame, *_: asked.append(frame.f_lineno)\n"
+        "stock_calls.redirect()\n"
         "assert not {'pudb', 'remote_pdb', 'pdb', 'importlib.abc'} & set(sys.modules), sys.modules.keys()\n"
         "from pudb.remote import set_trace\n"
         "set_trace(host='10.0.0.1', port=6899, term_size=(240, 72), reverse=True)\n"

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.program import stock_calls as classic
-from dbg_agent.program import stock_objects as classic_objects
+from dbg_agent.program import stock_calls, stock_objects
 
 Stop = tuple[str, str]
 """What was asked for, and in which function or by which exception."""
@@ -31,13 +30,13 @@ def stops(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Stop]]:
             innermost = innermost.tb_next
         found.append((type(error).__name__, innermost.tb_frame.f_code.co_name if innermost else ""))
 
-    for module in (classic, classic_objects):
+    for module in (stock_calls, stock_objects):
         monkeypatch.setattr(module, "stop_at", stop_at)
-    monkeypatch.setattr(classic_objects, "keep_here", keep_here)
-    monkeypatch.setattr(classic_objects, "_told", False)
-    classic.redirect()
+    monkeypatch.setattr(stock_objects, "keep_here", keep_here)
+    monkeypatch.setattr(stock_objects, "_told", False)
+    stock_calls.redirect()
     yield found
-    classic.restore()
+    stock_calls.restore()
 
 
 def remote_pdb() -> Any:
@@ -125,7 +124,7 @@ def test_interaction_takes_frames_and_exceptions_in_all_their_forms(stops: list[
 def test_an_object_stays_usable_when_the_calls_are_stock_again(stops: list[Stop], make: Callable[[], Any]) -> None:
     debugger = make()
     stock: Any = type(debugger).__mro__[1]
-    classic.restore()
+    stock_calls.restore()
     assert type(debugger).runcall is stock.runcall
     debugger.runcall(work, 1)
     debugger.set_trace()

@@ -9,39 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_agent.engines.passing_pdb import with_rank
-from dbg_agent.rank.evaluate import MAX_ANSWER, abridged, digests_of, evaluate, run_command
+from dbg_agent.rank.evaluate import MAX_ANSWER, Evaluated, abridged, digests_of, evaluate, run_command
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.messages import Action, Ask, Kind
-
-
-class Said:
-    """Keep the answer."""
-
-    def __init__(self) -> None:
-        self.kind: Kind | None = None
-        self.text = self.digest = self.exact = ""
-
-    def say(self, kind: Kind, text: str, *, digest: str = "", exact: str = "") -> None:
-        self.kind, self.text, self.digest, self.exact = kind, text, digest, exact
-
-    def keep(self, value: object, exact: str) -> None:
-        self.kept = value, exact
 
 
 def ask(text: str) -> Ask:
     return Ask(request=1, action=Action.EVAL, rows=24, columns=80, text=text, seconds=10.0)
 
 
-def value_of(text: str, local: int = 5) -> Said:
-    said = Said()
-    evaluate(ask(text), sys._getframe(), said)
-    return said
+def value_of(text: str, local: int = 5) -> Evaluated:
+    return evaluate(ask(text), sys._getframe())
 
 
-def command(text: str, local: int = 5) -> Said:
-    said = Said()
-    run_command(ask(text), sys._getframe(), Rank(Settings()), said)
+def command(text: str, local: int = 5) -> Evaluated:
+    rank = Rank(Settings())
+    said = run_command(ask(text), sys._getframe(), rank, rank.debuggers)
+    assert isinstance(said, Evaluated)
     return said
 
 

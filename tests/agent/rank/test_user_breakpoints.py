@@ -106,7 +106,7 @@ def test_letting_the_rank_run_past_its_breakpoints_clears_none_until_the_next_de
 
 def test_a_command_to_a_rank_without_an_open_debugger_is_told(driver: Driver) -> None:
     def ask(action: Action, text: str = "") -> None:
-        driver.rank.desk.on_message(Ask(request=1, action=action, rows=24, columns=80, text=text))
+        driver.rank.from_broker.on_message(Ask(request=1, action=action, rows=24, columns=80, text=text))
 
     def script() -> None:
         ask(Action.COMMAND, f"b {FILE}:{SECOND + 1}, total > 99")
@@ -164,7 +164,7 @@ def rank(driver: Driver) -> Rank:
 
 def put(rank: Rank, file: str, line: int, condition: str | None = None) -> None:
     bdb.Breakpoint(file, line, cond=condition)
-    rank.breaks.setdefault(file, []).append(line)
+    rank.breakpoints.lines.setdefault(file, []).append(line)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def put(rank: Rank, file: str, line: int, condition: str | None = None) -> None:
 def test_what_can_not_be_sent_is_left_out_and_the_rest_is_told(rank: Rank, file: str, condition: str | None) -> None:
     put(rank, file, 7, condition)
     put(rank, FILE, 8, " ")
-    rank.user_breakpoints.look()
+    rank.breakpoints.look()
 
     assert rank.rank_report().user_breakpoints == (at(8),)
 
@@ -189,6 +189,6 @@ def test_what_can_not_be_sent_is_left_out_and_the_rest_is_told(rank: Rank, file:
 def test_the_first_hundred_count_and_one_set_twice_is_one(rank: Rank) -> None:
     for line in (9, 9, *range(10, 10 + MAX_BREAKPOINTS)):
         put(rank, FILE, line)
-    rank.user_breakpoints.look()
+    rank.breakpoints.look()
 
-    assert rank.user_breakpoints.known == tuple(at(line) for line in range(9, 9 + MAX_BREAKPOINTS))
+    assert rank.breakpoints.known == tuple(at(line) for line in range(9, 9 + MAX_BREAKPOINTS))

@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from dbg_agent.stop.inbox import MAX_WORK, GoOn, Inbox, ProgramRaised, Redraw, Run
+from dbg_agent.stop.inbox import MAX_WORK, GoOn, Inbox, ProgramRaised, Redraw, RunJob
 from dbg_wire.codec import Input
 
 
@@ -22,7 +22,7 @@ def test_work_goes_before_keys_and_in_order() -> None:
     inbox = Inbox()
     inbox.change_driver(1)
     inbox.type(Input(1, 7, 1, 0, b"n"), lambda: (7, 1))
-    first, second = Run(nothing), GoOn(nothing)
+    first, second = RunJob(nothing), GoOn(nothing)
     assert inbox.put(7, first)
     assert inbox.put(7, second)
     assert inbox.next_work_or_keys(7, beyond=0, patience=None) is first
@@ -41,7 +41,7 @@ def test_work_for_an_ended_stop_is_dropped() -> None:
 def test_what_is_put_for_the_next_stop_while_one_ends_stays() -> None:
     inbox = Inbox()
     inbox.change_driver(1)
-    inbox.put(1, Run(nothing))
+    inbox.put(1, RunJob(nothing))
     inbox.type(Input(1, 1, 1, 0, b"nn"), lambda: (1, 1))
     loss = inbox.end(1, lambda: (inbox.put(2, Redraw()), None)[1], "the stop ended")
     assert loss is not None
@@ -52,7 +52,7 @@ def test_what_is_put_for_the_next_stop_while_one_ends_stays() -> None:
 def test_the_same_redraw_waits_once_and_the_queue_is_bounded() -> None:
     inbox = Inbox()
     assert all(inbox.put(1, Redraw()) for _ in range(2 * MAX_WORK))
-    jobs = [Run(partial(setattr, object, "x", number)) for number in range(MAX_WORK)]
+    jobs = [RunJob(partial(setattr, object, "x", number)) for number in range(MAX_WORK)]
     assert [inbox.put(1, job) for job in jobs].count(False) == 1
 
 
@@ -99,7 +99,7 @@ def test_what_a_signal_handler_of_the_program_raises_comes_out_as_the_programs()
 
 def test_what_lets_a_thread_go_on_is_taken_behind_however_much_other_work() -> None:
     inbox = Inbox()
-    while inbox.put(1, Run(partial(nothing))):
+    while inbox.put(1, RunJob(partial(nothing))):
         pass
     assert inbox.put(1, GoOn(nothing))
     assert [inbox.next_work(1) for _ in range(MAX_WORK + 1)][-1] == GoOn(nothing)

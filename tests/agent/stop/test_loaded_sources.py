@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from dbg_agent.stop import loaded_sources as loaded
+from dbg_agent.stop import loaded_sources
 from dbg_agent.stop.loaded_sources import Loaded
 from dbg_wire.messages import Action, Ask, Message, Notice
 from tests.agent.pdb_driver import Driver, drive
@@ -76,13 +76,13 @@ def may_read(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Return what lets the rank read the program's files: set, unless a test clears it."""
     allowed = threading.Event()
     allowed.set()
-    read_all = Loaded._read_all
+    read_all = Loaded.read_all
 
     def wait(self: Loaded, paths: list[str]) -> None:
         assert allowed.wait(seconds(20))
         read_all(self, paths)
 
-    monkeypatch.setattr(Loaded, "_read_all", wait)
+    monkeypatch.setattr(Loaded, "read_all", wait)
     return allowed
 
 
@@ -90,13 +90,13 @@ def may_read(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 def was_read(monkeypatch: pytest.MonkeyPatch, may_read: threading.Event) -> threading.Event:
     """Return what is set when the rank has read what an editor changes next."""
     ended = threading.Event()
-    read_all = Loaded._read_all
+    read_all = Loaded.read_all
 
     def note(self: Loaded, paths: list[str]) -> None:
         read_all(self, paths)
         ended.set()
 
-    monkeypatch.setattr(Loaded, "_read_all", note)
+    monkeypatch.setattr(Loaded, "read_all", note)
     return ended
 
 
@@ -154,13 +154,13 @@ def test_a_breakpoint_of_a_command_from_outside_is_told_so_too(
         assert was_read.wait(seconds(20))
         edit(folder / "edited_other.py")
         for text in (f"b {folder}/edited_other.py:2", f"b {folder}/edited_model.py:7"):
-            driver.rank.desk.on_message(Ask(request=1, action=Action.COMMAND, rows=24, columns=80, text=text))
+            driver.rank.from_broker.on_message(Ask(request=1, action=Action.COMMAND, rows=24, columns=80, text=text))
         driver.wait_for(lambda: len(driver.rank.rank_report().user_breakpoints) == 2, "the breakpoints")
         texts = [one.text for one in driver.rank.rank_report().user_breakpoints]
         assert texts == ['return "helped"', "seen.append(3)"]
         for text in (f"cl {folder}/edited_other.py:2", f"cl {folder}/edited_model.py:7"):
-            driver.rank.desk.on_message(Ask(request=1, action=Action.COMMAND, rows=24, columns=80, text=text))
-        driver.rank.desk.on_message(Ask(request=1, action=Action.CONTINUE, rows=24, columns=80))
+            driver.rank.from_broker.on_message(Ask(request=1, action=Action.COMMAND, rows=24, columns=80, text=text))
+        driver.rank.from_broker.on_message(Ask(request=1, action=Action.CONTINUE, rows=24, columns=80))
 
     finish = drive(driver, script, look=False)
     assert model.train(driver.rank, []) == [1, 2, 3]
@@ -237,5 +237,5 @@ def test_code_that_an_import_hook_has_changed_is_not_taken_for_an_edit(
     path.write_text(MODEL.replace("seen.append(2)", "seen.append(int(2))"))
     os.utime(path, (1, 1))
     assert frames_of(model) == ["edited_model"]
-    monkeypatch.setattr(loaded, "_process_started", lambda: path.stat().st_ctime + 60)
+    monkeypatch.setattr(loaded_sources, "_process_started", lambda: path.stat().st_ctime + 60)
     assert frames_of(model) == []

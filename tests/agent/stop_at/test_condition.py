@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.program import entry as process
-from dbg_agent.stop_at import points as stop_points
+import dbg_agent
+from dbg_agent.program import entry
+from dbg_agent.stop_at import points
 from dbg_agent.stop_at.condition import HELD, PASSED, have_same_variables
 from dbg_agent.stop_at.insertion import CALL, compile_with
 from dbg_wire.stop_points import StopAt
@@ -53,15 +54,16 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         variables = frame.f_locals
         found.append(variables.get("step", variables.get("x", frame.f_code.co_name)))
 
-    monkeypatch.setattr(process, "stop_at", stop_at)
-    for name, function in stop_points._CALLS.items():
+    monkeypatch.setattr(entry, "stop_at", stop_at)
+    points.begin({}, is_rank=False, load=lambda: entry, failed=dbg_agent.go_on_without)
+    for name, function in points.CALLS.items():
         monkeypatch.setattr(builtins, name, function, raising=False)
     return found
 
 
 def module(monkeypatch: pytest.MonkeyPatch, line: int, condition: str) -> dict[str, Any]:
     stop = StopAt(file="train.py", line=line, condition=condition)
-    monkeypatch.setattr(stop_points, "_points", [stop_points._point(stop)])
+    monkeypatch.setattr(points, "POINTS", [points.point_of(stop)])
     names: dict[str, Any] = {"__name__": "train"}
     exec(compiled(line, condition), names)  # noqa: S102
     return names
@@ -126,7 +128,7 @@ def test_what_the_stop_raises_comes_out_and_is_not_the_conditions(
         reached.append("stopped")
         raise ValueError("by a signal handler of the program")
 
-    monkeypatch.setattr(process, "stop_at", interrupted)
+    monkeypatch.setattr(entry, "stop_at", interrupted)
     with pytest.raises(ValueError, match="by a signal handler"):
         names["train"](3)
     assert reached == ["stopped"]
@@ -155,7 +157,7 @@ def test_a_false_condition_costs_little(monkeypatch: pytest.MonkeyPatch, reached
     source = f"def train(steps, {many}):\n    for step in range(steps):\n        v0 = step\n"
     empty = f"def empty(): pass\ndef train(steps, {many}):\n    for step in range(steps):\n        empty()\n"
     stop = StopAt(file="train.py", line=3, condition="step == -1")
-    monkeypatch.setattr(stop_points, "_points", [stop_points._point(stop)])
+    monkeypatch.setattr(points, "POINTS", [points.point_of(stop)])
 
     def per_turn(code: CodeType) -> float:
         names: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The clock that rings first is named with what is left, kept up to date, and groups get their timeouts back."""
+"""The first deadline is named with what is left, kept up to date, and groups get their timeouts back."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_agent.stop.stops import HELD, Stops
-from dbg_agent.waiting import deadlines as clocks
-from dbg_agent.waiting.deadlines import Clock, Clocks, first_clock
+from dbg_agent.waiting import deadlines
+from dbg_agent.waiting.deadlines import Deadline, Deadlines, first_deadline
 from dbg_agent.waiting.group_timeouts import MODULE, GroupTimeouts
 from tests.support.fake_groups import FakeBackend, FakeC10d, FakeStore
 
@@ -30,21 +29,25 @@ def c10d(monkeypatch: pytest.MonkeyPatch) -> FakeC10d:
 
 
 class Rig:
-    """A rank's stops and clocks without a link: what is to be called later is kept."""
+    """A rank's stops and deadlines without a link: what is to be called later is kept."""
 
     def __init__(self) -> None:
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.stops = Stops(lambda: None)
-        link = SimpleNamespace(call_later=lambda seconds, call: self.later.append((seconds, call)))
-        rank = SimpleNamespace(stops=self.stops, link=link, warn=print)
-        self.clocks = Clocks(cast("Any", rank))
+        self.deadlines = Deadlines(self)
+
+    def warn(self, text: str) -> None:
+        pytest.fail(text)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.later.append((seconds, call))
 
     def stop(self, reason: str = "breakpoint", detail: str = "") -> str:
         self.stops.arrive(sys._getframe(), reason, detail)
-        return self.clocks.begin(reason, detail)
+        return self.deadlines.begin(reason, detail)
 
     def go_on(self) -> None:
-        self.clocks.end()
+        self.deadlines.end()
         self.stops.end()
 
     @property
@@ -64,40 +67,40 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Return a clock that stands still unless it is set."""
     hand = SimpleNamespace(monotonic=1000.0)
     stands = SimpleNamespace(monotonic=lambda: hand.monotonic, time=lambda: WALL)
-    monkeypatch.setattr(clocks, "time", stands)
+    monkeypatch.setattr(deadlines, "time", stands)
     return hand
 
 
 def test_the_first_of_groups_and_job_is_named(c10d: FakeC10d) -> None:
-    assert first_clock({}, 0.0, WALL) is None
+    assert first_deadline({}, 0.0, WALL) is None
     ends = {"SLURM_JOB_END_TIME": str(int(WALL) + 1700)}
-    job = first_clock(ends, 0.0, WALL)
+    job = first_deadline(ends, 0.0, WALL)
     assert job is not None
     assert job.text(0.0) == "SLURM ends the job in 28 min"
     c10d.create("0", 1800)
-    later = first_clock({}, 0.0, WALL)
+    later = first_deadline({}, 0.0, WALL)
     assert later is not None
     assert later.text(0.0) == "gloo collectives that wait for it time out in 30 min"
-    assert first_clock(ends, 0.0, WALL) == job
+    assert first_deadline(ends, 0.0, WALL) == job
     c10d.create("1", 600)
-    sooner = first_clock(ends, 0.0, WALL)
+    sooner = first_deadline(ends, 0.0, WALL)
     assert sooner is not None
     assert sooner.at == 600
 
 
 @pytest.mark.parametrize("end", ["", "soon", "-5", str(int(WALL) - 1), "nan"])
 def test_an_end_of_the_job_that_is_none_is_no_clock(end: str) -> None:
-    assert first_clock({"SLURM_JOB_END_TIME": end}, 0.0, WALL) is None
+    assert first_deadline({"SLURM_JOB_END_TIME": end}, 0.0, WALL) is None
 
 
 def test_a_torch_that_looks_otherwise_is_no_clock(c10d: FakeC10d) -> None:
     c10d._world.pg_map["not a group"] = None
-    assert first_clock({}, 0.0, WALL) is None
+    assert first_deadline({}, 0.0, WALL) is None
 
 
 @given(st.floats(0, 1e7), st.floats(0, 1e7))
 def test_what_is_left_is_told_within_half_a_unit(at: float, now: float) -> None:
-    text = Clock("it rings", "it rang", at).text(now)
+    text = Deadline("it rings", "it rang", at).text(now)
     left = at - now
     if left <= 0:
         assert text == "it rang"
@@ -105,7 +108,7 @@ def test_what_is_left_is_told_within_half_a_unit(at: float, now: float) -> None:
         amount, unit = text.removeprefix("it rings in ").split()
         size = {"min": 60.0, "s": 1.0}[unit]
         assert abs(float(amount) * size - left) <= size / 2 + 1e-6
-        assert (unit == "min") == (left >= clocks.SOON_SECONDS)
+        assert (unit == "min") == (left >= deadlines.SOON_SECONDS)
 
 
 def test_the_list_names_what_is_left_until_it_has_rung(c10d: FakeC10d, now: SimpleNamespace) -> None:
@@ -154,7 +157,7 @@ class TestGroups:
     @pytest.fixture
     def timeouts(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[GroupTimeouts]:
         made = GroupTimeouts()
-        monkeypatch.setattr(clocks, "timeouts", made)
+        monkeypatch.setattr(deadlines, "timeouts", made)
         yield made
         made.uninstall()
 

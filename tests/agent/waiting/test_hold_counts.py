@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.waiting.hold_counts import MAX_SITES, Holds, Verdict
+from dbg_agent.waiting.hold_counts import MAX_SITES, HoldCounts, HoldVerdict
 from dbg_wire.messages import Arrival, ChosenRank, Waiting
 from dbg_wire.ranks import RankState
 
@@ -26,15 +26,15 @@ def chosen(rank: int, arrived: int, completed: int, state: RankState | None = Ra
     return ChosenRank(rank=rank, arrived=arrived, completed=completed, state=state)
 
 
-def holding(*ranks: int, grace: float = 60.0) -> tuple[Holds, Clock]:
+def holding(*ranks: int, grace: float = 60.0) -> tuple[HoldCounts, Clock]:
     clock = Clock()
-    holds = Holds(clock)
+    holds = HoldCounts(clock)
     holds.wait(holds.visit(SITE, ranks), grace)
     return holds, clock
 
 
 def test_a_chosen_rank_counts_arrivals_and_completions_of_each_site() -> None:
-    holds = Holds(Clock())
+    holds = HoldCounts(Clock())
     holds.arrive(SITE)
     holds.arrive("other.py:1")
     holds.complete(SITE)
@@ -46,7 +46,7 @@ def test_a_chosen_rank_counts_arrivals_and_completions_of_each_site() -> None:
 
 
 def test_sites_are_bounded_by_letting_go_of_the_oldest() -> None:
-    holds = Holds(Clock())
+    holds = HoldCounts(Clock())
     for line in range(MAX_SITES + 10):
         holds.arrive(f"generated.py:{line}")
     kept = [arrival.site for arrival in holds.arrivals()]
@@ -58,9 +58,9 @@ def test_it_waits_as_long_as_a_chosen_rank_is_there() -> None:
     holds, clock = holding(3)
     holds.hear(SITE, (chosen(3, 1, 0),))
     clock.now += 1e6
-    assert holds.judge() == Verdict(False)
+    assert holds.judge() == HoldVerdict(False)
     holds.hear(SITE, (chosen(3, 1, 1, RankState.RUNNING),))
-    assert holds.judge() == Verdict(True)
+    assert holds.judge() == HoldVerdict(True)
 
 
 def test_the_end_of_one_threads_wait_leaves_another_ones() -> None:
@@ -89,16 +89,16 @@ def test_it_waits_for_the_same_visit_and_not_for_an_earlier_one() -> None:
 def test_it_goes_on_with_a_sentence_when_a_chosen_rank_never_comes() -> None:
     holds, clock = holding(3)
     holds.hear(SITE, (chosen(3, 0, 0, RankState.RUNNING),))
-    assert holds.judge() == Verdict(False, again=160.0)
+    assert holds.judge() == HoldVerdict(False, again=160.0)
     clock.now = 160.0
-    assert holds.judge() == Verdict(True, f"rank 3 is not at {SITE} within 60 s")
+    assert holds.judge() == HoldVerdict(True, f"rank 3 is not at {SITE} within 60 s")
 
 
 def test_it_goes_on_with_a_sentence_when_a_chosen_rank_exits() -> None:
     holds, _ = holding(3)
     holds.hear(SITE, (chosen(3, 1, 0),))
     holds.hear(SITE, (chosen(3, 1, 0, RankState.EXITED),))
-    assert holds.judge() == Verdict(True, "rank 3 has exited")
+    assert holds.judge() == HoldVerdict(True, "rank 3 has exited")
 
 
 def test_a_lost_rank_may_come_back() -> None:
@@ -106,10 +106,10 @@ def test_a_lost_rank_may_come_back() -> None:
     holds.hear(SITE, (chosen(3, 1, 0),))
     clock.now = 1000.0
     holds.hear(SITE, (chosen(3, 1, 0, RankState.LOST),))
-    assert holds.judge() == Verdict(False, again=1600.0, lost=(3,))
+    assert holds.judge() == HoldVerdict(False, again=1600.0, lost=(3,))
     holds.hear(SITE, (chosen(3, 1, 0),))
     clock.now = 2000.0
-    assert holds.judge() == Verdict(False)
+    assert holds.judge() == HoldVerdict(False)
 
 
 def test_a_broker_that_knows_nobody_yet_changes_nothing_for_the_grace() -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dbg_agent.waiting.hold_counts import Holds, Verdict
+from dbg_agent.waiting.hold_counts import HoldCounts, HoldVerdict
 from dbg_wire.ranks import RankState
 from tests.agent.waiting.test_hold_counts import SITE, Clock, chosen
 
 GRACE, LOST = 0.3, 600.0
 
 
-def holding(*ranks: int) -> tuple[Holds, Clock]:
+def holding(*ranks: int) -> tuple[HoldCounts, Clock]:
     clock = Clock()
-    holds = Holds(clock)
+    holds = HoldCounts(clock)
     holds.wait(holds.visit(SITE, ranks), GRACE, LOST)
     return holds, clock
 
@@ -21,9 +21,9 @@ def test_one_that_is_lost_at_its_stop_is_waited_for_beyond_the_grace_and_not_for
     holds.hear(SITE, (chosen(0, 1, 0),))
     holds.hear(SITE, (chosen(0, 1, 0, RankState.LOST),))
     clock.now += LOST - 1
-    assert holds.judge() == Verdict(False, again=clock.now + 1, lost=(0,))
+    assert holds.judge() == HoldVerdict(False, again=clock.now + 1, lost=(0,))
     clock.now += 1
-    assert holds.judge() == Verdict(True, f"rank 0, stopped at {SITE}, has been lost for 600 s")
+    assert holds.judge() == HoldVerdict(True, f"rank 0, stopped at {SITE}, has been lost for 600 s")
 
 
 def test_one_that_was_lost_before_this_rank_came_is_waited_for_as_well() -> None:
@@ -37,7 +37,7 @@ def test_one_that_is_lost_before_it_stopped_has_the_grace_alone() -> None:
     holds, clock = holding(0)
     holds.hear(SITE, (chosen(0, 0, 0, RankState.LOST),))
     clock.now += GRACE
-    assert holds.judge() == Verdict(True, f"rank 0 is not at {SITE} within 0.3 s")
+    assert holds.judge() == HoldVerdict(True, f"rank 0 is not at {SITE} within 0.3 s")
 
 
 def test_a_broker_that_has_just_started_and_knows_nobody_changes_nothing() -> None:
@@ -45,12 +45,12 @@ def test_a_broker_that_has_just_started_and_knows_nobody_changes_nothing() -> No
     holds.hear(SITE, (chosen(0, 1, 0),))
     holds.hear(SITE, (chosen(0, 0, 0, None),))
     clock.now += GRACE
-    assert holds.judge() == Verdict(False, again=clock.now - GRACE + LOST, lost=(0,))
+    assert holds.judge() == HoldVerdict(False, again=clock.now - GRACE + LOST, lost=(0,))
     holds.hear(SITE, (chosen(0, 1, 0),))
     clock.now += 2 * LOST
-    assert holds.judge() == Verdict(False)
+    assert holds.judge() == HoldVerdict(False)
     holds.hear(SITE, (chosen(0, 1, 1, RankState.RUNNING),))
-    assert holds.judge() == Verdict(True)
+    assert holds.judge() == HoldVerdict(True)
 
 
 def test_after_a_broker_has_come_back_one_that_has_not_come_yet_has_the_whole_grace_again() -> None:
@@ -67,4 +67,4 @@ def test_one_that_has_exited_is_not_waited_for_whatever_stood() -> None:
     holds, _ = holding(0)
     holds.hear(SITE, (chosen(0, 1, 0),))
     holds.hear(SITE, (chosen(0, 1, 0, RankState.EXITED),))
-    assert holds.judge() == Verdict(True, "rank 0 has exited")
+    assert holds.judge() == HoldVerdict(True, "rank 0 has exited")

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from dbg_agent.rank.rank import Rank
-from dbg_agent.waiting.holding import RESTATED_SECONDS, Waits
+from dbg_agent.waiting.holding import RESTATED_SECONDS, Holding
 from dbg_wire.messages import Kept
 
 STOP = 4
@@ -22,12 +21,12 @@ class Held:
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.went_on: list[int] = []
         self.is_connected = True
-        self.identity = SimpleNamespace(rank=0)
+        self.number = 0
         self.address = "h:0"
-        self.link = self
+        self.stopping = self
         self.inbox = SimpleNamespace(put=lambda stop, _: self.went_on.append(stop))
         self.stops = SimpleNamespace(current=(STOP, None), number=STOP, is_hold=True, is_mine=lambda: False)
-        self.waits = Waits(cast("Rank", self))
+        self.holding = Holding(cast("Any", self))
 
     def end_step(self) -> None:
         """Be no rank that steps."""
@@ -36,7 +35,7 @@ class Held:
         self.later.append((seconds, call))
 
     def stop(self, *_args: Any, **_more: Any) -> None:
-        self.waits.begun()
+        self.holding.begun()
         self.body()
 
     def body(self) -> None:
@@ -44,8 +43,8 @@ class Held:
 
     def hold_exit(self, body: Callable[[], None]) -> None:
         self.body = body  # type: ignore[method-assign]
-        self.waits.on_kept(Kept(ranks=(1,)))
-        self.waits.hold_exit(60.0)
+        self.holding.on_kept(Kept(ranks=(1,)))
+        self.holding.hold_exit(60.0)
 
     def tick(self) -> None:
         _, call = self.later.pop(0)
@@ -71,7 +70,7 @@ def test_those_that_ended_while_there_was_no_broker_are_not_waited_for() -> None
 
     def body() -> None:
         held.later.clear()
-        held.waits.welcomed(0.0)
+        held.holding.welcomed(0.0)
         assert held.later[0][0] == RESTATED_SECONDS
         held.tick()
         assert held.went_on == [STOP]
@@ -84,11 +83,11 @@ def test_those_that_a_new_broker_tells_of_are_waited_for() -> None:
 
     def body() -> None:
         held.later.clear()
-        held.waits.welcomed(0.0)
-        held.waits.on_kept(Kept(ranks=(1,)))
+        held.holding.welcomed(0.0)
+        held.holding.on_kept(Kept(ranks=(1,)))
         held.tick()
         assert held.went_on == []
-        held.waits.on_kept(Kept(ranks=()))
+        held.holding.on_kept(Kept(ranks=()))
         assert held.went_on == [STOP]
 
     held.hold_exit(body)
@@ -96,8 +95,8 @@ def test_those_that_a_new_broker_tells_of_are_waited_for() -> None:
 
 def test_where_crashed_ranks_are_not_kept_nobody_waits_for_them() -> None:
     held = Held()
-    held.waits.on_kept(Kept(ranks=(1,)))
-    held.waits.hold_exit(0.0)
+    held.holding.on_kept(Kept(ranks=(1,)))
+    held.holding.hold_exit(0.0)
     assert held.later == []
 
 
@@ -106,8 +105,9 @@ def test_it_is_said_once_why_a_rank_goes_on(capsys: pytest.CaptureFixture[str]) 
 
     def body() -> None:
         held.is_connected = False
-        held.tick()
-        held.waits._end_exit("has waited long enough")
+        _, waited_long = held.later[0]
+        waited_long()
+        waited_long()
         assert held.went_on == [STOP]
 
     held.hold_exit(body)

@@ -24,7 +24,7 @@ from dbg_broker.classic.crowd import MAX_CALLERS, MIN_DRAWN
 from dbg_broker.classic.screen import PAGE_SECONDS, Prints, ScreenSession
 from dbg_broker.classic.turns import MICROSECONDS_PER_SECOND, SLICE_BYTES
 from dbg_wire.codec import Input, Output
-from dbg_wire.messages import Change, Greet, Seat, Sender, Subscribe, Welcome
+from dbg_wire.messages import Audience, Change, Greet, Seat, Sender, Subscribe, Welcome
 from dbg_wire.ranks import RankState
 from dbg_wire.version import subprotocol
 from tests.broker.peers import Peer, attach, registration
@@ -178,12 +178,17 @@ async def test_fakes_keep_no_real_one_out(port: Port, fake: bytes) -> None:
         calling.close()
 
 
+def audience(viewers: int) -> Audience:
+    """Return what a session is told where so many look."""
+    return Audience(viewers=viewers, generation=0, rows=24, columns=80, colors=256)
+
+
 @pytest.mark.parametrize("dear", DEAR)
 @pytest.mark.parametrize("viewers", [0, 1])
 def test_no_slice_takes_long(dear: str, viewers: int) -> None:
     session = ScreenSession(0.0)
     session.received(SCREEN, 0.0)
-    session._viewers = viewers
+    session.message(audience(viewers), 0.0)
     data = DEAR[dear] * (40 * SLICE_BYTES // len(DEAR[dear]))
     costs = []
     for number, start in enumerate(range(0, len(data), SLICE_BYTES)):
@@ -196,7 +201,7 @@ def test_no_slice_takes_long(dear: str, viewers: int) -> None:
 def test_a_program_that_prints_between_steps_opens_a_page_now_and_then() -> None:
     session = ScreenSession(0.0)
     session.received(SCREEN + b"\x1b[?1049l" + b"line\n" * 200, 0.0)
-    session._viewers = 1
+    session.message(audience(1), 0.0)
     step = b"\x1b[?1049hx\x1b[?1049lprinted\n"
     shown = [session.received(step, PAGE_SECONDS * (1 + number / 100)) for number in range(50)]
     pages = [deed for deeds in shown for deed in deeds if isinstance(deed, Output) and b"line" in deed.data]

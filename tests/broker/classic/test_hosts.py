@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.classic.hosts import Marks, host_name, is_loopback, plain_address, short_name
+from dbg_broker.classic.hosts import SessionNumbers, host_name, is_loopback, plain_address, short_name
 from dbg_wire.target_grammar import Classic, parse_target
 
 
 def test_numbers_count_for_each_host_and_come_back() -> None:
-    marks = Marks()
+    marks = SessionNumbers()
     assert [marks.take("a"), marks.take("a"), marks.take("b"), marks.take("a")] == [1, 2, 1, 3]
     marks.give_back("a", 2)
     assert [marks.take("a"), marks.take("a")] == [2, 4]

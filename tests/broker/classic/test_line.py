@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.classic.line import LineSession, Log
+from dbg_broker.classic.line import LineSession, StockLog
 from dbg_broker.classic.session import QUIET_SECONDS, Deed, Write
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_LOG
@@ -171,7 +171,7 @@ def test_log_and_frames_say_the_same_whatever_comes(chunks: list[bytes], offset:
 
 
 def test_log_keeps_its_end() -> None:
-    log = Log()
+    log = StockLog()
     log.append(b"ab")
     log.append(b"c" * MAX_LOG)
     assert log.since(0) == (2, b"c" * MAX_LOG)

@@ -13,9 +13,9 @@ import pytest
 
 from dbg_broker.classic.crowd import MAX_CALLERS, MIN_DRAWN
 from dbg_broker.classic.hosts import short_name
-from dbg_broker.classic.sessions import Classic
+from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.home.tokens import Role
-from dbg_broker.verbs.server import listen
+from dbg_broker.net.listener import listen
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
     Action,
@@ -73,7 +73,7 @@ class Stock:
 class ClassicBroker:
     """Hold a broker with a classic port, and those who called it."""
 
-    def __init__(self, broker: Broker, classic: Classic, port: int) -> None:
+    def __init__(self, broker: Broker, classic: StockSessions, port: int) -> None:
         self.broker = broker
         self.classic = classic
         self.port = port
@@ -99,7 +99,7 @@ class ClassicBroker:
 async def port(tmp_path: Path) -> AsyncIterator[ClassicBroker]:
     """Run a broker with a classic port."""
     async with running_broker(tmp_path) as broker:
-        classic = Classic(broker.hub, asyncio.get_running_loop())
+        classic = StockSessions(broker.hub, asyncio.get_running_loop())
         listener = listen("127.0.0.1", 0)
         await classic.listen(listener)
         called = ClassicBroker(broker, classic, listener.getsockname()[1])
@@ -224,7 +224,7 @@ async def test_a_thousand_connections_push_out_no_session(port: ClassicBroker) -
         await driver.expect_data()
         await port.call(SCREEN)
         await port.listed(terminal, f"{HOST}:?2")
-        assert len(port.classic._connections) <= MAX_CALLERS
+        assert len(port.classic) <= MAX_CALLERS
         await asyncio.gather(*(stock.close() for stock in silent))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.classic import connection as classic_connection
-from dbg_broker.classic.sessions import Classic
-from dbg_broker.verbs.server import listen
+from dbg_broker.classic import connection
+from dbg_broker.classic.sessions import StockSessions
+from dbg_broker.net.listener import listen
 from dbg_wire.messages import Change, Subscribe
 from dbg_wire.ranks import RankState
 from tests.broker.peers import SECONDS, running_broker
@@ -22,9 +22,9 @@ SHORT = seconds(1)
 async def test_who_shows_no_debugger_is_closed_and_who_does_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(classic_connection, "SILENCE_SECONDS", SHORT)
+    monkeypatch.setattr(connection, "SILENCE_SECONDS", SHORT)
     async with running_broker(tmp_path) as broker:
-        classic = Classic(broker.hub, asyncio.get_running_loop())
+        classic = StockSessions(broker.hub, asyncio.get_running_loop())
         listener = listen("127.0.0.1", 0)
         await classic.listen(listener)
         terminal = await broker.terminal()
@@ -39,7 +39,7 @@ async def test_who_shows_no_debugger_is_closed_and_who_does_stays(
         for reader in (silent, chatty):
             said = await asyncio.wait_for(reader.read(), SECONDS)
             assert said == f"dbg-broker: no debugger has shown itself within {SHORT:g} s\r\n".encode()
-        assert len(classic._connections) == 1
+        assert len(classic) == 1
         for writer in (real, first, second):
             writer.close()
             await writer.wait_closed()

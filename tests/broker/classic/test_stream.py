@@ -5,7 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.classic.stream import Drawn, Entered, Extent, Left, Piece, PlainText, Printed, Splitter, without_queries
+from dbg_broker.classic.stream import (
+    Drawn,
+    Entered,
+    Extent,
+    Left,
+    Piece,
+    PlainText,
+    PrintedBytes,
+    Splitter,
+    without_queries,
+)
 
 STOP = b"before\n\x1b[?1049h\x1b)0\x1b[H\x1b[1;1HPuDB\x1b[K\x1b[?1049l\x1b[?25hprinted\n\x1b[?1049h\x1b[Hagain"
 
@@ -17,8 +27,8 @@ def joined(pieces: list[Piece]) -> list[Piece]:
         last = whole[-1] if whole else None
         if isinstance(piece, Drawn) and isinstance(last, Drawn):
             whole[-1] = Drawn(last.data + piece.data)
-        elif isinstance(piece, Printed) and isinstance(last, Printed):
-            whole[-1] = Printed(last.data + piece.data)
+        elif isinstance(piece, PrintedBytes) and isinstance(last, PrintedBytes):
+            whole[-1] = PrintedBytes(last.data + piece.data)
         else:
             whole.append(piece)
     return whole
@@ -34,11 +44,11 @@ def test_switches_are_found_wherever_reads_cut(cuts: list[int]) -> None:
     splitter = Splitter()
     pieces = [piece for part in cut_up(STOP, cuts) for piece in splitter.feed(part)]
     assert joined(pieces) == [
-        Printed(b"before\n"),
+        PrintedBytes(b"before\n"),
         Entered(b"\x1b[?1049h"),
         Drawn(b"\x1b)0\x1b[H\x1b[1;1HPuDB\x1b[K"),
         Left(),
-        Printed(b"\x1b[?25hprinted\n"),
+        PrintedBytes(b"\x1b[?25hprinted\n"),
         Entered(b"\x1b[?1049h"),
         Drawn(b"\x1b[Hagain"),
     ]
@@ -54,7 +64,7 @@ def test_no_byte_is_lost_but_the_begin_of_a_switch(data: bytes, cuts: list[int])
 
 
 def test_older_terminals_switches_count_too() -> None:
-    assert list(Splitter().feed(b"\x1b7\x1b[?47hx")) == [Printed(b"\x1b7"), Entered(b"\x1b[?47h"), Drawn(b"x")]
+    assert list(Splitter().feed(b"\x1b7\x1b[?47hx")) == [PrintedBytes(b"\x1b7"), Entered(b"\x1b[?47h"), Drawn(b"x")]
 
 
 @given(st.lists(st.integers(min_value=0, max_value=200), max_size=10))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 
-from dbg_broker.classic.turns import BYTES_PER_SECOND, MICROSECONDS_PER_SECOND, SLICE_BYTES, Turns
+from dbg_broker.classic.turns import BYTES_PER_SECOND, MICROSECONDS_PER_SECOND, SLICE_BYTES, CallerTurns
 
 
 class Machine:
@@ -18,7 +18,7 @@ class Machine:
         self.slices: dict[int, int] = {}
         self.order: list[int] = []
         self.due: deque[tuple[float, Callable[[], None]]] = deque()
-        self.turns = Turns(
+        self.turns = CallerTurns(
             self.take, spent=lambda: self.used, clock=lambda: self.now, schedule=lambda s, do: self.due.append((s, do))
         )
 

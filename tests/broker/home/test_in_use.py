@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 
-from dbg_broker.home.in_use import USES_FILE, Leaving, Uses, hold
+from dbg_broker.home.in_use import IN_USE_FILE, BrokerUsers, Leaving, hold
 from tests.support.time_unit import seconds
 
 HOLD = """
@@ -34,12 +34,12 @@ def held_in(home: Path) -> int:
 
 
 class Watched:
-    """Have the uses of a home told while the event loop runs."""
+    """Have the users of a home told while the event loop runs."""
 
     def __init__(self, home: Path) -> None:
         self._changed = asyncio.Event()
         self.changes = 0
-        self.uses = Uses(home, asyncio.get_running_loop(), self._note)
+        self.users = BrokerUsers(home, asyncio.get_running_loop(), self._note)
 
     def _note(self) -> None:
         self.changes += 1
@@ -49,21 +49,21 @@ class Watched:
         """Wait for the next change, and return whether a run holds the broker then."""
         await asyncio.wait_for(self._changed.wait(), seconds(20))
         self._changed.clear()
-        return self.uses.held
+        return self.users.held
 
 
 @pytest.fixture
 async def watched(made_home: Path) -> AsyncIterator[Watched]:
     watched = Watched(made_home)
     yield watched
-    watched.uses.close()
+    watched.users.close()
 
 
 # ----------------------------------------------------------------------------------------------------------- the pipe
 
 
 async def test_a_run_is_known_from_its_hold_to_its_end(watched: Watched, made_home: Path) -> None:
-    assert not watched.uses.held
+    assert not watched.users.held
     for _ in range(3):
         descriptor = held_in(made_home)
         assert await watched.change()
@@ -77,7 +77,7 @@ async def test_the_last_of_several_counts(watched: Watched, made_home: Path) -> 
     assert await watched.change()
     other = held_in(made_home)
     os.close(one)
-    assert watched.uses.held
+    assert watched.users.held
     os.close(other)
     assert not await watched.change()
     assert watched.changes == 2
@@ -98,53 +98,53 @@ async def test_a_child_that_has_inherited_the_hold_keeps_it(watched: Watched, ma
         sys.executable, "-c", WAIT, stdin=subprocess.PIPE, pass_fds=(descriptor,)
     )
     os.close(descriptor)
-    assert watched.uses.held
+    assert watched.users.held
     await keeper.communicate(b"")
     assert not await watched.change()
 
 
 async def test_without_a_broker_nobody_takes_hold(made_home: Path) -> None:
     assert hold(made_home) is None
-    Uses(made_home, asyncio.get_running_loop(), lambda: None).close()
+    BrokerUsers(made_home, asyncio.get_running_loop(), lambda: None).close()
 
-    assert (made_home / USES_FILE).is_fifo()
+    assert (made_home / IN_USE_FILE).is_fifo()
     assert hold(made_home) is None
 
 
 async def test_a_broker_that_leaves_is_noted_by_whoever_holds_it(watched: Watched, made_home: Path) -> None:
     descriptor = held_in(made_home)
-    watched.uses.close()
+    watched.users.close()
     with pytest.raises(BrokenPipeError):
         os.write(descriptor, b"+")
     os.close(descriptor)
 
 
 async def test_something_else_under_that_name_is_no_broker_and_stays(made_home: Path) -> None:
-    (made_home / USES_FILE).write_bytes(b"mine")
-    uses = Uses(made_home, asyncio.get_running_loop(), lambda: None)
+    (made_home / IN_USE_FILE).write_bytes(b"mine")
+    users = BrokerUsers(made_home, asyncio.get_running_loop(), lambda: None)
 
     assert hold(made_home) is None
-    assert not uses.held
-    uses.close()
-    assert (made_home / USES_FILE).read_bytes() == b"mine"
+    assert not users.held
+    users.close()
+    assert (made_home / IN_USE_FILE).read_bytes() == b"mine"
 
 
 async def test_the_pipe_is_the_users_own(watched: Watched, made_home: Path) -> None:
-    assert watched.uses.held is False
-    assert (made_home / USES_FILE).stat().st_mode & 0o777 == 0o600
+    assert watched.users.held is False
+    assert (made_home / IN_USE_FILE).stat().st_mode & 0o777 == 0o600
 
 
 async def test_who_held_the_broker_before_holds_the_next_one(made_home: Path) -> None:
     first = Watched(made_home)
     descriptor = held_in(made_home)
     assert await first.change()
-    first.uses.close()
+    first.users.close()
 
     second = Watched(made_home)
-    assert second.uses.held
+    assert second.users.held
     os.close(descriptor)
     assert not await second.change()
-    second.uses.close()
+    second.users.close()
 
 
 # -------------------------------------------------------------------------------------------------------- the leaving
@@ -272,7 +272,7 @@ def test_a_run_that_takes_hold_in_the_last_moment_is_seen(idle: Broker, made_hom
 
 
 def test_a_run_that_is_just_about_to_take_hold_is_seen(idle: Broker, made_home: Path) -> None:
-    run = os.open(made_home / USES_FILE, os.O_WRONLY | os.O_NONBLOCK)
+    run = os.open(made_home / IN_USE_FILE, os.O_WRONLY | os.O_NONBLOCK)
     idle.clock.pass_to(10.0)
     assert idle.left == []
     os.write(run, b"+")

@@ -95,7 +95,7 @@ async def test_when_the_guard_is_gone_the_last_stack_is_still_there(broker: Brok
     witness = await guard(broker, found(Finding.SUSPENDED))
     await listed(watcher, RankState.UNRESPONSIVE)
     await witness.cut()
-    await broker.left(lambda hub: not hub.witnesses)
+    await broker.left(lambda hub: not hub.guards)
     await ask_where(watcher)
     (answer,) = (await watcher.expect(Answers)).answers
     assert (answer.kind, answer.frames) == (Kind.VALUE, FRAMES)
@@ -155,7 +155,7 @@ async def test_a_guard_of_an_unknown_rank_is_sent_away(broker: Broker) -> None:
     witness = await guard(broker, found())
     assert (await witness.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
     assert (await witness.closed())[0] == 1000
-    assert broker.hub.witnesses == {}
+    assert broker.hub.guards == {}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_broker.net.rate import Pace
+from dbg_broker.net.rate import RateLimit
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from dbg_wire.messages import (
@@ -108,13 +108,13 @@ async def test_who_sits_nowhere_gets_no_log(broker: Broker) -> None:
 
 async def test_replays_are_paced(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     rests: list[float] = []
-    spend = Pace.spend
+    spend = RateLimit.spend
 
-    def watched(pace: Pace, size: int, now: float) -> float:
+    def watched(pace: RateLimit, size: int, now: float) -> float:
         rests.append(spend(pace, size, now))
         return rests[-1]
 
-    monkeypatch.setattr(Pace, "spend", watched)
+    monkeypatch.setattr(RateLimit, "spend", watched)
     await broker.rank(report=AT_PROMPT)
     terminal = await broker.seated(KEY)
     await terminal.say(Replay(session=1, offset=0))

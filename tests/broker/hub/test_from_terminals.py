@@ -1,247 +1,214 @@
-"""Questions to many ranks, over real sockets."""
+"""A rank, its terminals, and what passes between them, over real sockets."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
-from dbg_broker.home.tokens import Role
-from dbg_broker.hub import from_terminals
-from dbg_broker.hub.hub import CLOSE_SLOW
-from dbg_broker.ranks import answer_budget
+from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
-    Action,
-    Answer,
-    Answers,
-    Ask,
+    Applied,
+    Audience,
     Change,
+    Detach,
+    Discarded,
     Goodbye,
-    Kind,
-    Pulse,
-    Question,
-    RankAnswer,
+    Mode,
     Refusal,
     RefusalCode,
+    Repaint,
+    Report,
+    Resize,
+    Seat,
     Snapshot,
     Subscribe,
+    Take,
 )
-from dbg_wire.ranks import RankState
-from tests.broker.peers import RUNNING, WHERE, Broker, Peer, registration
+from dbg_wire.ranks import Breakpoint, RankState
+from tests.broker.peers import RUNNING, STOP, STOPPED, Broker, attach, registration
+
+KEY = registration().key
 
 
-def key(number: int) -> str:
-    return registration(number).key
+def keys(data: bytes, generation: int = 1, offset: int = 0) -> Input:
+    return Input(session=1, stop=1, generation=generation, offset=offset, data=data)
 
 
-def question(*keys: str, **changes: Any) -> Question:
-    return Question(**{"request": 7, "keys": keys, "action": Action.CONTINUE, "seconds": 60.0, **changes})
-
-
-async def answers(terminal: Peer) -> dict[str, RankAnswer]:
-    found: dict[str, RankAnswer] = {}
-    while True:
-        page = await terminal.expect(Answers)
-        assert page.request == 7
-        found.update({answer.key: answer for answer in page.answers})
-        if page.last:
-            return found
-
-
-async def reply(rank: Peer, text: str = "continued") -> Ask:
-    ask = await rank.expect(Ask)
-    await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text=text))
-    return ask
-
-
-async def test_all_answers_come_back_named(broker: Broker) -> None:
-    ranks = [await broker.rank(number) for number in range(3)]
-    terminal = await broker.terminal()
-    await terminal.say(question(key(0), key(1), key(2)))
-    asked = [await reply(rank, f"answer {number}") for number, rank in enumerate(ranks)]
-    assert {ask.action for ask in asked} == {Action.CONTINUE}
-    found = await answers(terminal)
-    assert [found[key(number)].text for number in range(3)] == ["answer 0", "answer 1", "answer 2"]
-
-
-async def test_who_does_not_answer_is_named_at_the_deadline(broker: Broker) -> None:
-    ranks = [await broker.rank(number) for number in range(2)]
-    terminal = await broker.terminal()
-    await terminal.say(question(key(0), key(1), seconds=0.2))
-    await reply(ranks[0])
-    found = await answers(terminal)
-    assert found[key(0)].kind is Kind.VALUE
-    assert (found[key(1)].kind, found[key(1)].text) == (Kind.SILENT, "no answer in 0.2 s")
-
-
-async def test_what_the_broker_knows_itself_is_said_at_once(broker: Broker) -> None:
-    gone = await broker.rank(0)
-    await gone.say(Goodbye(exit=1))
-    running = await broker.rank(1, report=RUNNING)
-    await running.say(Pulse(where=WHERE))
-    lost = await broker.rank(2)
-    terminal = await broker.terminal()
-    await terminal.say(Subscribe())
-    await terminal.expect(Snapshot)
-    await lost.cut()
-    await terminal.expect(Change, lambda change: change.rank.state is RankState.LOST)
-    await terminal.say(question(key(0), key(1), key(2), "nobody", seconds=60.0))
-    found = await answers(terminal)
-    assert (found[key(0)].kind, found[key(0)].text) == (Kind.LOST, "exited with status 1")
-    assert (found[key(1)].kind, found[key(1)].text) == (Kind.RUNNING, "running, /home/me/train.py:41")
-    assert (found[key(2)].kind, found[key(2)].text) == (Kind.LOST, "its connection is lost")
-    assert (found["nobody"].kind, found["nobody"].text) == (Kind.LOST, "no rank has this key")
-
-
-async def test_running_rank_can_be_killed(broker: Broker) -> None:
-    rank = await broker.rank(report=RUNNING)
-    terminal = await broker.terminal()
-    await terminal.say(question(key(0), action=Action.KILL))
-    ask = await reply(rank, "killed")
-    assert ask.action is Action.KILL
-    assert (await answers(terminal))[key(0)].text == "killed"
-
-
-async def test_rank_that_ends_while_it_is_asked_ends_the_question(broker: Broker) -> None:
-    ranks = [await broker.rank(number) for number in range(3)]
-    terminal = await broker.terminal()
-    await terminal.say(question(key(0), key(1), key(2), seconds=60.0))
-    for rank in ranks:
-        await rank.expect(Ask)
-    await ranks[0].say(Goodbye(exit=0))
-    await ranks[1].cut()
-    await broker.rank(2)
-    found = await answers(terminal)
-    assert {answer.kind for answer in found.values()} == {Kind.LOST}
-    assert found[key(0)].text == "the process has ended"
-    assert found[key(1)].text == "its connection ended"
-
-
-async def test_question_to_nobody_ends_too(broker: Broker) -> None:
-    terminal = await broker.terminal()
-    await terminal.say(question())
-    assert await answers(terminal) == {}
-
-
-async def test_watcher_may_ask_for_screens_alone(broker: Broker) -> None:
+async def test_output_reaches_every_terminal_unchanged(broker: Broker) -> None:
     rank = await broker.rank()
-    watcher = await broker.terminal(role=Role.WATCHER)
-    for action in (Action.CONTINUE, Action.KILL):
-        await watcher.say(question(key(0), action=action))
-        assert (await watcher.expect(Refusal)).code == RefusalCode.ROLE
-    await watcher.say(question(key(0), action=Action.SCREEN, rows=5, columns=2000))
-    ask = await rank.expect(Ask)
-    assert (ask.action, ask.rows, ask.columns) == (Action.SCREEN, 12, 1000)
-    await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="", rows=("PuDB", "")))
-    assert (await answers(watcher))[key(0)].rows == ("PuDB", "")
+    driver = await broker.seated(KEY)
+    watcher = await broker.seated(KEY, "you@login1", Mode.WATCH)
+    drawn = Output(session=1, offset=0, data=b"\x1b[2J\x00\xff hello")
+    await rank.send(drawn)
+    assert await driver.expect_data() == drawn
+    assert await watcher.expect_data() == drawn
 
 
-async def test_large_answers_of_many_ranks_come_in_pages(broker: Broker) -> None:
-    ranks = [await broker.rank(number) for number in range(8)]
-    terminal = await broker.terminal()
-    await terminal.say(question(*(key(number) for number in range(8)), action=Action.SCREEN))
-    rows = tuple("é" * 400 for _ in range(400))
-    for rank in ranks:
-        ask = await rank.expect(Ask)
-        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="", rows=rows))
-    found = await answers(terminal)
-    assert len(found) == 8
-    assert all(answer.rows == rows for answer in found.values())
-
-
-async def test_answer_in_the_brokers_own_words_is_a_breach(broker: Broker) -> None:
+async def test_input_of_the_driver_reaches_the_rank_and_is_acknowledged(broker: Broker) -> None:
     rank = await broker.rank()
-    await rank.say_instead(Answer(request=1, kind=Kind.VALUE, text=""), kind="lost")
-    assert (await rank.closed())[0] == 1002
+    driver = await broker.seated(KEY)
+    await driver.send(keys(b"n"))
+    assert await rank.expect_data() == keys(b"n")
+    await rank.say(Applied(generation=1, offset=1))
+    assert await driver.expect(Applied) == Applied(generation=1, offset=1)
 
 
-async def test_rank_that_answers_garbage_is_lost_at_once_and_the_others_are_heard(broker: Broker) -> None:
-    ranks = [await broker.rank(number) for number in range(3)]
-    terminal = await broker.terminal()
-    await terminal.say(question(*(key(number) for number in range(3)), seconds=600.0))
-    await ranks[0].expect(Ask)
-    await ranks[0].websocket.send('{"type":"answer","request":"first","kind":"value","text":7}')
-    await ranks[1].expect(Ask)
-    await ranks[1].websocket.send("\x00 no json")
-    await reply(ranks[2])
-    found = await answers(terminal)
-    assert [found[key(number)].kind for number in range(3)] == [Kind.LOST, Kind.LOST, Kind.VALUE]
-
-
-async def test_break_in_of_an_unresponsive_rank_is_answered_at_once_and_passed_on(broker: Broker) -> None:
+async def test_breakpoints_reach_the_terminals_at_the_rank_and_are_not_listed(broker: Broker) -> None:
+    told = (Breakpoint(file="/home/me/train.py", line=44, condition="loss > 9"),)
     rank = await broker.rank()
-    found = broker.hub.registry.find(key(0))
-    assert found is not None
-    broker.hub.registry.fell_silent(found)
-    terminal = await broker.terminal()
-    await terminal.say(question(key(0), action=Action.INTERRUPT, seconds=600.0))
-    said = (await answers(terminal))[key(0)]
-    assert said.kind is Kind.RUNNING
-    assert said.text.startswith("in C code")
-    assert said.text.endswith("stops on return")
-    assert (await rank.expect(Ask)).action is Action.INTERRUPT
+    first = await broker.seated(KEY)
+    await rank.say(Report(report=replace(STOPPED, user_breakpoints=told)))
+    assert (await first.expect(Report)).report.user_breakpoints == told
+    looker = await broker.terminal("list@login1")
+    await looker.say(Subscribe())
+    (listed,) = (await looker.expect(Snapshot)).ranks
+    assert "loss > 9" not in str(listed)
+    second = await broker.terminal("late@login1")
+    await second.say(attach(KEY, Mode.WATCH))
+    assert (await second.expect(Seat)).report.user_breakpoints == told
 
 
-async def test_answer_that_nobody_asked_for_is_ignored(broker: Broker) -> None:
+async def test_rank_hears_who_looks_and_at_what_size(broker: Broker) -> None:
     rank = await broker.rank()
-    await rank.say(Answer(request=99, kind=Kind.VALUE, text="?"))
-    terminal = await broker.terminal()
-    await terminal.say(question(key(0)))
-    await reply(rank)
-    assert (await answers(terminal))[key(0)].text == "continued"
+    driver = await broker.seated(KEY)
+    seated = Audience(viewers=1, generation=1, rows=40, columns=120, colors=256, driven=True)
+    assert await rank.expect(Audience) == seated
+    await driver.say(Resize(rows=50, columns=200))
+    assert await rank.expect(Audience) == replace(seated, rows=50, columns=200)
+    await driver.say(Detach())
+    left = replace(seated, rows=50, columns=200, viewers=0, driven=False)
+    assert await rank.expect(Audience) == left
 
 
-async def test_open_questions_of_a_terminal_are_bounded(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(from_terminals, "MAX_QUESTIONS", 1)
+async def test_a_dead_terminal_leaves_the_rank_as_a_detached_one_does(broker: Broker) -> None:
     rank = await broker.rank()
-    terminal = await broker.terminal()
-    await terminal.say(question(key(0)))
-    await terminal.say(question(key(0), request=8))
-    assert (await terminal.expect(Refusal)).code == RefusalCode.FULL
-    await reply(rank)
-    assert await answers(terminal)
+    driver = await broker.seated(KEY)
+    await driver.cut()
+    await rank.expect(Audience, lambda audience: audience.viewers == 0)
 
 
-async def test_questions_of_a_terminal_that_left_are_forgotten(broker: Broker) -> None:
+async def test_newcomer_gets_a_repaint_of_an_open_session(broker: Broker) -> None:
     rank = await broker.rank()
-    terminal = await broker.terminal()
-    await terminal.say(question(key(0), seconds=60.0))
-    await rank.expect(Ask)
-    await terminal.cut()
-    other = await broker.terminal()
-    await other.say(question(key(0)))
-    await reply(rank)
-    assert (await answers(other))[key(0)].kind is Kind.VALUE
-    assert not broker.hub.gather.is_asked(key(0))
+    await broker.seated(KEY)
+    await rank.expect(Repaint)
+    await broker.seated(KEY, mode=Mode.WATCH)
+    await rank.expect(Repaint)
 
 
-async def test_answers_that_come_late_to_one_that_is_closed_for_them_count_no_more(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(answer_budget, "MAX_BYTES", 8_000)
-    first, second = [await broker.rank(number) for number in range(2)]
-    greedy, reader = [await broker.terminal(name) for name in ("greedy@h", "reader@h")]
-    await greedy.say(question(key(0), key(1), seconds=60.0))
-    to_greedy = await second.expect(Ask)
-    greedy.websocket.transport.pause_reading()
-    await reply(first, "x" * 8_000)
-    await reader.say(question(key(0), key(1), seconds=60.0))
-    await reply(first, "x" * 4_000)
-    # The rank has been asked by the reader as well, and answers the other one first.
-    to_reader = await second.expect(Ask)
-    await second.say(Answer(request=to_greedy.request, kind=Kind.VALUE, text="x" * 3_500))
-    await second.say(Answer(request=to_reader.request, kind=Kind.VALUE, text="short"))
-    assert [len(answer.text) for answer in (await answers(reader)).values()] == [4_000, 5]
-
-
-async def test_a_question_that_is_too_much_itself_ends_with_who_asked_it(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_second_driver_becomes_a_watcher_until_it_takes_the_keyboard(broker: Broker) -> None:
     await broker.rank()
+    first = await broker.seated(KEY, "first@h")
+    second = await broker.terminal("second@h")
+    await second.say(attach(KEY, Mode.DRIVE))
+    seat = await second.expect(Seat)
+    assert (seat.generation, seat.driver) == (None, "first@h")
+    await second.say(Take())
+    assert (await second.expect(Seat)).generation == 2
+    told = await first.expect(Seat)
+    assert (told.generation, told.driver) == (None, "second@h")
+    await first.send(keys(b"c"))
+    assert (await first.expect(Refusal)).code == RefusalCode.NOT_DRIVING
+
+
+async def test_input_of_an_earlier_generation_is_discarded_by_name(broker: Broker) -> None:
+    rank = await broker.rank()
+    driver = await broker.seated(KEY)
+    await driver.say(attach(KEY))
+    assert (await driver.expect(Seat)).generation == 2
+    await driver.send(keys(b"abc", generation=1, offset=4))
+    discarded = await driver.expect(Discarded)
+    assert (discarded.generation, discarded.offset, discarded.count) == (1, 7, 3)
+    await driver.send(keys(b"n", generation=2))
+    assert await rank.expect_data() == keys(b"n", generation=2)
+
+
+async def test_watchers_token_can_neither_type_nor_take_nor_drive(broker: Broker) -> None:
+    rank = await broker.rank()
+    watcher = await broker.seated(KEY, mode=Mode.WATCH)
+    for attempt in (Take(), attach(KEY, Mode.DRIVE), attach(KEY, Mode.TAKE), attach(KEY, Mode.TAKE, resume=1)):
+        await watcher.say(attempt)
+        assert (await watcher.expect(Refusal)).code == RefusalCode.ROLE
+    for generation in (0, 1):
+        await watcher.send(keys(b"c", generation))
+        assert (await watcher.expect(Refusal)).code == RefusalCode.ROLE
+    driver = await broker.seated(KEY)
+    await driver.send(keys(b"n"))
+    assert await rank.expect_data() == keys(b"n")
+
+
+async def test_report_reaches_the_terminals_and_the_list(broker: Broker) -> None:
+    rank = await broker.rank()
+    driver = await broker.seated(KEY)
+    moved = replace(STOPPED, stop=replace(STOP, where=replace(STOP.where, line=42)))
+    await rank.say(Report(report=moved))
+    assert (await driver.expect(Report)).report == moved
+    change = await driver.expect(Change, lambda change: change.rank.where == replace(STOP.where, line=42))
+    assert change.rank.driver == "me@login1"
+
+
+async def test_terminal_keeps_its_seat_while_the_rank_is_lost_and_comes_back(broker: Broker) -> None:
+    rank = await broker.rank()
+    driver = await broker.seated(KEY)
+    await rank.cut()
+    await driver.expect(Change, lambda change: change.rank.state is RankState.LOST)
+    again = await broker.rank(report=replace(STOPPED, generation=1, applied=3))
+    seat = await driver.expect(Seat)
+    assert (seat.generation, seat.report.applied) == (1, 3)
+    await driver.send(keys(b"n", offset=3))
+    assert await again.expect_data() == keys(b"n", offset=3)
+
+
+async def test_rank_that_had_other_drivers_meanwhile_gives_the_driver_a_new_generation(broker: Broker) -> None:
+    rank = await broker.rank()
+    driver = await broker.seated(KEY)
+    await rank.cut()
+    await broker.rank(report=replace(STOPPED, generation=7))
+    assert (await driver.expect(Seat)).generation == 8
+
+
+async def test_terminal_that_comes_back_keeps_the_keyboard(broker: Broker) -> None:
+    await broker.rank(report=replace(STOPPED, generation=4))
+    first = await broker.terminal()
+    await first.say(attach(KEY, resume=4))
+    assert (await first.expect(Seat)).generation == 4
+    await first.cut()
+    again = await broker.terminal()
+    await again.say(attach(KEY, resume=4))
+    assert (await again.expect(Seat)).generation == 4
+
+
+async def test_newer_connection_of_a_rank_takes_over(broker: Broker) -> None:
+    first = await broker.rank()
+    driver = await broker.seated(KEY)
+    second = await broker.rank()
+    assert (await first.closed())[0] == 4000
+    await driver.send(keys(b"n"))
+    assert await second.expect_data() == keys(b"n")
+    assert broker.hub.registry.counts[RankState.STOPPED] == 1
+
+
+async def test_exited_rank_can_not_be_attached(broker: Broker) -> None:
+    rank = await broker.rank(report=RUNNING)
+    driver = await broker.seated(KEY)
+    await rank.say(Goodbye(exit=-9))
+    gone = await driver.expect(Change, lambda change: change.rank.state is RankState.EXITED)
+    assert gone.rank.exit == -9
+    await driver.say(attach(KEY))
+    assert (await driver.expect(Refusal)).code == RefusalCode.GONE
+
+
+@pytest.mark.parametrize("message", [Take(), Resize(rows=24, columns=80), Repaint()])
+async def test_who_sits_nowhere_is_told_so(broker: Broker, message: Take | Resize | Repaint) -> None:
     terminal = await broker.terminal()
-    monkeypatch.setattr(answer_budget, "MAX_BYTES", 0)
-    await terminal.say(question(key(0)))
-    assert await terminal.closed() == (CLOSE_SLOW, "its answers take too much memory; ask fewer ranks")
-    assert broker.hub.gather.budget.size == 0
-    assert not broker.hub.gather.is_asked(key(0))
-    assert not any(record.exc_info for record in caplog.records)
+    await terminal.say(message)
+    assert (await terminal.expect(Refusal)).code == RefusalCode.NOT_ATTACHED
+
+
+async def test_unknown_rank_is_refused_with_its_key_escaped(broker: Broker) -> None:
+    terminal = await broker.terminal()
+    await terminal.say(attach("no/\x1b[31m"))
+    refusal = await terminal.expect(Refusal)
+    assert refusal.code == RefusalCode.NO_SUCH_RANK
+    assert "no/" in refusal.text
+    assert "\x1b" not in refusal.text

@@ -9,7 +9,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from dbg_broker.home.tokens import Role
-from dbg_broker.hub import hub
+from dbg_broker.hub import close_codes
 from dbg_broker.net import capacity
 from dbg_wire import limits
 from dbg_wire.messages import Audience, Mode, Refusal, RefusalCode, Seat
@@ -24,7 +24,7 @@ async def gives_way(watcher: Peer, why: str) -> None:
     assert refusal.code == RefusalCode.FULL
     assert why in refusal.text
     code, reason = await watcher.closed()
-    assert code == hub.CLOSE_GIVES_WAY
+    assert code == close_codes.GIVES_WAY
     assert reason is not None
     assert why in reason
 
@@ -45,7 +45,7 @@ async def test_a_rank_full_of_watchers_takes_its_driver(broker: Broker, monkeypa
     assert (await second.expect(Seat)).generation == 2
     assert (await driver.expect(Seat, lambda seat: seat.generation is None)).driver == "second@h"
     await gives_way(watchers[-1], "gpu013:0 has as many terminals as it may")
-    assert broker.hub.sessions.watchers(KEY) == 3
+    assert broker.hub.seats.watchers(KEY) == 3
 
 
 async def test_a_broker_full_of_watchers_takes_a_driver(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ async def test_strangers_of_one_address_leave_room_for_others(broker: Broker, mo
     idle.append(await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)))
     with contextlib.suppress(ConnectionError):
         assert await asyncio.wait_for(idle[0][0].read(), SECONDS) == b""
-    assert len(broker.hub._arrivals) == 7
+    assert len(broker.hub.arrivals) == 7
     assert await broker.rank()
     for _, writer in (another, *idle):
         writer.transport.abort()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.hub import silences
-from dbg_broker.net.connection import Connection
+from dbg_broker.net.connection import PeerConnection
 from dbg_wire import limits
 from dbg_wire.messages import Change, Probe, Pulse, Seat, Subscribe
 from dbg_wire.ranks import RankState
@@ -26,7 +26,7 @@ async def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     monkeypatch.setattr(silences, "PING_SECONDS", seconds(0.125))
     monkeypatch.setattr(silences, "SEAT_SECONDS", seconds(1.25))
     monkeypatch.setattr(limits, "SILENT_SECONDS", seconds(0.225))
-    monkeypatch.setattr(Connection, "seconds_since_ack", lambda _: 0.0)
+    monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: 0.0)
     async with running_broker(tmp_path) as running:
         yield running
 
@@ -67,7 +67,7 @@ async def test_terminal_that_answers_pings_and_says_nothing_keeps_its_seat(broke
     passed = asyncio.Event()
     broker.hub.schedule(2 * silences.SEAT_SECONDS, passed.set)
     await passed.wait()
-    assert (broker.hub.sessions.driver(KEY), broker.hub.sessions.is_driver_silent(KEY)) == ("quiet@h", False)
+    assert (broker.hub.seats.driver(KEY), broker.hub.seats.is_driver_silent(KEY)) == ("quiet@h", False)
 
 
 async def test_rank_whose_host_is_silent_is_unresponsive_until_it_answers(
@@ -75,9 +75,9 @@ async def test_rank_whose_host_is_silent_is_unresponsive_until_it_answers(
 ) -> None:
     rank = await broker.rank()
     terminal = await listing(broker)
-    monkeypatch.setattr(Connection, "seconds_since_ack", lambda _: 1.0)
+    monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: 1.0)
     await terminal.expect(Change, lambda change: change.rank.state is RankState.UNRESPONSIVE)
-    monkeypatch.setattr(Connection, "seconds_since_ack", lambda _: 0.0)
+    monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: 0.0)
     await rank.expect(Probe)
     await rank.say(Pulse(where=WHERE))
     await terminal.expect(Change, lambda change: change.rank.state is RankState.STOPPED)
@@ -98,7 +98,7 @@ async def test_newer_connection_of_a_driver_takes_over_with_the_same_number(brok
 async def test_newer_connection_of_a_rank_takes_over_and_its_driver_stays(broker: Broker) -> None:
     old = await broker.rank()
     driver = await broker.seated(KEY)
-    before = broker.hub.sessions.audience(KEY, 0).generation
+    before = broker.hub.seats.audience(KEY, 0).generation
     new = await broker.rank()
     assert (await old.closed())[0] == 4000
     seat = await driver.expect(Seat)

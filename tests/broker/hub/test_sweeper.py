@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.hub import sweeper
-from dbg_broker.net.connection import Connection
+from dbg_broker.net.connection import PeerConnection
 from dbg_broker.ranks.probe_schedule import ProbeIntervals
 from dbg_wire import limits
 from dbg_wire.messages import (
@@ -98,7 +98,7 @@ async def test_rank_that_answers_stays_what_it_is_and_its_terminals_hear_where(q
 async def test_connection_whose_host_vanished_is_ended(quick: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     await quick.rank()
     await state(quick, RankState.UNRESPONSIVE)
-    monkeypatch.setattr(Connection, "seconds_since_ack", lambda _: limits.CONNECTION_DEAD_SECONDS + 1)
+    monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: limits.CONNECTION_DEAD_SECONDS + 1)
     await state(quick, RankState.LOST)
 
 

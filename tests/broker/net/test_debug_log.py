@@ -23,7 +23,7 @@ async def test_a_connection_given_up_in_its_tls_handshake_counts_once(
     _, first = await asyncio.open_connection("127.0.0.1", any_broker.endpoint.port)
     # A whole conversation: by its end the first one is within its handshake, and it needs the room.
     await any_broker.rank()
-    await asyncio.wait_for(any_broker.hub.forgot.wait(), SECONDS)
+    await asyncio.wait_for(any_broker.reception.forgot.wait(), SECONDS)
     first.close()
     assert any_broker.hub.meters.failures == 1
     assert [record.getMessage() for record in caplog.records if "is closed" in record.getMessage()] == [

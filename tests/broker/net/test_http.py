@@ -8,7 +8,7 @@ import pytest
 
 from dbg_broker.home.tokens import Role, Tokens, proof
 from dbg_broker.net.capacity import MANY, OWN_DESCRIPTORS, Capacity
-from dbg_broker.net.http import PROMETHEUS, Answer, Connected, Gauges, Meters, Upgrade, admit, metrics, page
+from dbg_broker.net.http import PROMETHEUS, Connected, Gauges, HttpAnswer, Meters, Upgrade, admit, metrics, page
 from dbg_wire import limits
 from dbg_wire.ranks import RankState
 
@@ -28,14 +28,14 @@ def ask(
     clients: int = 0,
     watchers: int = 0,
     descriptors: int = MANY,
-) -> Role | Answer:
+) -> Role | HttpAnswer:
     authorization = None if token is None else f"Bearer {token}"
     connected = Connected(ranks=agents, drivers=clients, watchers=watchers)
     return admit(Upgrade(path, authorization, origin, subprotocols), TOKENS, connected, Capacity(descriptors))
 
 
-def refused(answer: Role | Answer) -> tuple[int, str]:
-    assert isinstance(answer, Answer)
+def refused(answer: Role | HttpAnswer) -> tuple[int, str]:
+    assert isinstance(answer, HttpAnswer)
     assert answer.body.endswith("\n")
     assert answer.body.count("\n") == 1
     return answer.status, answer.body
@@ -117,7 +117,7 @@ def test_what_a_process_may_open_is_divided_and_a_full_broker_says_what_it_lacks
 
 
 def test_health_is_one_word() -> None:
-    assert page("/healthz", Meters(), GAUGES, TOKENS) == Answer(200, "ok\n")
+    assert page("/healthz", Meters(), GAUGES, TOKENS) == HttpAnswer(200, "ok\n")
     assert page("/health", Meters(), GAUGES, TOKENS) is None
 
 
@@ -133,7 +133,7 @@ def test_health_proves_to_who_knows_a_token_that_the_broker_knows_it() -> None:
 
 @pytest.mark.parametrize("query", ["prove=", "x=1", "prove=" + "x" * 129, "prove"])
 def test_a_challenge_that_is_none_is_not_answered(query: str) -> None:
-    assert page(f"/healthz?{query}", Meters(), GAUGES, TOKENS) == Answer(200, "ok\n")
+    assert page(f"/healthz?{query}", Meters(), GAUGES, TOKENS) == HttpAnswer(200, "ok\n")
 
 
 def test_metrics_are_what_prometheus_reads() -> None:

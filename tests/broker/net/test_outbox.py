@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dbg_broker.net.outbox import FRAME_COST, REPAINT_SECONDS, Fate, Outbox, RepaintPace
+from dbg_broker.net.outbox import FRAME_COST, REPAINT_SECONDS, Fate, Outbox, RepaintRate
 
 ROOM_FOR_TWO = 2 * (10 + FRAME_COST)
 TEN = bytes(10)
@@ -95,7 +95,7 @@ def test_terminal_is_stalled_only_while_it_takes_nothing() -> None:
 
 
 def test_repaints_are_asked_at_once_and_then_at_their_pace() -> None:
-    pace = RepaintPace()
+    pace = RepaintRate()
     assert pace.want(5.0) == 0.0
     pace.sent(5.0)
     delay = pace.want(5.04)
@@ -108,7 +108,7 @@ def test_repaints_are_asked_at_once_and_then_at_their_pace() -> None:
 
 @given(st.lists(st.floats(0, 0.5), max_size=40))
 def test_repaints_are_never_closer_than_their_pace_and_none_is_forgotten(gaps: list[float]) -> None:
-    pace, now, sent, due = RepaintPace(), 0.0, [], None
+    pace, now, sent, due = RepaintRate(), 0.0, [], None
     for gap in gaps:
         now += gap
         if due is not None and due <= now:

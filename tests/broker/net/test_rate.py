@@ -5,26 +5,26 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.hub.hub import KEYS_COST
-from dbg_broker.net.rate import Pace
+from dbg_broker.hub.reception import KEYS_COST
+from dbg_broker.net.rate import RateLimit
 from dbg_wire import limits
 from dbg_wire.codec import Input, encode_data
 
 
 def test_a_seconds_worth_is_free() -> None:
-    pace = Pace(0.0, 1000)
+    pace = RateLimit(0.0, 1000)
     assert pace.spend(1000, 0.0) == 0.0
     assert pace.spend(500, 0.0) == 0.5
     assert pace.spend(500, 0.5) == 0.5
 
 
 def test_credit_is_not_saved_up() -> None:
-    pace = Pace(0.0, 1000)
+    pace = RateLimit(0.0, 1000)
     assert pace.spend(3000, 100.0) == 2.0
 
 
 def test_single_keys_pass_as_fast_as_a_program_types_them() -> None:
-    pace = Pace(0.0, limits.MAX_INPUT_PER_SECOND)
+    pace = RateLimit(0.0, limits.MAX_INPUT_PER_SECOND)
     frame = len(encode_data(Input(session=1, stop=1, generation=1, offset=0, data=b"n")))
     waits = [pace.spend(frame + KEYS_COST, number / 5000) for number in range(20_000)]
     assert set(waits) == {0.0}
@@ -32,7 +32,7 @@ def test_single_keys_pass_as_fast_as_a_program_types_them() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.integers(0, 5000)), max_size=50))
 def test_who_waits_as_told_never_exceeds_the_rate(steps: list[tuple[float, int]]) -> None:
-    pace, now, sent = Pace(0.0, 1000), 0.0, 0
+    pace, now, sent = RateLimit(0.0, 1000), 0.0, 0
     for gap, size in steps:
         now += gap
         sent += size

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dbg_broker.ranks.registry import Rank
+from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import Kept, RankReport
 from tests.broker.peers import RUNNING
-from tests.broker.ranks.test_holds import CRASHED, Job
+from tests.broker.ranks.test_held_ranks import CRASHED, Job
 
 RANKS = 200
 
 
-def report_together(job: Job, ranks: Iterable[Rank], report: RankReport) -> dict[str, Kept]:
+def report_together(job: Job, ranks: Iterable[RankRecord], report: RankReport) -> dict[str, Kept]:
     """Have ranks report before anybody is told; return who is told what after that."""
     job.now += 1
     for rank in ranks:
@@ -21,7 +21,7 @@ def report_together(job: Job, ranks: Iterable[Rank], report: RankReport) -> dict
     return job.crash_tellings()
 
 
-def whole(count: int = RANKS) -> tuple[Job, list[Rank]]:
+def whole(count: int = RANKS) -> tuple[Job, list[RankRecord]]:
     job = Job()
     ranks = [job.enter(number, RUNNING) for number in range(count)]
     for rank in ranks:
@@ -49,4 +49,4 @@ def test_nothing_is_left_of_runs_that_are_over() -> None:
     for rank in ranks:
         job.crashes.forget(rank.key)
     assert job.crash_tellings() == {}
-    assert not job.crashes._launches
+    assert len(job.crashes) == 0

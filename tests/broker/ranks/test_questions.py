@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.ranks import answer_budget
-from dbg_broker.ranks.questions import MAX_ANSWER_BYTES, MIN_SECONDS, PAGE_BYTES, Finished, Gather, TooMuchWaits
+from dbg_broker.ranks.questions import MAX_ANSWER_BYTES, MIN_SECONDS, PAGE_BYTES, Finished, OpenQuestions, TooMuchWaits
 from dbg_wire import limits
 from dbg_wire.codec import encode
 from dbg_wire.messages import Action, Answer, Kind, Question, RankAnswer
@@ -28,87 +28,87 @@ def said(number: int, text: str = "ok", **changes: Any) -> Answer:
 
 
 def test_last_answer_ends_the_question() -> None:
-    gather = Gather()
-    number, asked = gather.ask(CLIENT, question("a", "b"), {}, 0.0)
+    questions = OpenQuestions()
+    number, asked = questions.ask(CLIENT, question("a", "b"), {}, 0.0)
     assert asked == ["a", "b"]
-    assert gather.answer("b", said(number, "B")) is None
-    finished = gather.answer("a", said(number, "A"))
+    assert questions.answer("b", said(number, "B")) is None
+    finished = questions.answer("a", said(number, "A"))
     assert finished is not None
     assert [(answer.key, answer.text) for answer in finished.answers] == [("a", "A"), ("b", "B")]
-    assert gather.finish(number) is None
-    assert not gather.is_asked("a")
+    assert questions.finish(number) is None
+    assert not questions.is_asked("a")
 
 
 def test_deadline_names_who_was_silent() -> None:
-    gather = Gather()
-    number, _ = gather.ask(CLIENT, question("a", "b"), {}, 100.0)
-    assert gather.deadline(number) == 105.0
-    gather.answer("a", said(number))
-    finished = gather.finish(number)
+    questions = OpenQuestions()
+    number, _ = questions.ask(CLIENT, question("a", "b"), {}, 100.0)
+    assert questions.deadline(number) == 105.0
+    questions.answer("a", said(number))
+    finished = questions.finish(number)
     assert finished is not None
     assert finished.answers[1] == RankAnswer(key="b", kind=Kind.SILENT, text="no answer in 5 s")
-    assert gather.answer("b", said(number)) is None
+    assert questions.answer("b", said(number)) is None
 
 
 @pytest.mark.parametrize(("seconds", "used"), [(-1.0, MIN_SECONDS), (1e9, limits.MAX_ASK_SECONDS), (2.0, 2.0)])
 def test_deadlines_are_bounded(seconds: float, used: float) -> None:
-    gather = Gather()
-    number, _ = gather.ask(CLIENT, question("a", seconds=seconds), {}, 0.0)
-    assert gather.deadline(number) == used
+    questions = OpenQuestions()
+    number, _ = questions.ask(CLIENT, question("a", seconds=seconds), {}, 0.0)
+    assert questions.deadline(number) == used
 
 
 def test_known_ranks_are_not_asked() -> None:
-    gather = Gather()
-    number, asked = gather.ask(
+    questions = OpenQuestions()
+    number, asked = questions.ask(
         CLIENT, question("a", "b"), {"a": RankAnswer(key="a", kind=Kind.RUNNING, text="running")}, 0.0
     )
     assert asked == ["b"]
-    assert gather.answer("a", said(number, "late")) is None
-    finished = gather.answer("b", said(number))
+    assert questions.answer("a", said(number, "late")) is None
+    finished = questions.answer("b", said(number))
     assert finished is not None
     assert finished.answers[0].kind is Kind.RUNNING
 
 
 def test_rank_is_asked_once_however_often_it_is_named() -> None:
-    gather = Gather()
-    number, asked = gather.ask(CLIENT, question("a", "a"), {}, 0.0)
+    questions = OpenQuestions()
+    number, asked = questions.ask(CLIENT, question("a", "a"), {}, 0.0)
     assert asked == ["a"]
-    finished = gather.answer("a", said(number))
+    finished = questions.answer("a", said(number))
     assert finished is not None
     assert len(finished.answers) == 1
 
 
 def test_rank_that_ends_is_lost_to_all_its_questions() -> None:
-    gather = Gather()
-    gather.ask(CLIENT, question("a"), {}, 0.0)
-    gather.ask(CLIENT, question("a"), {}, 0.0)
-    finished = gather.rank_ended("a", "gone")
+    questions = OpenQuestions()
+    questions.ask(CLIENT, question("a"), {}, 0.0)
+    questions.ask(CLIENT, question("a"), {}, 0.0)
+    finished = questions.rank_ended("a", "gone")
     assert [one.answers[0] for one in finished] == [RankAnswer(key="a", kind=Kind.LOST, text="gone")] * 2
-    assert gather.rank_ended("a", "gone") == []
+    assert questions.rank_ended("a", "gone") == []
 
 
 def test_answers_of_others_are_not_taken() -> None:
-    gather = Gather()
-    number, _ = gather.ask(CLIENT, question("a"), {}, 0.0)
-    assert gather.answer("b", said(number)) is None
-    assert gather.answer("a", said(number + 1)) is None
-    assert gather.answer("a", said(number)) is not None
+    questions = OpenQuestions()
+    number, _ = questions.ask(CLIENT, question("a"), {}, 0.0)
+    assert questions.answer("b", said(number)) is None
+    assert questions.answer("a", said(number + 1)) is None
+    assert questions.answer("a", said(number)) is not None
 
 
 def test_questions_of_a_terminal_end_with_it() -> None:
-    gather = Gather()
-    gather.ask(CLIENT, question("a"), {}, 0.0)
-    gather.ask(CLIENT + 1, question("a"), {}, 0.0)
-    assert gather.open_of(CLIENT) == 1
-    assert len(gather.drop_client(CLIENT)) == 1
-    assert gather.open_of(CLIENT) == 0
-    assert gather.is_asked("a")
+    questions = OpenQuestions()
+    questions.ask(CLIENT, question("a"), {}, 0.0)
+    questions.ask(CLIENT + 1, question("a"), {}, 0.0)
+    assert questions.open_of(CLIENT) == 1
+    assert len(questions.drop_client(CLIENT)) == 1
+    assert questions.open_of(CLIENT) == 0
+    assert questions.is_asked("a")
 
 
 def test_answer_that_is_too_large_is_an_error_that_says_so() -> None:
-    gather = Gather()
-    number, _ = gather.ask(CLIENT, question("a"), {}, 0.0)
-    finished = gather.answer("a", said(number, rows=("x" * 16_000,) * 60))
+    questions = OpenQuestions()
+    number, _ = questions.ask(CLIENT, question("a"), {}, 0.0)
+    finished = questions.answer("a", said(number, rows=("x" * 16_000,) * 60))
     assert finished is not None
     answer = finished.answers[0]
     assert (answer.kind, answer.rows) == (Kind.ERROR, ())
@@ -116,36 +116,36 @@ def test_answer_that_is_too_large_is_an_error_that_says_so() -> None:
 
 
 def test_answers_that_are_too_large_together_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_budget, "MAX_TERMINAL_BYTES", 20_000)
-    gather = Gather()
-    number, _ = gather.ask(CLIENT, question("a", "b", "c"), {}, 0.0)
-    gather.answer("a", said(number, "x" * 12_000))
-    gather.answer("b", said(number, "x" * 12_000))
-    finished = gather.answer("c", said(number, "small"))
+    monkeypatch.setattr(answer_budget, "MAX_TERMINAL_BYTES", 18_000)
+    questions = OpenQuestions()
+    number, _ = questions.ask(CLIENT, question("a", "b", "c"), {}, 0.0)
+    questions.answer("a", said(number, "x" * 12_000))
+    questions.answer("b", said(number, "x" * 12_000))
+    finished = questions.answer("c", said(number, "small"))
     assert finished is not None
     assert [answer.kind for answer in finished.answers] == [Kind.VALUE, Kind.ERROR, Kind.VALUE]
     assert "ask fewer ranks" in finished.answers[1].text
-    assert gather.budget.of(CLIENT) == finished.size
-    gather.was_read(finished)
-    assert gather.budget.size == 0
+    assert questions.budget.of(CLIENT) == finished.size
+    questions.was_read(finished)
+    assert questions.budget.size == 0
 
 
 def test_what_one_question_holds_is_missing_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_budget, "MAX_TERMINAL_BYTES", 18_000)
-    gather = Gather()
-    first, _ = gather.ask(CLIENT, question("a"), {}, 0.0)
-    finished = gather.answer("a", said(first, "x" * 16_000))
+    questions = OpenQuestions()
+    first, _ = questions.ask(CLIENT, question("a"), {}, 0.0)
+    finished = questions.answer("a", said(first, "x" * 16_000))
     assert finished is not None
     with pytest.raises(TooMuchWaits, match="would wait for this terminal; read those there are"):
-        gather.ask(CLIENT, question("a", "b", "c", "d"), {}, 0.0)
-    assert gather.open_of(CLIENT) == 0
-    gather.ask(CLIENT + 1, question("a", "b", "c", "d"), {}, 0.0)
-    gather.was_read(finished)
-    gather.ask(CLIENT, question("a", "b", "c", "d"), {}, 0.0)
+        questions.ask(CLIENT, question("a", "b", "c", "d"), {}, 0.0)
+    assert questions.open_of(CLIENT) == 0
+    questions.ask(CLIENT + 1, question("a", "b", "c", "d"), {}, 0.0)
+    questions.was_read(finished)
+    questions.ask(CLIENT, question("a", "b", "c", "d"), {}, 0.0)
 
 
 def test_ranks_that_are_only_named_count_too() -> None:
-    gather = Gather()
+    questions = OpenQuestions()
     keys = tuple(f"none/{number}" for number in range(limits.MAX_ITEMS))
     known = {key: RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key") for key in keys}
     tracemalloc.start()
@@ -153,9 +153,9 @@ def test_ranks_that_are_only_named_count_too() -> None:
     kept = dict.fromkeys(keys), tuple(replace(answer) for answer in known.values())
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    gather.ask(CLIENT, asked, known, 0.0)
+    questions.ask(CLIENT, asked, known, 0.0)
     assert len(kept[0]) == limits.MAX_ITEMS
-    assert gather.budget.of(CLIENT) > 0.8 * held
+    assert questions.budget.of(CLIENT) > 0.8 * held
 
 
 def test_the_terminal_with_most_goes_where_all_have_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ EVENTS = st.lists(
 
 @given(EVENTS)
 def test_every_question_ends_once_and_names_every_rank(events: list[tuple[str, int, int]]) -> None:
-    gather = Gather()
+    questions = OpenQuestions()
     keys = ("r0", "r1", "r2", "r3")
     ended: dict[int, Finished] = {}
     asked: list[int] = []
@@ -211,19 +211,19 @@ def test_every_question_ends_once_and_names_every_rank(events: list[tuple[str, i
 
     for event, rank, number in events:
         if event == "ask":
-            opened, _ = gather.ask(
+            opened, _ = questions.ask(
                 CLIENT, Question(request=len(asked), keys=keys, action=Action.KILL, seconds=1), {}, 0
             )
             asked.append(opened)
         elif event == "answer":
-            end(number, gather.answer(keys[rank], said(number)))
+            end(number, questions.answer(keys[rank], said(number)))
         elif event == "deadline":
-            end(number, gather.finish(number))
+            end(number, questions.finish(number))
         else:
-            for finished in gather.rank_ended(keys[rank], "gone"):
+            for finished in questions.rank_ended(keys[rank], "gone"):
                 end(asked[finished.question.request], finished)
     for number in asked:
-        end(number, gather.finish(number))
+        end(number, questions.finish(number))
     assert sorted(ended) == asked
     assert all(tuple(answer.key for answer in finished.answers) == keys for finished in ended.values())
-    assert not any(gather.is_asked(key) for key in keys)
+    assert not any(questions.is_asked(key) for key in keys)

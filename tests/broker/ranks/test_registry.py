@@ -12,19 +12,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from dbg_broker.ranks.registry import Rank, Registry
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.ranks import DIED, LIVE_STATES, Breakpoint, RankInfo, RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, registration
 
 
-def enter(registry: Registry, number: int = 0, now: float = 0.0, **changes: Any) -> Rank:
+def enter(registry: Registry, number: int = 0, now: float = 0.0, **changes: Any) -> RankRecord:
     return registry.register(registration(number, **changes), now).rank
 
 
-def info(registry: Registry, rank: Rank, epoch: float = 1000.0) -> RankInfo:
-    return registry.info(rank, epoch=epoch, driver=None, watchers=0)
+def info(registry: Registry, rank: RankRecord, epoch: float = 1000.0) -> RankInfo:
+    return rank.info(epoch=epoch, driver=None, watchers=0)
 
 
 def test_address_names_host_and_global_rank() -> None:
@@ -259,7 +260,7 @@ class RegistryMachine(RuleBasedStateMachine):
         self.registry = Registry()
         self.now = 0.0
 
-    def some(self, number: int, *states: RankState) -> Rank | None:
+    def some(self, number: int, *states: RankState) -> RankRecord | None:
         rank = self.registry.find(registration(number).key)
         return rank if rank is not None and rank.state in states else None
 
@@ -324,7 +325,7 @@ class RegistryMachine(RuleBasedStateMachine):
                 self.registry.disconnected(rank, self.now)
         self.registry.expire(self.now + 2 * limits.ENDED_RANK_SECONDS)
         assert self.registry.keys() == ()
-        assert not self.registry._groups
+        assert len(self.registry.children) == 0
 
 
 TestRegistryMachine = RegistryMachine.TestCase
@@ -335,4 +336,4 @@ def test_a_rank_has_a_process() -> None:
     registry = Registry()
     with pytest.raises(PeerError, match=r"register\.pid is 0"):
         enter(registry, pid=0)
-    registry.register(registration(pid=0), 0.0, mark="?")
+    registry.register(registration(pid=0), 0.0, prefix="?")

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from dbg_broker.net.frames import pack_message
-from dbg_broker.ranks.crashes import Crashes
-from dbg_broker.ranks.holds import Holds
-from dbg_broker.ranks.registry import Rank, Registry
+from dbg_broker.ranks.crashes import CrashedRanks
+from dbg_broker.ranks.held_ranks import HeldRanks
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.spread import REST_SECONDS, TOLD_AT_ONCE, Spread
 from dbg_wire.messages import Arrival, Chosen, Kept, RankReport, Waiting
 from dbg_wire.ranks import RankState
@@ -40,8 +41,8 @@ class Job:
         self.told: Counter[str] = Counter()
         self.turns: list[int] = []
         self.registry = Registry()
-        self.holds = Holds(self.registry)
-        self.crashes = Crashes()
+        self.holds = HeldRanks(self.registry)
+        self.crashes = CrashedRanks()
         self.behind: set[str] = set()
         self.spread = Spread((self.holds, self.crashes), self.pack, self.tell, lambda: self.now, self.schedule)
         self.ranks = [self.registry.register(registration(n, report=RUNNING), 0.0).rank for n in range(RANKS)]
@@ -64,7 +65,7 @@ class Job:
         self.told[key] += 1
         self.turns[-1] += 1
 
-    def changed(self, rank: Rank) -> None:
+    def changed(self, rank: RankRecord) -> None:
         if self.holds.changed(rank) | self.crashes.changed(rank):
             self.spread.changed()
 

@@ -203,7 +203,7 @@ def test_a_broker_that_died_is_waited_for_at_once(lived: Lived, monkeypatch: pyt
     read, write = os.pipe()
     broker = subprocess.Popen(["sh", "-c", "read line; exit 1"], stdin=read)
     os.close(read)
-    found = [Found("wss://127.0.0.1:1", uses=write, process=broker), Found("wss://127.0.0.1:2")]
+    found = [Found("wss://127.0.0.1:1", hold=write, process=broker), Found("wss://127.0.0.1:2")]
     monkeypatch.setattr(life, "find_or_start", lambda *_: found.pop(0))
     lived.on_say = lambda line: broker.kill() if "its output in" in line else None
     assert lived.run("sh", "-c", UNTIL_REAPED, str(broker.pid)) == 0

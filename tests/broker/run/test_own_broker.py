@@ -44,9 +44,9 @@ def find(home: Path) -> Iterator[Find]:
 
 
 def release(found: Found) -> None:
-    if found.uses is not None:
-        os.close(found.uses)
-        object.__setattr__(found, "uses", None)
+    if found.hold is not None:
+        os.close(found.hold)
+        object.__setattr__(found, "hold", None)
 
 
 def serves(home: Path) -> bool:
@@ -58,7 +58,7 @@ def serves(home: Path) -> bool:
 
 def test_one_is_started_and_ends_once_nobody_needs_it(find: Find, home: Path) -> None:
     found = find()
-    assert (found.uses is not None, found.is_loopback) == (True, True)
+    assert (found.hold is not None, found.is_loopback) == (True, True)
     rendezvous = read_rendezvous(home)
     assert rendezvous is not None
     assert found.process is not None
@@ -95,7 +95,7 @@ def test_several_runs_at_once_have_one_broker(find: Find) -> None:
 
     assert len({one.url for one in found}) == 1
     assert sum(one.process is not None for one in found) == 1
-    assert all(one.uses is not None for one in found)
+    assert all(one.hold is not None for one in found)
 
 
 def test_one_that_was_killed_is_replaced(find: Find, home: Path) -> None:

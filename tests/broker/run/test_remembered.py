@@ -17,7 +17,7 @@ from dbg_broker.run.remembered import (
     LAST_FILE,
     OUTPUTS_KEPT,
     Folder,
-    Kept,
+    KeptStop,
     Remembered,
     folder_of,
     keep_breakpoints,
@@ -34,7 +34,7 @@ LAST = Remembered(
     command=("srun", "python", "train.py"),
     wishes=Wishes(stop_at=("train.py:2, x > 1", "gone.py:1"), stop_in=("a.b:f",), ranks="0-3", post_mortem=True),
     texts=("step()", None),
-    breakpoints=(Kept(stop=StopAt(file="/work/model.py", line=7, condition="y"), text="return y"),),
+    breakpoints=(KeptStop(stop=StopAt(file="/work/model.py", line=7, condition="y"), text="return y"),),
     rank=3,
 )
 DOCUMENT: dict[str, Any] = {
@@ -80,7 +80,7 @@ REMEMBERED = st.builds(
         Wishes, stop_at=st.just(("a.py:1", "b.py:2, x")), ranks=st.none() | st.just("0-3"), post_mortem=st.booleans()
     ),
     texts=st.lists(st.none() | st.text(max_size=9), min_size=2, max_size=2),
-    breakpoints=st.lists(st.builds(Kept, stop=STOPS, text=st.none() | st.text(max_size=9)), max_size=3).map(tuple),
+    breakpoints=st.lists(st.builds(KeptStop, stop=STOPS, text=st.none() | st.text(max_size=9)), max_size=3).map(tuple),
     rank=st.none() | st.integers(0, 99999),
 )
 
@@ -292,7 +292,7 @@ def test_the_text_of_a_stop_is_kept_where_its_file_is_found(source: Path) -> Non
 
 
 def test_a_stop_moves_with_its_line(source: Path) -> None:
-    kept = Kept(stop=StopAt(file="train.py", line=3, condition="x"), text="step()")
+    kept = KeptStop(stop=StopAt(file="train.py", line=3, condition="x"), text="step()")
     source.write_text("import x\nimport y\n\nif x:\n        step()\nend()\n")
 
     assert moved(kept, str(source.parent)).stop == StopAt(file="train.py", line=5, condition="x")
@@ -307,8 +307,8 @@ def test_a_form_feed_is_no_end_of_a_line(source: Path) -> None:
 
 def test_new_breakpoints_go_behind_those_kept_before(source: Path) -> None:
     former = (
-        Kept(stop=StopAt(file=str(source), line=1), text="import x"),
-        Kept(stop=StopAt(file="/gone.py", line=2), text="old()"),
+        KeptStop(stop=StopAt(file=str(source), line=1), text="import x"),
+        KeptStop(stop=StopAt(file="/gone.py", line=2), text="old()"),
     )
     points = [
         Breakpoint(file=str(source), line=4, text="what the rank ran"),
@@ -316,10 +316,10 @@ def test_new_breakpoints_go_behind_those_kept_before(source: Path) -> None:
         Breakpoint(file="/gone.py", line=3),
     ]
     assert keep_breakpoints(points, former) == (
-        Kept(stop=StopAt(file=str(source), line=1, condition="y"), text="import x"),
+        KeptStop(stop=StopAt(file=str(source), line=1, condition="y"), text="import x"),
         former[1],
-        Kept(stop=StopAt(file=str(source), line=4), text="what the rank ran"),
-        Kept(stop=StopAt(file="/gone.py", line=3), text=None),
+        KeptStop(stop=StopAt(file=str(source), line=4), text="what the rank ran"),
+        KeptStop(stop=StopAt(file="/gone.py", line=3), text=None),
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.run import terminal as module
-from dbg_broker.run.terminal import Terminal
+from dbg_broker.run.terminal import TerminalProcess
 from dbg_wire.run_terminal import Task, Told
 
 TASK = Task(job="train-7", output="/job.out", prefer=3, commands="/first.pdb", attach=False)
@@ -42,13 +42,13 @@ def program(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return lines
 
 
-def read_until(terminal: Terminal, told: Told) -> None:
+def read_until(terminal: TerminalProcess, told: Told) -> None:
     while terminal.told != told:
         assert terminal.read(), "it said no more"
 
 
 def test_it_is_told_what_to_do_and_tells_what_happens(program: list[str], tmp_path: Path) -> None:
-    terminal = Terminal(TASK, {**os.environ, "DBG_HOME": "of another"}, str(tmp_path))
+    terminal = TerminalProcess(TASK, {**os.environ, "DBG_HOME": "of another"}, str(tmp_path))
     read_until(terminal, Told(rank=3, took_part=True))
     terminal.job_is_over()
     assert terminal.process.wait() == 0
@@ -64,7 +64,7 @@ point = {"file": "/" + 200 * "a", "line": 1}
 say(rank=1)
 say(rank=2, breakpoints=[{**point, "line": 1 + n} for n in range(1000)])
 """
-    terminal = Terminal(TASK, os.environ, "/h")
+    terminal = TerminalProcess(TASK, os.environ, "/h")
     while terminal.has_more:
         terminal.read()
     terminal.process.wait()
@@ -74,7 +74,7 @@ say(rank=2, breakpoints=[{**point, "line": 1 + n} for n in range(1000)])
 
 def test_nonsense_and_half_a_line_change_nothing(program: list[str]) -> None:
     program[1] = 'say(rank=1); say(color="red"); connection.sendall(b"\\xff\\n{\\n[]\\n" + b\'{"rank":9}\')'
-    terminal = Terminal(TASK, os.environ, "/h")
+    terminal = TerminalProcess(TASK, os.environ, "/h")
     terminal.process.wait()
     terminal.close()
     assert terminal.told == Told(rank=1)
@@ -82,7 +82,7 @@ def test_nonsense_and_half_a_line_change_nothing(program: list[str]) -> None:
 
 def test_a_terminal_that_has_ended_takes_no_offence(program: list[str]) -> None:
     program[1] = "connection.close(); sys.exit(3)"
-    terminal = Terminal(TASK, os.environ, "/h")
+    terminal = TerminalProcess(TASK, os.environ, "/h")
     assert terminal.process.wait() == 3
     terminal.job_is_over()
     terminal.job_is_over()
@@ -93,7 +93,7 @@ def test_a_terminal_that_has_ended_takes_no_offence(program: list[str]) -> None:
 def test_ctrl_c_is_not_for_it_from_its_first_moment(program: list[str]) -> None:
     program[1] = "say(rank=int(signal.getsignal(signal.SIGINT) is signal.SIG_IGN))"
     before = signal.getsignal(signal.SIGINT)
-    terminal = Terminal(TASK, os.environ, "/h")
+    terminal = TerminalProcess(TASK, os.environ, "/h")
     terminal.process.wait()
     terminal.close()
 
@@ -104,7 +104,7 @@ def test_ctrl_c_is_not_for_it_from_its_first_moment(program: list[str]) -> None:
 def test_it_becomes_no_rank_of_a_run_around_it(program: list[str]) -> None:
     program[1] = 'say(rank=sum(name in os.environ for name in ("DBG_AUTOSTART", "DBG_STOP_AT", "DBG_STOP_IN")))'
     environ = {**os.environ, "DBG_AUTOSTART": str(os.getpid()), "DBG_STOP_AT": "a.py:1", "DBG_STOP_IN": "a:f"}
-    terminal = Terminal(TASK, environ, "/h")
+    terminal = TerminalProcess(TASK, environ, "/h")
     terminal.process.wait()
     terminal.close()
     assert terminal.told.rank == 0

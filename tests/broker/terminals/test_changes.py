@@ -5,73 +5,73 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.terminals.changes import Feed
+from dbg_broker.terminals.changes import PendingChanges
 
 
-def listed(feed: Feed) -> list[str]:
+def listed(changes: PendingChanges) -> list[str]:
     keys = []
-    while (key := feed.next_listed()) is not None:
+    while (key := changes.next_listed()) is not None:
         keys.append(key)
     return keys
 
 
 def test_snapshot_comes_in_order_and_before_changes() -> None:
-    feed = Feed()
-    feed.subscribe(["a", "b", "c"], once=False)
-    feed.add("b")
-    assert feed.change() is None
-    assert feed.next_listed() == "a"
-    assert not feed.end_page()
-    assert listed(feed) == ["b", "c"]
-    assert feed.end_page()
-    assert not feed.has_snapshot
-    assert feed.change() == "b"
-    assert feed.change() is None
+    changes = PendingChanges()
+    changes.subscribe(["a", "b", "c"], once=False)
+    changes.add("b")
+    assert changes.change() is None
+    assert changes.next_listed() == "a"
+    assert not changes.end_page()
+    assert listed(changes) == ["b", "c"]
+    assert changes.end_page()
+    assert not changes.has_snapshot
+    assert changes.change() == "b"
+    assert changes.change() is None
 
 
 def test_empty_snapshot_has_one_page() -> None:
-    feed = Feed()
-    feed.subscribe([], once=True)
-    assert feed.has_snapshot
-    assert feed.next_listed() is None
-    assert feed.end_page()
-    assert not feed.has_snapshot
-    assert not feed.subscribed
+    changes = PendingChanges()
+    changes.subscribe([], once=True)
+    assert changes.has_snapshot
+    assert changes.next_listed() is None
+    assert changes.end_page()
+    assert not changes.has_snapshot
+    assert not changes.subscribed
 
 
 def test_subscribing_again_begins_anew() -> None:
-    feed = Feed()
-    feed.subscribe(["a", "b"], once=False)
-    feed.next_listed()
-    feed.add("z")
-    feed.subscribe(["a", "b"], once=False)
-    assert listed(feed) == ["a", "b"]
-    feed.end_page()
-    assert feed.change() is None
+    changes = PendingChanges()
+    changes.subscribe(["a", "b"], once=False)
+    changes.next_listed()
+    changes.add("z")
+    changes.subscribe(["a", "b"], once=False)
+    assert listed(changes) == ["a", "b"]
+    changes.end_page()
+    assert changes.change() is None
 
 
 def test_terminal_without_subscription_hears_of_its_rank_alone() -> None:
-    feed = Feed()
-    feed.add("mine")
-    assert feed.change() == "mine"
+    changes = PendingChanges()
+    changes.add("mine")
+    assert changes.change() == "mine"
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60))
 def test_last_state_of_each_rank_is_heard_however_slow_the_subscriber(events: list[tuple[str, bool]]) -> None:
-    feed, truth, heard = Feed(), dict.fromkeys("abc", 0), {}
-    feed.subscribe("abc", once=False)
+    changes, truth, heard = PendingChanges(), dict.fromkeys("abc", 0), {}
+    changes.subscribe("abc", once=False)
     for key, reads in events:
         truth[key] += 1
-        feed.add(key)
-        if reads and feed.has_snapshot:
-            if (next_key := feed.next_listed()) is not None:
+        changes.add(key)
+        if reads and changes.has_snapshot:
+            if (next_key := changes.next_listed()) is not None:
                 heard[next_key] = truth[next_key]
-            feed.end_page()
-        elif reads and (changed := feed.change()) is not None:
+            changes.end_page()
+        elif reads and (changed := changes.change()) is not None:
             heard[changed] = truth[changed]
-    for key in listed(feed):
+    for key in listed(changes):
         heard[key] = truth[key]
-    feed.end_page()
-    while (changed := feed.change()) is not None:
+    changes.end_page()
+    while (changed := changes.change()) is not None:
         heard[changed] = truth[changed]
     assert heard == truth

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from dbg_broker import terminals
 from dbg_broker.home.tokens import Role
 from dbg_broker.ranks.weight import weight
-from dbg_broker.terminals import glances as glances_module
 from dbg_broker.terminals.glances import FRESH_SECONDS, GLANCE_SECONDS, Glances
 from dbg_wire.messages import Action, Answer, Answers, Ask, Change, Kind, Question, Report, Snapshot, Subscribe
 from dbg_wire.ranks import Place
@@ -43,7 +43,7 @@ def test_what_was_said_is_known_for_a_moment_and_to_the_same_question() -> None:
     assert glances.known("another", ask(action=Action.SCREEN), 20.0) is None
     glances.changed(KEY)
     assert glances.known(KEY, ask(action=Action.SCREEN), 20.0) is None
-    assert (glances._size, len(glances._said), len(glances._names)) == (0, 0, 0)
+    assert (glances.size, len(glances)) == (0, 0)
 
 
 def test_what_others_asked_is_passed_by() -> None:
@@ -53,12 +53,12 @@ def test_what_others_asked_is_passed_by() -> None:
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glances_module, "MAX_BYTES", 3 * weight(STACK))
+    monkeypatch.setattr(terminals.glances, "MAX_BYTES", 3 * weight(STACK))
     glances = Glances()
     for number in range(9):
         said(glances, ask(number, Action.SCREEN, rows=20 + number), 1.0)
-    assert len(glances._said) == 3
-    assert glances._size <= glances_module.MAX_BYTES
+    assert len(glances) == 3
+    assert glances.size <= terminals.glances.MAX_BYTES
     assert glances.known(KEY, ask(9, Action.SCREEN, rows=28), 1.0) is not None
 
 
@@ -75,8 +75,7 @@ def test_one_that_was_not_answered_in_time_keeps_nobody_waiting() -> None:
     assert glances.wait(KEY, ask(1, seconds=0.1), 5.0) == 0.0
     assert glances.wait(KEY, ask(2), 9.0) == 0.0
     glances.forget(KEY)
-    assert not glances._free_at
-    assert not glances._open
+    assert glances.wait(KEY, ask(3), 9.1) == 0.0
 
 
 class Asked:
@@ -156,4 +155,4 @@ async def test_a_question_that_ends_before_its_occasion_ends_as_silence(broker: 
         await watcher.say(question(number, seconds=0.1))
     for _ in range(2):
         assert (await watcher.expect(Answers)).answers[0].kind is Kind.SILENT
-    assert not broker.hub.gather._open
+    assert len(broker.hub.questions) == 0

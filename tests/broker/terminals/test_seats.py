@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dbg_broker.terminals.seats import MAX_GENERATION, Decision, Sessions, Verdict
+from dbg_broker.terminals.seats import MAX_GENERATION, Decision, InputVerdict, Seats
 from dbg_wire import limits
 from dbg_wire.messages import Mode
 from tests.broker.peers import attach
@@ -17,212 +17,212 @@ from tests.broker.peers import attach
 K = "key"
 
 
-def sit(sessions: Sessions, number: int, mode: Mode = Mode.DRIVE, known: int = 0, **changes: Any) -> Decision:
-    return sessions.attach(number, f"viewer-{number}", attach(K, mode, **changes), known)
+def sit(seats: Seats, number: int, mode: Mode = Mode.DRIVE, known: int = 0, **changes: Any) -> Decision:
+    return seats.attach(number, f"viewer-{number}", attach(K, mode, **changes), known)
 
 
 def test_first_driver_gets_the_number_after_the_ranks() -> None:
-    sessions = Sessions()
-    assert sit(sessions, 1, known=6) == Decision((1,), (K,))
-    assert sessions.generation_of(1) == 7
-    assert sessions.audience(K, 6).generation == 7
+    seats = Seats()
+    assert sit(seats, 1, known=6) == Decision((1,), (K,))
+    assert seats.generation_of(1) == 7
+    assert seats.audience(K, 6).generation == 7
 
 
 def test_drive_where_somebody_types_gives_a_watchers_seat() -> None:
-    sessions = Sessions()
-    sit(sessions, 1)
-    sit(sessions, 2)
-    assert (sessions.generation_of(1), sessions.generation_of(2)) == (1, None)
-    assert (sessions.driver(K), sessions.watchers(K)) == ("viewer-1", 1)
+    seats = Seats()
+    sit(seats, 1)
+    sit(seats, 2)
+    assert (seats.generation_of(1), seats.generation_of(2)) == (1, None)
+    assert (seats.driver(K), seats.watchers(K)) == ("viewer-1", 1)
 
 
 def test_take_hands_the_keyboard_over_and_tells_everyone() -> None:
-    sessions = Sessions()
-    sit(sessions, 1)
-    sit(sessions, 2, Mode.WATCH)
-    sit(sessions, 3)
-    decision = sessions.take(3, 0)
+    seats = Seats()
+    sit(seats, 1)
+    sit(seats, 2, Mode.WATCH)
+    sit(seats, 3)
+    decision = seats.take(3, 0)
     assert decision.seats[0] == 3
     assert set(decision.seats) == {1, 2, 3}
-    assert (sessions.generation_of(3), sessions.generation_of(1)) == (2, None)
+    assert (seats.generation_of(3), seats.generation_of(1)) == (2, None)
 
 
 def test_take_by_the_driver_changes_nothing() -> None:
-    sessions = Sessions()
-    sit(sessions, 1)
-    assert sessions.take(1, 0) == Decision((1,))
-    assert sessions.generation_of(1) == 1
+    seats = Seats()
+    sit(seats, 1)
+    assert seats.take(1, 0) == Decision((1,))
+    assert seats.generation_of(1) == 1
 
 
 def test_attaching_by_take_is_attaching_and_taking() -> None:
-    sessions = Sessions()
-    sit(sessions, 1)
-    sit(sessions, 2, Mode.TAKE)
-    assert (sessions.generation_of(1), sessions.generation_of(2)) == (None, 2)
+    seats = Seats()
+    sit(seats, 1)
+    sit(seats, 2, Mode.TAKE)
+    assert (seats.generation_of(1), seats.generation_of(2)) == (None, 2)
 
 
 def test_keyboard_of_a_driver_that_left_is_free() -> None:
-    sessions = Sessions()
-    sit(sessions, 1)
-    sit(sessions, 2)
-    assert sessions.leave(1) == Decision((2,), (K,))
-    assert sessions.driver(K) is None
-    sit(sessions, 3)
-    assert sessions.generation_of(3) == 2
+    seats = Seats()
+    sit(seats, 1)
+    sit(seats, 2)
+    assert seats.leave(1) == Decision((2,), (K,))
+    assert seats.driver(K) is None
+    sit(seats, 3)
+    assert seats.generation_of(3) == 2
 
 
 def test_resume_keeps_the_generation() -> None:
-    sessions = Sessions()
-    sit(sessions, 1)
-    sessions.leave(1)
-    sit(sessions, 2, resume=1)
-    assert sessions.generation_of(2) == 1
+    seats = Seats()
+    sit(seats, 1)
+    seats.leave(1)
+    sit(seats, 2, resume=1)
+    assert seats.generation_of(2) == 1
 
 
 def test_resume_at_a_broker_that_was_restarted_goes_by_the_ranks_number() -> None:
-    sessions = Sessions()
-    sit(sessions, 1, known=4, resume=4)
-    assert sessions.generation_of(1) == 4
+    seats = Seats()
+    sit(seats, 1, known=4, resume=4)
+    assert seats.generation_of(1) == 4
 
 
 def test_resume_takes_the_seat_of_ones_own_dead_connection() -> None:
-    sessions = Sessions()
-    sit(sessions, 1)
-    sit(sessions, 2, resume=1)
-    assert (sessions.generation_of(1), sessions.generation_of(2)) == (None, 1)
+    seats = Seats()
+    sit(seats, 1)
+    sit(seats, 2, resume=1)
+    assert (seats.generation_of(1), seats.generation_of(2)) == (None, 1)
 
 
 def test_resume_with_a_number_of_the_past_gives_no_keyboard() -> None:
-    sessions = Sessions()
-    sit(sessions, 1)
-    sessions.leave(1)
-    sit(sessions, 2)
-    sit(sessions, 3, resume=1)
-    assert (sessions.generation_of(2), sessions.generation_of(3)) == (2, None)
+    seats = Seats()
+    sit(seats, 1)
+    seats.leave(1)
+    sit(seats, 2)
+    sit(seats, 3, resume=1)
+    assert (seats.generation_of(2), seats.generation_of(3)) == (2, None)
 
 
 def test_number_that_the_rank_never_heard_of_does_not_come_back_with_another_meaning() -> None:
-    sessions = Sessions()
-    sit(sessions, 1, known=3, resume=4)
-    assert sessions.generation_of(1) == 5
+    seats = Seats()
+    sit(seats, 1, known=3, resume=4)
+    assert seats.generation_of(1) == 5
 
 
 @pytest.mark.parametrize("resume", [MAX_GENERATION, 0])
 def test_mad_resume_does_not_use_up_the_numbers(resume: int) -> None:
-    sessions = Sessions()
-    sit(sessions, 1, resume=resume)
-    assert sessions.generation_of(1) == 1
+    seats = Seats()
+    sit(seats, 1, resume=resume)
+    assert seats.generation_of(1) == 1
 
 
 def test_watching_with_a_current_number_is_watching() -> None:
-    sessions = Sessions()
-    sit(sessions, 1)
-    sit(sessions, 2, Mode.WATCH, resume=1)
-    assert (sessions.generation_of(1), sessions.generation_of(2)) == (1, None)
+    seats = Seats()
+    sit(seats, 1)
+    sit(seats, 2, Mode.WATCH, resume=1)
+    assert (seats.generation_of(1), seats.generation_of(2)) == (1, None)
 
 
 def test_rank_with_a_higher_number_gives_its_driver_a_new_one() -> None:
-    sessions = Sessions()
-    sit(sessions, 1)
-    assert sessions.rank_came(K, 1) == Decision((1,), (K,))
-    assert sessions.generation_of(1) == 1
-    sessions.rank_came(K, 9)
-    assert sessions.generation_of(1) == 10
+    seats = Seats()
+    sit(seats, 1)
+    assert seats.rank_came(K, 1) == Decision((1,), (K,))
+    assert seats.generation_of(1) == 1
+    seats.rank_came(K, 9)
+    assert seats.generation_of(1) == 10
 
 
 def test_size_is_the_drivers() -> None:
-    sessions = Sessions()
-    sit(sessions, 1, rows=40, columns=100)
-    sit(sessions, 2, Mode.WATCH, rows=20, columns=60)
-    assert sessions.resize(2, 99, 99) == Decision()
-    assert sessions.resize(1, 50, 110) == Decision((), (K,))
-    audience = sessions.audience(K, 0)
+    seats = Seats()
+    sit(seats, 1, rows=40, columns=100)
+    sit(seats, 2, Mode.WATCH, rows=20, columns=60)
+    assert seats.resize(2, 99, 99) == Decision()
+    assert seats.resize(1, 50, 110) == Decision((), (K,))
+    audience = seats.audience(K, 0)
     assert (audience.viewers, audience.rows, audience.columns) == (2, 50, 110)
 
 
 def test_size_stays_when_the_driver_leaves() -> None:
-    sessions = Sessions()
-    sit(sessions, 1, rows=40, columns=100)
-    sit(sessions, 2, Mode.WATCH, rows=20, columns=60)
-    sessions.leave(1)
-    sessions.resize(2, 99, 99)
-    assert (sessions.audience(K, 0).rows, sessions.audience(K, 0).columns) == (40, 100)
+    seats = Seats()
+    sit(seats, 1, rows=40, columns=100)
+    sit(seats, 2, Mode.WATCH, rows=20, columns=60)
+    seats.leave(1)
+    seats.resize(2, 99, 99)
+    assert (seats.audience(K, 0).rows, seats.audience(K, 0).columns) == (40, 100)
 
 
 def test_size_is_the_first_watchers_if_nobody_ever_drove() -> None:
-    sessions = Sessions()
-    sit(sessions, 1, Mode.WATCH, rows=30, columns=90)
-    sit(sessions, 2, Mode.WATCH, rows=20, columns=60)
-    assert (sessions.audience(K, 0).rows, sessions.audience(K, 0).columns) == (30, 90)
-    sessions.resize(1, 31, 91)
-    sessions.resize(2, 21, 61)
-    assert (sessions.audience(K, 0).rows, sessions.audience(K, 0).columns) == (31, 91)
+    seats = Seats()
+    sit(seats, 1, Mode.WATCH, rows=30, columns=90)
+    sit(seats, 2, Mode.WATCH, rows=20, columns=60)
+    assert (seats.audience(K, 0).rows, seats.audience(K, 0).columns) == (30, 90)
+    seats.resize(1, 31, 91)
+    seats.resize(2, 21, 61)
+    assert (seats.audience(K, 0).rows, seats.audience(K, 0).columns) == (31, 91)
 
 
 @pytest.mark.parametrize(
     ("offered", "drawn"), [((0, 0), (limits.MIN_ROWS, limits.MIN_COLUMNS)), ((9999, -3), (500, limits.MIN_COLUMNS))]
 )
 def test_sizes_are_brought_to_what_can_be_drawn(offered: tuple[int, int], drawn: tuple[int, int]) -> None:
-    sessions = Sessions()
-    sit(sessions, 1, rows=offered[0], columns=offered[1])
-    assert (sessions.audience(K, 0).rows, sessions.audience(K, 0).columns) == drawn
+    seats = Seats()
+    sit(seats, 1, rows=offered[0], columns=offered[1])
+    assert (seats.audience(K, 0).rows, seats.audience(K, 0).columns) == drawn
 
 
 def test_engine_is_the_drivers_wish() -> None:
-    sessions = Sessions()
-    sit(sessions, 1, engine="pdb", fallback_engine="pudb")
-    sit(sessions, 2, Mode.WATCH, engine="pudb", fallback_engine="pdb")
-    audience = sessions.audience(K, 0)
+    seats = Seats()
+    sit(seats, 1, engine="pdb", fallback_engine="pudb")
+    sit(seats, 2, Mode.WATCH, engine="pudb", fallback_engine="pdb")
+    audience = seats.audience(K, 0)
     assert (audience.engine, audience.fallback_engine) == ("pdb", "pudb")
 
 
 def test_a_watchers_wish_for_an_engine_is_nobodys() -> None:
-    sessions = Sessions()
-    sit(sessions, 1, Mode.WATCH, engine="pudb", fallback_engine="pdb")
-    audience = sessions.audience(K, 0)
+    seats = Seats()
+    sit(seats, 1, Mode.WATCH, engine="pudb", fallback_engine="pdb")
+    audience = seats.audience(K, 0)
     assert (audience.engine, audience.fallback_engine) == (None, None)
 
 
 def test_input_is_judged_by_seat_and_generation() -> None:
-    sessions = Sessions()
-    assert sessions.judge_input(1, 1) is Verdict.NOT_ATTACHED
-    sit(sessions, 1)
-    sit(sessions, 2)
-    assert sessions.judge_input(1, 1) is Verdict.ACCEPTED
-    assert sessions.judge_input(1, 0) is Verdict.STALE
-    assert sessions.judge_input(2, 1) is Verdict.NOT_DRIVING
+    seats = Seats()
+    assert seats.judge_input(1, 1) is InputVerdict.NOT_ATTACHED
+    sit(seats, 1)
+    sit(seats, 2)
+    assert seats.judge_input(1, 1) is InputVerdict.ACCEPTED
+    assert seats.judge_input(1, 0) is InputVerdict.STALE
+    assert seats.judge_input(2, 1) is InputVerdict.NOT_DRIVING
 
 
 def test_seats_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_VIEWERS_PER_RANK", 2)
-    sessions = Sessions()
-    sit(sessions, 1)
-    assert not sessions.is_full(K, 2)
-    sit(sessions, 2)
-    assert sessions.is_full(K, 3)
-    assert not sessions.is_full(K, 2)
-    assert not sessions.is_full("another", 3)
+    seats = Seats()
+    sit(seats, 1)
+    assert not seats.is_full(K, 2)
+    sit(seats, 2)
+    assert seats.is_full(K, 3)
+    assert not seats.is_full(K, 2)
+    assert not seats.is_full("another", 3)
 
 
 def test_the_drivers_seat_is_kept_free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_VIEWERS_PER_RANK", 3)
-    sessions = Sessions()
+    seats = Seats()
     for number in (1, 2):
-        sit(sessions, number, Mode.WATCH)
-    assert sessions.is_full(K, 3)
-    assert list(sessions.last_to_look(K)) == [2, 1]
-    sit(sessions, 3)
-    assert sessions.viewers(K) == [3, 1, 2]
+        sit(seats, number, Mode.WATCH)
+    assert seats.is_full(K, 3)
+    assert list(seats.last_to_look(K)) == [2, 1]
+    sit(seats, 3)
+    assert seats.viewers(K) == [3, 1, 2]
 
 
 def test_rank_that_is_forgotten_takes_its_seats_along() -> None:
-    sessions = Sessions()
-    sit(sessions, 1)
-    sit(sessions, 2)
-    assert sessions.rank_gone(K) == [1, 2]
-    assert sessions.viewer(1) is None
-    assert sessions.counts() == (0, 0, 0)
-    assert sessions.rank_gone(K) == []
+    seats = Seats()
+    sit(seats, 1)
+    sit(seats, 2)
+    assert seats.rank_gone(K) == [1, 2]
+    assert seats.viewer(1) is None
+    assert seats.counts() == (0, 0, 0)
+    assert seats.rank_gone(K) == []
 
 
 VIEWERS = st.integers(1, 5)
@@ -234,7 +234,7 @@ class SessionsMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sessions = Sessions()
+        self.seats = Seats()
         self.rank_knows = {"a": 0, "b": 0}
         self.highest = {"a": 0, "b": 0}
         self.held: dict[int, int] = {}
@@ -242,68 +242,68 @@ class SessionsMachine(RuleBasedStateMachine):
     def note(self, decision: Decision) -> None:
         """Let the ranks hear their audiences, as the broker tells them."""
         for number in decision.seats:
-            generation = self.sessions.generation_of(number)
+            generation = self.seats.generation_of(number)
             if generation is not None:
                 self.held[number] = generation
         for key in decision.audiences:
-            self.rank_knows[key] = self.sessions.audience(key, self.rank_knows[key]).generation
+            self.rank_knows[key] = self.seats.audience(key, self.rank_knows[key]).generation
 
     @rule(number=VIEWERS, key=KEYS, mode=st.sampled_from(list(Mode)), resumes=st.booleans())
     def attach(self, number: int, key: str, mode: Mode, resumes: bool) -> None:
         wish = attach(key, mode, resume=self.held.get(number) if resumes else None)
-        decision = self.sessions.attach(number, f"v{number}", wish, self.rank_knows[key])
+        decision = self.seats.attach(number, f"v{number}", wish, self.rank_knows[key])
         assert decision.seats[0] == number
         self.note(decision)
 
     @rule(number=VIEWERS)
     def take(self, number: int) -> None:
-        viewer = self.sessions.viewer(number)
+        viewer = self.seats.viewer(number)
         if viewer is not None:
-            self.note(self.sessions.take(number, self.rank_knows[viewer.key]))
-            assert self.sessions.generation_of(number) is not None
+            self.note(self.seats.take(number, self.rank_knows[viewer.key]))
+            assert self.seats.generation_of(number) is not None
 
     @rule(number=VIEWERS)
     def leave(self, number: int) -> None:
-        self.note(self.sessions.leave(number))
-        assert self.sessions.viewer(number) is None
+        self.note(self.seats.leave(number))
+        assert self.seats.viewer(number) is None
 
     @rule(number=VIEWERS, rows=st.integers(-5, 3000), columns=st.integers(-5, 3000))
     def resize(self, number: int, rows: int, columns: int) -> None:
-        if self.sessions.viewer(number) is not None:
-            self.note(self.sessions.resize(number, rows, columns))
+        if self.seats.viewer(number) is not None:
+            self.note(self.seats.resize(number, rows, columns))
 
     @rule(key=KEYS, elsewhere=st.integers(0, 3))
     def rank_comes(self, key: str, elsewhere: int) -> None:
         self.rank_knows[key] += elsewhere
-        self.note(self.sessions.rank_came(key, self.rank_knows[key]))
+        self.note(self.seats.rank_came(key, self.rank_knows[key]))
 
     @rule()
     def broker_restarts(self) -> None:
-        self.sessions = Sessions()
+        self.seats = Seats()
 
     @invariant()
     def one_driver_whose_input_alone_passes(self) -> None:
         for key in ("a", "b"):
-            seated = self.sessions.viewers(key)
-            drivers = [number for number in seated if self.sessions.generation_of(number) is not None]
+            seated = self.seats.viewers(key)
+            drivers = [number for number in seated if self.seats.generation_of(number) is not None]
             assert len(drivers) <= 1
-            assert len(seated) == self.sessions.watchers(key) + len(drivers)
-            assert (self.sessions.driver(key) is None) == (not drivers)
+            assert len(seated) == self.seats.watchers(key) + len(drivers)
+            assert (self.seats.driver(key) is None) == (not drivers)
             for number in seated:
-                verdict = self.sessions.judge_input(number, self.rank_knows[key])
-                assert (verdict is Verdict.ACCEPTED) == (number in drivers)
+                verdict = self.seats.judge_input(number, self.rank_knows[key])
+                assert (verdict is InputVerdict.ACCEPTED) == (number in drivers)
 
     @invariant()
     def generations_only_grow(self) -> None:
         for key in ("a", "b"):
-            generation = self.sessions.audience(key, self.rank_knows[key]).generation
+            generation = self.seats.audience(key, self.rank_knows[key]).generation
             assert generation == self.rank_knows[key] >= self.highest[key]
             self.highest[key] = generation
 
     @invariant()
     def sizes_can_be_drawn(self) -> None:
         for key in ("a", "b"):
-            audience = self.sessions.audience(key, 0)
+            audience = self.seats.audience(key, 0)
             assert limits.MIN_ROWS <= audience.rows <= limits.MAX_ROWS
             assert limits.MIN_COLUMNS <= audience.columns <= limits.MAX_COLUMNS
 

@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dbg_broker.ranks.registry import Rank, Registry
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.spread import Telling
 from dbg_wire.messages import Chosen, ChosenRank, Waiting
 from dbg_wire.ranks import RankState
@@ -23,7 +24,7 @@ _Said = tuple[ChosenRank, float]
 
 
 @dataclass(slots=True, eq=False)
-class _Group:
+class _WaitingGroup:
     """Hold those who wait for the same ranks at the same place.
 
     ``informed`` are keys of those that have heard of all, ``newcomers`` of the others; ``changed`` are numbers of ranks
@@ -43,19 +44,19 @@ class _Group:
         return self.run, self.site, self.ranks
 
 
-class Holds:
+class HeldRanks:
     """Know, by run, which rank has which key, who waits, and what those have still to be told."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._keys: dict[tuple[_Run, int], str] = {}
         self._places: dict[str, tuple[_Run, int]] = {}
-        self._groups: dict[tuple[_Run, str, tuple[int, ...]], _Group] = {}
-        self._concerned: defaultdict[tuple[_Run, int], dict[_Group, None]] = defaultdict(dict)
-        self._waiting: dict[str, tuple[_Group, Waiting]] = {}
-        self._due: dict[_Group, None] = {}
+        self._groups: dict[tuple[_Run, str, tuple[int, ...]], _WaitingGroup] = {}
+        self._concerned: defaultdict[tuple[_Run, int], dict[_WaitingGroup, None]] = defaultdict(dict)
+        self._waiting: dict[str, tuple[_WaitingGroup, Waiting]] = {}
+        self._due: dict[_WaitingGroup, None] = {}
 
-    def changed(self, rank: Rank) -> bool:
+    def changed(self, rank: RankRecord) -> bool:
         """Take in a change of a rank; tell whether anybody has something to hear of :meth:`tell`."""
         run = (rank.said.job, rank.said.run)
         if rank.child is None and (rank.is_live or (run, rank.said.rank) not in self._keys):
@@ -116,7 +117,7 @@ class Holds:
         self._places[key] = place
         self._keys[place] = key
 
-    def _wait(self, rank: Rank, run: _Run, waits: Waiting | None) -> None:
+    def _wait(self, rank: RankRecord, run: _Run, waits: Waiting | None) -> None:
         before = self._waiting.get(rank.key)
         if before is not None and before[1] == waits and before[0].run == run:
             return
@@ -126,14 +127,14 @@ class Holds:
         name = (run, waits.site, waits.ranks)
         group = self._groups.get(name)
         if group is None:
-            self._groups[name] = group = _Group(*name)
+            self._groups[name] = group = _WaitingGroup(*name)
             for number in waits.ranks:
                 self._concerned[run, number][group] = None
         self._waiting[rank.key] = group, waits
         group.newcomers[rank.key] = None
         self._due[group] = None
 
-    def _leave(self, key: str, group: _Group) -> None:
+    def _leave(self, key: str, group: _WaitingGroup) -> None:
         group.informed.pop(key, None)
         group.newcomers.pop(key, None)
         if group.informed or group.newcomers or self._groups.get(group.name) is not group:
@@ -146,7 +147,7 @@ class Holds:
             if not concerned:
                 del self._concerned[group.run, number]
 
-    def _is_news(self, group: _Group, number: int) -> bool:
+    def _is_news(self, group: _WaitingGroup, number: int) -> bool:
         """Tell whether a rank differs from what was told of it last, which it does no more then."""
         said = self._said(group, number)
         if group.said.get(number) == said:
@@ -154,7 +155,7 @@ class Holds:
         group.said[number] = said
         return True
 
-    def _said(self, group: _Group, number: int) -> _Said:
+    def _said(self, group: _WaitingGroup, number: int) -> _Said:
         rank = self._registry.find(self._keys.get((group.run, number), ""))
         if rank is None:
             return ChosenRank(rank=number, arrived=0, completed=0, state=None), 0.0
@@ -164,7 +165,7 @@ class Holds:
         return status, 0.0 if rank.is_live else rank.ended
 
     def _tellings(
-        self, group: _Group, numbers: Iterable[int], keys: tuple[str, ...], *, is_whole: bool
+        self, group: _WaitingGroup, numbers: Iterable[int], keys: tuple[str, ...], *, is_whole: bool
     ) -> Iterator[Telling]:
         """Return how far these ranks are, for each of these keys; who hears the same is together."""
         said = [self._said(group, number) for number in numbers]

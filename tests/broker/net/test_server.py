@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.hub import sweeper
-from dbg_broker.verbs.server import TLS_BUFFER_BYTES, CantListen, PortTaken, bound_tls_buffers, listen
+from dbg_broker.net import server
+from dbg_broker.net.server import TLS_BUFFER_BYTES, bound_tls_buffers
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from dbg_wire.messages import (
@@ -25,18 +26,10 @@ from dbg_wire.messages import (
     Sender,
     Welcome,
 )
-from tests.broker.peers import SECONDS, Broker, Peer, attach, registration, running_broker
+from tests.broker.peers import SECONDS, Broker, Peer, attach, narrow, registration, running_broker
 
 KEY = registration().key
 CHUNK = bytes(16 * 1024)
-
-
-def narrow(broker: Broker) -> socket.socket:
-    """Return a connection whose kernel holds little for its reader."""
-    connected = socket.socket()
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * limits.KIB)
-    connected.connect(("127.0.0.1", broker.endpoint.port))
-    return connected
 
 
 async def test_slow_terminal_costs_a_mebibyte_and_nobody_else_anything(any_broker: Broker) -> None:
@@ -52,7 +45,7 @@ async def test_slow_terminal_costs_a_mebibyte_and_nobody_else_anything(any_broke
         piece = Output(session=1, offset=number * len(CHUNK), data=CHUNK)
         await rank.send(piece)
         assert await healthy.expect_data() == piece
-        most = max(most, link.connection._outbox.waiting + link.connection._held())
+        most = max(most, link.connection.waiting_bytes)
     assert any_broker.hub.meters.dropped_frames > 0
     assert most <= limits.MAX_VIEWER_BACKLOG
     slow.websocket.transport.resume_reading()
@@ -141,8 +134,13 @@ async def test_shutdown_says_goodbye_to_everyone(tmp_path: Path) -> None:
         writer.close()
 
 
+async def test_shutdown_waits_for_nobody_where_nobody_is(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SHUTDOWN_SECONDS", 2 * SECONDS)
+    await asyncio.wait_for(broker.server.stop(), SECONDS)
+
+
 async def test_two_thousand_and_more_may_knock_at_once(broker: Broker) -> None:
-    backlog = broker.server._listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    backlog = broker.server.listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     assert backlog == 1
     ranks = await asyncio.gather(*(broker.rank(number) for number in range(64)))
     assert len(ranks) == broker.hub.registry.live() == 64
@@ -170,18 +168,6 @@ def test_tls_buffers_of_asyncio_are_bounded() -> None:
     protocol = sslproto.SSLProtocol
     if hasattr(protocol, "max_size"):
         assert protocol.max_size == TLS_BUFFER_BYTES
-
-
-def test_port_that_is_taken_is_named() -> None:
-    with listen("127.0.0.1", 0) as first:
-        port = first.getsockname()[1]
-        with pytest.raises(PortTaken, match=f"port {port} on 127.0.0.1 is taken"):
-            listen("127.0.0.1", port)
-
-
-def test_address_of_another_host_is_named() -> None:
-    with pytest.raises(CantListen, match=r"can't listen on 192\.0\.2\.1"):
-        listen("192.0.2.1", 0)
 
 
 async def test_greeting_twice_is_a_breach(broker: Broker) -> None:

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from ..link.link import SLOW_STEP_SECONDS
+from .interruptible import Interruptible
+from .stops import SLOW_STEP_SECONDS, Stops
 
-if TYPE_CHECKING:
-    from .rank import Rank
+
+class BusyRank(Protocol):
+    """Say what is needed of the rank whose debugger works."""
+
+    stops: Stops
+    interruptible: Interruptible
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the link's thread after some seconds."""
 
 
 class Busy:
     """Know since when the debugger of the current stop works; tell the rank as running once that takes long."""
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, rank: BusyRank) -> None:
         self._rank = rank
         self._lock = threading.RLock()
         self._since: float | None = None
@@ -64,7 +72,7 @@ class Busy:
             self._since = time.monotonic()
             is_watched, self._is_watched = self._is_watched, True
         if not is_watched:
-            self._rank.link.call_later(SLOW_STEP_SECONDS, self._look)
+            self._rank.call_later(SLOW_STEP_SECONDS, self._look)
 
     def _end(self) -> None:
         with self._lock:
@@ -81,4 +89,4 @@ class Busy:
             if self._since is not None and left <= 0:
                 self._rank.stops.work_is_slow()
         if left > 0:
-            self._rank.link.call_later(left, self._look)
+            self._rank.call_later(left, self._look)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dbg_broker.ranks.crashes import Crashes
-from dbg_broker.ranks.holds import Holds
-from dbg_broker.ranks.registry import Rank, Registry
+from dbg_broker.ranks.crashes import CrashedRanks
+from dbg_broker.ranks.held_ranks import HeldRanks
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
 from dbg_wire.messages import Arrival, Chosen, ChosenRank, Kept, RankReport, Waiting
 from dbg_wire.ranks import RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, registration
@@ -32,27 +33,27 @@ class Job:
 
     def __init__(self) -> None:
         self.registry = Registry()
-        self.holds = Holds(self.registry)
-        self.crashes = Crashes()
+        self.holds = HeldRanks(self.registry)
+        self.crashes = CrashedRanks()
         self.now = 0.0
 
-    def enter(self, number: int, report: RankReport, **changes: Any) -> Rank:
+    def enter(self, number: int, report: RankReport, **changes: Any) -> RankRecord:
         self.now += 1
         return self.registry.register(registration(number, report=report, **changes), self.now).rank
 
-    def report(self, rank: Rank, report: RankReport) -> dict[str, Chosen]:
+    def report(self, rank: RankRecord, report: RankReport) -> dict[str, Chosen]:
         self.now += 1
         self.registry.report(rank, report, self.now)
         return self.told(rank)
 
-    def told(self, rank: Rank) -> dict[str, Chosen]:
+    def told(self, rank: RankRecord) -> dict[str, Chosen]:
         self.holds.changed(rank)
         return self.hold_tellings()
 
     def hold_tellings(self) -> dict[str, Chosen]:
         return {key: telling.message for telling in self.holds.tell() for key in telling.keys}  # type: ignore[misc]
 
-    def kept(self, rank: Rank) -> dict[str, Kept]:
+    def kept(self, rank: RankRecord) -> dict[str, Kept]:
         self.crashes.changed(rank)
         return self.crash_tellings()
 
@@ -170,5 +171,4 @@ def test_a_crashed_rank_that_is_forgotten_keeps_nobody_waiting() -> None:
     assert job.crash_tellings() == {other.key: Kept(ranks=())}
     assert not job.crashes.forget(crashed.key)
     assert not job.crashes.forget(other.key)
-    assert not job.crashes._launches
-    assert not job.crashes._run_of
+    assert len(job.crashes) == 0

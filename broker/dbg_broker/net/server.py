@@ -1,26 +1,22 @@
-"""The only place with a listening socket: accept, TLS, the sweep, and the end."""
+"""The place where peers are accepted: their sockets, TLS, the sweep by the clock, and the end."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import socket
 import ssl
 import sys
 from asyncio import sslproto
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
-from dbg_broker.hub.hub import Hub
 from dbg_broker.net import tcp
-from dbg_broker.net.connection import Connection
+from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.owner import Owner
 from dbg_wire import limits
-from dbg_wire.errors import DbgError
 
 logger = logging.getLogger("dbg_broker")
-
-BACKLOG = 4096
-"""Connections that the kernel may hold for us: with asyncio's 100 a job of 2,000 ranks takes seconds to get in."""
 
 ACCEPTED_AT_ONCE = 25
 """Connections accepted in one round of the event loop, so that a storm leaves time to those who are in."""
@@ -41,80 +37,42 @@ TLS_BUFFER_BYTES = 16 * limits.KIB
 """What asyncio is to allocate for each TLS connection in place of 256 KiB: the largest record that TLS has."""
 
 
-class PortTaken(DbgError):
-    """Say that somebody else listens where the broker was told to."""
-
-    def __init__(self, host: str, port: int, option: str = "--listen") -> None:
-        super().__init__(host, port, option)
-        self.host = host
-        self.port = port
-        self.option = option
-
-    def __str__(self) -> str:
-        return (
-            f"port {self.port} on {self.host} is taken; `ss -ltnp 'sport = :{self.port}'` names who listens there, "
-            f"or give {self.option} another port"
-        )
-
-
-class CantListen(DbgError):
-    """Say that the broker can't listen at the address it was given."""
-
-    def __init__(self, host: str, port: int, reason: str, option: str = "--listen") -> None:
-        super().__init__(host, port, reason, option)
-        self.host = host
-        self.port = port
-        self.reason = reason
-        self.option = option
-
-    def __str__(self) -> str:
-        return (
-            f"can't listen on {self.host}, port {self.port} ({self.reason}); give {self.option} an address of this host"
-        )
-
-
-def listen(host: str, port: int, option: str = "--listen") -> socket.socket:
-    """Return a socket that listens at host and port; 0 takes a free one. Raise PortTaken or CantListen."""
-    listener: socket.socket | None = None
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        # One name may be both loopbacks; a peer that tries the other one first comes to this one next.
-        family, kind, protocol, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
-        listener = socket.socket(family, kind, protocol)
-        listener.setblocking(False)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6 and host == "::":
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        if listener is not None:
-            listener.close()
-        if error.errno == errno.EADDRINUSE:
-            raise PortTaken(host, port, option) from None
-        raise CantListen(host, port, error.strerror or str(error), option) from None
-    return listener
-
-
 def bound_tls_buffers() -> None:
     """Have asyncio allocate a sixteenth of the memory for each TLS connection, where its release lets us."""
     if hasattr(sslproto.SSLProtocol, "max_size"):
         sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
 
 
+class ServerOwner(Owner[PeerConnection], Protocol):
+    """Take the connections that a server accepts."""
+
+    @property
+    def can_accept(self) -> bool:
+        """Tell whether one more connection may come now."""
+
+    def accepted(self, connection: PeerConnection) -> None:
+        """Take a connection of which nothing has come yet."""
+
+    def sweep(self) -> None:
+        """Do what is due by the clock."""
+
+    def close_all(self, then: Callable[[], None]) -> None:
+        """Say goodbye to everyone, and call ``then`` as soon as nobody is connected, at once if nobody is."""
+
+
 class Server:
-    """Accept connections for a hub until stopped."""
+    """Accept connections for their owner until stopped."""
 
     def __init__(
         self,
-        hub: Hub,
+        owner: ServerOwner,
         listener: socket.socket,
         context: ssl.SSLContext | None,
         *,
         sweep_seconds: float = SWEEP_SECONDS,
     ) -> None:
-        self._hub = hub
-        self._listener = listener
+        self._owner = owner
+        self.listener = listener
         self._sweep_seconds = sweep_seconds
         self._loop = asyncio.get_running_loop()
         self._tls: dict[str, Any] = {}
@@ -129,8 +87,8 @@ class Server:
 
     def start(self) -> None:
         """Begin to accept and to sweep."""
-        self._listener.setblocking(False)
-        self._loop.add_reader(self._listener, self._accept)
+        self.listener.setblocking(False)
+        self._loop.add_reader(self.listener, self._accept)
         self._sweep()
 
     async def stop(self) -> None:
@@ -138,53 +96,51 @@ class Server:
 
         Again does nothing.
         """
-        if self._listener.fileno() < 0:
+        if self.listener.fileno() < 0:
             return
-        self._loop.remove_reader(self._listener)
-        self._listener.close()
+        self._loop.remove_reader(self.listener)
+        self.listener.close()
         if self._sweeping is not None:
             self._sweeping.cancel()
         empty = asyncio.Event()
-        self._hub.on_empty = empty.set
-        self._hub.close_all()
-        if self._hub.connected:
-            try:
-                await asyncio.wait_for(empty.wait(), SHUTDOWN_SECONDS)
-            except asyncio.TimeoutError:
-                logger.info("some connections did not close in time")
+        self._owner.close_all(empty.set)
+        try:
+            await asyncio.wait_for(empty.wait(), SHUTDOWN_SECONDS)
+        except asyncio.TimeoutError:
+            logger.info("some connections did not close in time")
         for task in self._handshakes:
             task.cancel()
         await asyncio.gather(*self._handshakes, return_exceptions=True)
 
     def _accept(self) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
-            if not self._hub.can_accept:
+            if not self._owner.can_accept:
                 # The kernel keeps those that come now, until one of those that are in has said something.
-                self._loop.remove_reader(self._listener)
+                self._loop.remove_reader(self.listener)
                 self._loop.call_later(FULL_SECONDS, self._accept_again)
                 return
             try:
-                accepted, address = self._listener.accept()
+                accepted, address = self.listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
                 logger.warning("no connection can be accepted for a moment: %s", error.strerror)
-                self._loop.remove_reader(self._listener)
+                self._loop.remove_reader(self.listener)
                 self._loop.call_later(NO_DESCRIPTORS_SECONDS, self._accept_again)
                 return
             self._last_number += 1
-            connection = Connection(self._last_number, tcp.peer_name(address), self._hub, self._loop)
+            connection = PeerConnection(self._last_number, tcp.peer_name(address), self._owner, self._loop)
             task = self._loop.create_task(self._hand_over(connection, accepted))
             connection.cancel_handshake = task.cancel
             self._handshakes.add(task)
             task.add_done_callback(self._handshakes.discard)
-            self._hub.accepted(connection)
+            self._owner.accepted(connection)
 
     def _accept_again(self) -> None:
-        if self._listener.fileno() >= 0:
-            self._loop.add_reader(self._listener, self._accept)
+        if self.listener.fileno() >= 0:
+            self._loop.add_reader(self.listener, self._accept)
 
-    async def _hand_over(self, connection: Connection, accepted: socket.socket) -> None:
+    async def _hand_over(self, connection: PeerConnection, accepted: socket.socket) -> None:
         """Give a socket its transport; with TLS that ends with the handshake, one way or the other."""
         reason = "it ended during the TLS handshake"
         try:
@@ -199,12 +155,12 @@ class Server:
             connection.cancel_handshake = None
             if not connection.was_made:
                 accepted.close()
-                self._hub.failed(connection, reason)
-                self._hub.lost(connection)
+                self._owner.failed(connection, reason)
+                self._owner.lost(connection)
 
     def _sweep(self) -> None:
         try:
-            self._hub.sweeper.sweep()
+            self._owner.sweep()
         except Exception:
             logger.exception("an error of the broker during its sweep")
         self._sweeping = self._loop.call_later(self._sweep_seconds, self._sweep)

@@ -1,0 +1,115 @@
+"""The bodies of ``install`` and ``uninstall``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from dbg_wire.errors import printable
+
+from ..rank.rank import Rank
+from ..settings import Settings
+from ..waiting.group_timeouts import timeouts
+from .crash_lease import crash_lease, crashed_rank, note_installed
+from .own_rank import become_defaults, current, hold_exit, settings_of, this_rank, warn, warn_if_alone
+
+if TYPE_CHECKING:
+    from .crash_hooks import CrashHooks
+
+_hook: Callable[..., None] | None = None
+"""What ``breakpoint()`` calls by our word, and :data:`_former_hook` what it called before."""
+_former_hook: Callable[..., object] | None = None
+_crashes: CrashHooks | None = None
+
+
+def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...], stops: Callable[..., None]) -> None:
+    """Be the body of ``install``; ``stops`` is what ``breakpoint()`` is to call."""
+    global _hook, _former_hook  # noqa: PLW0603 - one per process, as the hook itself
+    try:
+        settings = settings_of("install", arguments, unexpected)
+        if arguments.get("lease") is not None:
+            note_installed(settings.lease)
+        become_defaults(arguments)
+        rank = this_rank(settings)
+        if rank is None:
+            return
+        rank.settings = settings
+        rank.link.start()
+        rank.break_in.install()
+        rank.link.call_later(settings.connect_timeout, lambda: warn_if_alone(rank))
+        if settings.collective_timeout is not None:
+            timeouts.install(settings.collective_timeout)
+        if settings.breakpoint and _former_hook is None:
+            _former_hook = sys.breakpointhook
+            sys.breakpointhook = _hook = stops
+        if settings.post_mortem:
+            _keep_crashes(settings)
+        if settings.classic:
+            from .stock_calls import redirect
+
+            redirect()
+        if settings.guard:
+            _start_guard(rank)
+    except Exception as error:
+        warn(f"install failed ({type(error).__name__}: {printable(str(error))}); going on without a debugger")
+
+
+def _keep_crashes(settings: Settings) -> None:
+    global _crashes  # noqa: PLW0603 - one per process, as the hooks themselves
+    from .crash_hooks import CrashHooks
+
+    if _crashes is None:
+        _crashes = CrashHooks(lambda: crashed_rank(settings), _note_crash, _end_child, crash_lease(settings))
+        hold_exit(lambda rank: crash_lease(rank.settings))
+    _crashes.install()
+
+
+def _note_crash(error: BaseException) -> None:
+    rank = current()
+    if rank is not None:
+        from ..stop.stacks import traceback_of
+        from .crash_hooks import describe
+
+        rank.last_words = describe(error), traceback_of(error.__traceback__)
+
+
+def _end_child() -> None:
+    """Say goodbye for a process that ends after an exception, past everything that runs at an exit."""
+    rank = current()
+    if rank is not None:
+        rank.exit_status = 1
+        rank.close()
+
+
+def _start_guard(rank: Rank) -> None:
+    from ..guard import rank_side
+
+    try:
+        rank_side.start(lambda: rank.identity.key, rank.settings.broker, rank.from_broker.first_registration())
+    except Exception as error:
+        warn(f"no guard can be started ({type(error).__name__}: {printable(str(error))}); going on without one")
+
+
+def uninstall_here() -> None:
+    """Be the body of ``uninstall``."""
+    global _former_hook
+    rank = current()
+    if rank is not None:
+        rank.break_in.uninstall()
+    if _crashes is not None:
+        _crashes.restore()
+    if _former_hook is not None:
+        former, _former_hook = _former_hook, None
+        if sys.breakpointhook is _hook:
+            sys.breakpointhook = former
+    # Not loaded unless it was asked for.
+    stock_calls = sys.modules.get("dbg_agent.program.stock_calls")
+    if stock_calls is not None:
+        stock_calls.restore()
+    with suppress(Exception):
+        timeouts.uninstall()
+    guard = sys.modules.get("dbg_agent.guard.rank_side")
+    if guard is not None:
+        guard.stop()

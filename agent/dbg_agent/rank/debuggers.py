@@ -1,0 +1,140 @@
+"""The debuggers of a rank: which are loaded, which one was opened last, and which one is to be opened next."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any, Protocol
+
+from dbg_wire.errors import printable
+
+from ..engines.console import Console
+from ..engines.engine import Engine
+from ..engines.loading import load
+from ..engines.port import Port
+from ..settings import Settings
+
+DEFAULT_ENGINE = "pudb"
+
+
+class DebuggedRank(Port, Protocol):
+    """Say what the debuggers need of the rank that they are for."""
+
+    settings: Settings
+    console: Console
+    reads_rc: bool
+
+
+class Debuggers:
+    """Load each debugger when it is first opened, and pass the tracing from one to the other."""
+
+    def __init__(self, rank: DebuggedRank) -> None:
+        self._rank = rank
+        self._loaded: dict[str, Engine] = {}
+        self.last: Engine | None = None
+        """The debugger that was opened last."""
+        self._wanted_by_stop: str | None = None
+        self._why_pdb = ""
+        """Why the current stop is shown in pdb, whatever else is wanted; empty if it need not be."""
+
+    @property
+    def loaded(self) -> tuple[Engine, ...]:
+        """Return those that were opened so far."""
+        return tuple(self._loaded.values())
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """Return the aliases of pdb, if that was opened last."""
+        aliases: Mapping[str, str] = getattr(self.last.tracing, "aliases", {}) if self.last is not None else {}
+        return aliases
+
+    def wanted(self) -> str:
+        """Return which one to open: asked for by a terminal, by the stop, by this process's environment."""
+        if self._why_pdb:
+            return "pdb"
+        terminal = self._rank.terminal
+        chosen = terminal.engine or self._wanted_by_stop or self._rank.settings.engine or terminal.fallback_engine
+        return chosen or DEFAULT_ENGINE
+
+    # ------------------------------------------------------------------------------------------ in the stopped thread
+
+    def stop_begins(self, wanted: str | None) -> None:
+        """Take in which one the code that stopped has asked for."""
+        self._wanted_by_stop = wanted
+
+    def stop_ends(self) -> None:
+        """Have the next stop shown in whatever is wanted then."""
+        self._why_pdb = ""
+
+    def show_in_pdb(self, why: str) -> None:
+        """Have the current stop shown in pdb from here on, with this sentence."""
+        self._why_pdb = why
+        self._rank.warn(why)
+
+    def have_one(self) -> None:
+        """Load one, if none is there, to trace for breakpoints that were set without one."""
+        if self.last is None:
+            self.last = self._load(self.wanted())
+
+    def open(self, name: str) -> Engine | None:
+        """Have a debugger and a session for it; return None, having told everybody, if it can't be had."""
+        rank = self._rank
+        session = rank.stops.open_session(name, rank.terminal.rows, rank.terminal.columns)
+        rank.terminal.begin(session.number)
+        engine = self._load(name)
+        if engine is None:
+            rank.stops.close_session()
+            return None
+        self.last = engine
+        engine.redraw()
+        if self._why_pdb:
+            rank.console.write(f"{self._why_pdb}\n")
+        return engine
+
+    def _load(self, name: str) -> Engine | None:
+        """Return the debugger of that name, imported at its first use; None, having told everybody, without one."""
+        rank = self._rank
+        if name not in self._loaded:
+            try:
+                self._loaded[name] = load(name, rank, rank.console, reads_rc=rank.reads_rc)
+            except Exception as error:
+                # Whatever an import in a training environment comes up with.
+                problem = f"{name} can't be opened in this rank ({type(error).__name__}: {printable(str(error))})"
+                rank.warn(problem)
+                rank.terminal.write(f"\x1b[2J\x1b[H{problem}".encode())
+                return None
+        return self._loaded[name]
+
+    def may_pass(self, name: str) -> bool:
+        """Tell whether a terminal looks at the log of the debugger of that name, and nothing else was shown since."""
+        before, last = self._rank.stops.session_before, self.last
+        is_same = last is not None and last.name == name and before is not None and before.engine == name
+        return is_same and self._rank.terminal.viewers > 0
+
+    # -------------------------------------------------------------------------------------------- in a traced thread
+
+    def hand_over(self, tracing: object, frame: FrameType, follow: Any) -> Any:
+        """Return what is to trace this frame on, after ``tracing`` did: another debugger may be open by now."""
+        engine = self.last
+        if engine is None or engine.tracing is tracing:
+            return follow
+        if engine.tracing.going_on and not self._rank.breakpoints.lines:
+            sys.settrace(None)
+            return None
+        follow = engine.tracing.adopt_stack(frame)
+        sys.settrace(follow)
+        return follow
+
+    def tracer(self, frame: FrameType | None, before: Any) -> Any:
+        """Return what is to trace the calling thread from this frame on, where ``before`` did so until now."""
+        if self.last is None:
+            return before
+        tracing = self.last.tracing
+        if frame is None or (tracing.going_on and not self._rank.breakpoints.lines):
+            ours = {id(engine.tracing) for engine in self._loaded.values()}
+            return None if id(getattr(before, "__self__", None)) in ours else before
+        if frame.f_trace is not None and not tracing.going_on and getattr(frame.f_trace, "__self__", None) is tracing:
+            # pdb has begun to trace by itself, and knows which frames and instructions.
+            return tracing.trace_dispatch
+        return tracing.adopt_stack(frame)

@@ -1,0 +1,49 @@
+"""Where a rank is in its program: the place and the stack of the thread that is stopped, or of the main thread."""
+
+from __future__ import annotations
+
+import threading
+from types import FrameType
+from typing import Protocol
+
+from dbg_wire.ranks import Place
+
+from ..stop.crash import Crash
+from ..stop.stacks import place_of, stack_of, thread_frame, traceback_of
+from ..stop.stops import Stops
+
+
+class HaltedStop(Protocol):
+    """Say what is needed of the present stop."""
+
+    frame: FrameType | None
+    crash: Crash | None
+
+
+class Position:
+    """Look where a rank is; from any thread."""
+
+    def __init__(self, stops: Stops, stopping: HaltedStop) -> None:
+        self._stops = stops
+        self._stopping = stopping
+
+    def moving_place(self) -> Place | None:
+        """Return where the stop's thread, or else the main thread, is now; None while it is halted."""
+        if self._stands():
+            return None
+        frame = self._moving_frame()
+        return place_of(frame) if frame is not None else None
+
+    def stack(self) -> tuple[Place, ...]:
+        """Return the stack of the stop's thread, or else of the main thread."""
+        crash = self._stopping.crash
+        if crash is not None:
+            return traceback_of(crash.error.__traceback__)
+        return stack_of(self._stopping.frame if self._stands() else self._moving_frame())
+
+    def _stands(self) -> bool:
+        return self._stops.is_halted and not self._stops.is_busy
+
+    def _moving_frame(self) -> FrameType | None:
+        """Return the innermost frame of the thread that steps, or else of the main thread."""
+        return thread_frame(self._stops.owner or threading.main_thread().ident)

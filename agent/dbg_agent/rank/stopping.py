@@ -1,0 +1,399 @@
+"""Stop a thread of the program, do in it what is asked for, and let it go on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Protocol
+
+from dbg_wire.errors import printable
+from dbg_wire.messages import Applied, Message, Notice
+from dbg_wire.records import fitted
+from dbg_wire.states import StopPhase
+
+from ..engines.engine import Engine
+from ..engines.leaving import WayOut
+from ..stderr import say
+from ..stop.crash import Crash
+from ..stop.inbox import GoOn, Inbox, Move, OpenDebugger, RunJob
+from ..stop.loaded_sources import Loaded
+from ..stop.source import source_of
+from ..stop.stacks import is_own, place_of
+from ..stop.stops import HELD, SLOW_STEP_SECONDS, Stops
+from ..stop.terminal import Terminal
+from ..stop.typed_keys import Loss
+from ..waiting.deadlines import Deadlines
+from ..waiting.holding import Holding
+from ..waiting.lease import Lease
+from .break_in import BreakIn
+from .debuggers import Debuggers
+from .from_broker import FromBroker
+from .membership import Membership
+from .questions import Questions
+from .user_breakpoints import UserBreakpoints
+
+BEFORE_LINE = "before line"
+"""Stands for the engine whose trace function stopped where none did, but the program itself, before its line."""
+
+
+class StoppingRank(Protocol):
+    """Name the parts of a rank that have to do with a stop."""
+
+    inbox: Inbox
+    stops: Stops
+    terminal: Terminal
+    loaded: Loaded
+    breakpoints: UserBreakpoints
+    debuggers: Debuggers
+    membership: Membership
+    from_broker: FromBroker
+    questions: Questions
+    break_in: BreakIn
+    holding: Holding
+    lease: Lease
+    deadlines: Deadlines
+
+    @property
+    def address(self) -> str:
+        """Return what terminals call this rank."""
+
+    def send(self, message: Message) -> None:
+        """Have a message sent."""
+
+    def publish(self) -> None:
+        """Have a report sent."""
+
+    def tell_loss(self, loss: Loss | None) -> None:
+        """Tell which keys the debugger will never get, if any."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the link's thread after some seconds."""
+
+
+class Stopping:
+    """Carry the one stop of a rank from its begin to its end; methods run in the thread that stops."""
+
+    def __init__(self, rank: StoppingRank) -> None:
+        self._rank = rank
+        self.frame: FrameType | None = None
+        """Where the stopped thread is halted; None while it runs."""
+        self.crash: Crash | None = None
+        """What the current stop keeps this rank for."""
+        self.stepped_to: tuple[int, int] | None = None
+        """Frame and line at which the tracing has halted last: a stop point of that line has been seen there."""
+        self._told_changed: set[str] = set()
+        """Files of which it was said in this stop that they have changed."""
+        self._sites: list[str] = []
+        """Where others are held for the current stop."""
+
+    def stop(
+        self,
+        frame: FrameType,
+        reason: str,
+        engine_wanted: str | None = None,
+        *,
+        site: str | None = None,
+        lease: float | None = None,
+        detail: str = "",
+        crash: Crash | None = None,
+        before_line: bool = False,
+    ) -> None:
+        """Stop the calling thread at this frame until it is let go, in this engine unless a terminal wants another.
+
+        With a ``site`` this rank was chosen to stop there, and others are held; with a ``lease`` it goes on by itself
+        after so many seconds in which nobody sat down. With a ``crash`` it is kept where that was raised. With
+        ``before_line`` the frame's line is still to come, so that debuggers show it and not the next one.
+        """
+        tracer = sys.gettrace()
+        # Before anything else: a step onto the stop would go on into whatever is called here.
+        sys.settrace(None)
+        local_tracers = _local_tracers(frame) if tracer is not None else []
+        rank = self._rank
+        engine = rank.debuggers.last
+        mine = rank.stops.is_mine()
+        shown_as = BEFORE_LINE if before_line else None
+        nested = mine and rank.stops.phase is not StopPhase.STEPPING
+        if nested or (engine is not None and engine.ignores(frame)):
+            if site is not None and not nested:
+                self._pass_by(site)
+            # Nested in an expression that was typed into the open debugger, a stop could never end.
+            sys.settrace(tracer)
+            return
+        if site is not None:
+            rank.holding.counts.arrive(site)
+        try:
+            if mine and engine is not None:
+                if site is not None:
+                    self._sites.append(site)
+                self._halt(frame)
+                self._show_or_serve(engine, frame, shown_as, None)
+            else:
+                self._arrive(frame, reason, engine_wanted, detail, site)
+                self.crash = crash
+                rank.lease.begin(lease)
+                self._serve(frame, shown_as, None)
+        finally:
+            # The frames of a crash have ended, but for those that catch it.
+            now = rank.debuggers.tracer(frame if crash is None else _program_frame(), tracer)
+            if now is tracer:
+                # Letting go, bdb has taken them off every frame, and these are the program's.
+                for traced, local_tracer in local_tracers:
+                    traced.f_trace = local_tracer
+            sys.settrace(now)
+
+    def traced_thread_halts(
+        self, name: str, frame: FrameType, interact: Callable[[], WayOut], *, goes_on: bool = False
+    ) -> None:
+        """Be told by the trace function of the engine of that name that a step or a breakpoint ends here.
+
+        With ``goes_on`` the breakpoint has commands that let the thread go on. To those who look on it runs meanwhile,
+        and what is printed belongs to the session before.
+        """
+        stops, engine = self._rank.stops, self._rank.debuggers.last
+        if stops.is_mine() and stops.is_halted:
+            # The interpreter runs something in the midst of our own work, and a breakpoint is there. The stop can't
+            # halt once more, and for a debugger that fails it would be over.
+            return
+        self.stepped_to = (id(frame), frame.f_lineno)
+        if stops.is_mine() and engine is not None:
+            self._halt(frame)
+            self._show_or_serve(engine, frame, name, interact)
+        elif goes_on and engine is not None and self._rank.debuggers.may_pass(name):
+            stops.pass_by(frame)
+            self.frame = frame
+            self._show_or_serve(engine, frame, name, interact)
+        else:
+            self._arrive(frame, "breakpoint", name)
+            self._serve(frame, name, interact)
+
+    def reveal(self) -> None:
+        """Tell of the stop of the calling thread if nobody was told so far, since it waits for somebody now."""
+        stops = self._rank.stops
+        if stops.is_passing and stops.is_mine() and self.frame is not None:
+            stops.reveal()
+            self._begin(self.frame, "breakpoint", stops.engine, "")
+
+    def looked_at(self) -> FrameType | None:
+        """Return the frame that the open debugger shows, or else where the stop is."""
+        engine = self._rank.debuggers.last
+        if engine is not None and self._rank.stops.phase is StopPhase.OPEN:
+            shown: FrameType | None = getattr(engine.tracing, "curframe", None)
+            return shown or self.frame
+        return self.frame
+
+    def show_source(self, frame: FrameType | None) -> None:
+        """Tell the lines round this frame's, for terminals that may not have the file."""
+        if frame is not None and self._rank.terminal.viewers:
+            self._rank.send(source_of(frame, self._rank.breakpoints.lines))
+
+    def show_source_again(self) -> None:
+        """Tell the lines round the line debugger's frame once more, for a terminal that has just come."""
+        if self._rank.stops.engine == "pdb":
+            self.show_source(self.looked_at())
+
+    def take_keys(self, count: int) -> None:
+        """Acknowledge that the debugger took this many bytes."""
+        generation, offset = self._rank.inbox.take_keys(count)
+        self._rank.send(fitted(Applied, generation=generation, offset=offset))
+
+    # ---------------------------------------------------------------------------------------------------- a stop begins
+
+    def _arrive(
+        self,
+        frame: FrameType,
+        reason: str,
+        engine_wanted: str | None = None,
+        detail: str = "",
+        site: str | None = None,
+    ) -> None:
+        """Wait for this thread's turn to stop, and begin the stop; whatever comes out has ended it."""
+        try:
+            self._rank.membership.note_stop()
+            self._rank.stops.arrive(frame, reason, detail)
+        except BaseException:
+            if site is not None:
+                self._rank.holding.counts.complete(site)
+                self._rank.publish()
+            raise
+        try:
+            # Not before it is this thread's turn: with the stop before, its sites are over.
+            self._sites = [site] if site is not None else []
+            self._begin(frame, reason, engine_wanted, detail)
+        except BaseException:
+            self.end()
+            raise
+
+    def _begin(self, frame: FrameType, reason: str, engine_wanted: str | None, detail: str) -> None:
+        rank = self._rank
+        if reason != HELD:
+            rank.loaded.read()
+        deadline = rank.deadlines.begin(reason, detail)
+        self.frame = frame
+        rank.debuggers.stop_begins(engine_wanted)
+        rank.break_in.arrived()
+        if reason == HELD:
+            rank.holding.begun()
+        elif rank.terminal.viewers:
+            rank.inbox.put(rank.stops.number, OpenDebugger(rank.debuggers.wanted()))
+        else:
+            where = place_of(frame)
+            hint = f"`dbg-attach {rank.address}` opens it"
+            say("; ".join(filter(None, (f"{rank.address} stopped at {where.file}:{where.line}", hint, deadline))))
+
+    def _halt(self, frame: FrameType) -> None:
+        """Note that a step has ended here."""
+        self.frame = frame
+        self._rank.stops.halt(frame)
+        self._rank.break_in.arrived()
+        where = place_of(frame)
+        self._rank.questions.moved(f"{where.file}:{where.line} {where.function}")
+
+    # ------------------------------------------------------------------------------------------------------ while it is
+
+    def _show_or_serve(
+        self, engine: Engine, frame: FrameType, traced_by: str | None, interact: Callable[[], WayOut] | None
+    ) -> None:
+        """Interact in this debugger and, if another one is to be opened then, do what the inbox asks."""
+        if not self._show(engine, frame, traced_by, interact):
+            self._serve(frame, traced_by, interact)
+
+    def _serve(self, frame: FrameType, traced_by: str | None, interact: Callable[[], WayOut] | None) -> None:
+        """Do what the inbox asks until the stop ends or a step begins."""
+        rank = self._rank
+        try:
+            while True:
+                work = rank.inbox.next_work(rank.stops.number)
+                if isinstance(work, GoOn):
+                    if rank.debuggers.last is not None:
+                        # Another one may have been shown last, or none: breakpoints may be set all the same.
+                        rank.debuggers.last.tracing.go_on(frame)
+                    self.end()
+                    work.done()
+                    return
+                if isinstance(work, RunJob):
+                    work.job()
+                elif isinstance(work, Move):
+                    work.begun()
+                    rank.questions.cant_move()
+                elif isinstance(work, OpenDebugger):
+                    engine = rank.debuggers.open(work.engine)
+                    if engine is not None and self._show(engine, frame, traced_by, interact):
+                        return
+        except BaseException:
+            self.end()
+            raise
+
+    def _show(
+        self, engine: Engine, frame: FrameType, traced_by: str | None, interact: Callable[[], WayOut] | None
+    ) -> bool:
+        """Interact in the open debugger; return False if another one is to be opened on the same stop.
+
+        ``interact`` is how the engine called ``traced_by`` goes on whose trace function stopped here, if one did.
+        """
+        rank = self._rank
+        self._show_what_runs(engine, frame)
+        try:
+            if self.crash is not None:
+                way = engine.post_mortem(self.crash.error)
+            elif interact is not None and engine.name == traced_by:
+                way = interact()
+            else:
+                way = engine.interact(frame, traced_by is not None)
+        except BaseException:
+            self.end()
+            raise
+        if not engine.tracing.has_let_go:
+            rank.breakpoints.look()
+        if way is WayOut.LEFT:
+            rank.tell_loss(rank.inbox.close(rank.stops.close_session, "another debugger was opened"))
+            rank.inbox.put(rank.stops.number, OpenDebugger(rank.debuggers.wanted()))
+            return False
+        if self.crash is not None:
+            engine.tracing.go_on(frame)
+        if way is WayOut.GO_ON or self.crash is not None:
+            self.end()
+            return True
+        self.reveal()
+        self.frame = None
+        number = rank.stops.step()
+        rank.call_later(SLOW_STEP_SECONDS, lambda: rank.stops.step_is_slow(number))
+        return True
+
+    def _show_what_runs(self, engine: Engine, frame: FrameType) -> None:
+        """Have the debugger show the source that was loaded, or say that it is another one by now."""
+        traceback = self.crash.error.__traceback__ if self.crash is not None else None
+        while traceback is not None and traceback.tb_next is not None:
+            traceback = traceback.tb_next
+        for path in self._rank.loaded.show(frame if traceback is None else traceback.tb_frame):
+            if path not in self._told_changed:
+                self._told_changed.add(path)
+                text = f"{printable(path)} has changed since it was loaded; its lines are not those that run"
+                engine.note(text)
+                self._rank.send(fitted(Notice, text=text))
+
+    # ------------------------------------------------------------------------------------------------------ a stop ends
+
+    def end(self) -> None:
+        """End the current stop, if it is not over."""
+        rank = self._rank
+        self.frame = self.crash = None
+        rank.debuggers.stop_ends()
+        rank.loaded.forget()
+        self._told_changed.clear()
+        if rank.stops.is_passing:
+            self._end_pass()
+            return
+        self._complete_sites()
+        rank.deadlines.end()
+        rank.tell_loss(rank.inbox.end(rank.stops.number, rank.stops.end, "the stop ended"))
+        rank.questions.moved("running")
+
+    def _end_pass(self) -> None:
+        """End a stop that nobody was told of; a temporary breakpoint that went with it is told."""
+        rank = self._rank
+        rank.tell_loss(rank.inbox.end(rank.stops.number, rank.stops.end, "the stop ended"))
+        if not rank.breakpoints.lines:
+            rank.publish()
+        if rank.from_broker.take_interrupt() and rank.debuggers.last is not None:
+            rank.debuggers.last.tracing.break_in()
+
+    def end_step(self) -> None:
+        """End the stop of the calling thread if it steps: what it steps through is over."""
+        if self._rank.stops.is_mine() and self._rank.stops.phase is StopPhase.STEPPING:
+            self.end()
+
+    def let_others_go(self) -> None:
+        """Count the current stop as over for the ranks that are held for it, while it stays."""
+        if self._rank.stops.is_mine():
+            self._complete_sites()
+            self._rank.publish()
+
+    def _pass_by(self, site: str) -> None:
+        """Count a stop that the user has switched off as over: others would wait there for it."""
+        self._rank.holding.counts.arrive(site)
+        self._rank.holding.counts.complete(site)
+        self._rank.publish()
+
+    def _complete_sites(self) -> None:
+        sites, self._sites = self._sites, []
+        for site in sites:
+            self._rank.holding.counts.complete(site)
+
+
+def _program_frame() -> FrameType | None:
+    """Return the innermost frame of the calling thread that is not ours; None in the interpreter's own hooks."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and is_own(frame):
+        frame = frame.f_back
+    return frame
+
+
+def _local_tracers(frame: FrameType) -> list[tuple[FrameType, Any]]:
+    """Return what traces each frame from this one outwards."""
+    tracers: list[tuple[FrameType, Any]] = []
+    walk: FrameType | None = frame
+    while walk is not None:
+        tracers.append((walk, walk.f_trace))
+        walk = walk.f_back
+    return tracers

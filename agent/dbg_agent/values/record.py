@@ -1,0 +1,44 @@
+"""What is being written down of one value: its text and its fingerprint, within an effort."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from .budget import Effort, NotCompared, OutOfTime, sentence_of
+from .fingerprint import Fingerprint
+from .text import ValueText
+
+
+class ValueRecord(ABC):
+    """Hold text and fingerprint of one value, and keep to its effort; with ``stats`` figures are told as well."""
+
+    def __init__(self, effort: Effort, *, stats: bool) -> None:
+        self.effort = effort
+        self.stats = stats
+        self.text = ValueText()
+        self.fingerprint = Fingerprint()
+
+    @abstractmethod
+    def value(self, value: Any) -> None:
+        """Look at a value and all that is in it."""
+
+    def unseen(self, value: object) -> None:
+        """Look at a value without showing it."""
+        shown, self.text = self.text, ValueText()
+        try:
+            self.value(value)
+        finally:
+            self.text = shown
+
+    def attempt(self, look: Callable[[], None]) -> None:
+        """Look at one part of a value; if that fails, give up on digests and keep the text."""
+        try:
+            look()
+        except OutOfTime:
+            raise
+        except NotCompared as error:
+            self.effort.give_up(error.reason)
+        except Exception as error:
+            self.effort.give_up(sentence_of(error))

@@ -1,0 +1,115 @@
+"""Connections that end, of ranks, of their guards and of terminals, and those that the broker ends itself."""
+
+from __future__ import annotations
+
+import logging
+
+from dbg_broker.hub import close_codes, lost_ranks
+from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
+from dbg_broker.hub.state import Hub
+from dbg_broker.net.connection import PeerConnection
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_wire.messages import Probe, RefusalCode
+from dbg_wire.ranks import RankState
+
+logger = logging.getLogger("dbg_broker")
+
+
+def lost(hub: Hub, connection: RankPeer) -> None:
+    """Forget a connection; one that is forgotten already is no mistake."""
+    logger.debug("connection %d has ended", connection.number)
+    hub.arrivals.leave(connection.number)
+    hub.unfinished.drop(connection.number)
+    link = hub.links.pop(connection.number, None)
+    if isinstance(link, RankLink):
+        _guard_left(hub, link)
+        _rank_left(hub, link)
+    elif isinstance(link, TerminalLink):
+        _terminal_left(hub, link)
+    if hub.on_unused is not None and link is not None and not hub.links:
+        hub.on_unused()
+    if hub.on_empty is not None and not hub.links and not hub.arrivals:
+        hub.on_empty()
+
+
+def lose(hub: Hub, rank: RankRecord) -> None:
+    """Note that nobody speaks for a rank any more."""
+    hub.registry.disconnected(rank, hub.clock())
+    if rank.state is RankState.LOST:
+        lost_ranks.look_for_process(hub, rank)
+    hub.rank_changed(rank)
+    hub.listing.changed(rank.key)
+
+
+def give_way(hub: Hub, number: int, why: str) -> None:
+    """Close a terminal that only looks, since its place is needed."""
+    connection = hub.terminals[number].connection
+    logger.info("the terminal at %s gives way: %s", connection.peer, why)
+    hub.refuse(connection, RefusalCode.FULL, why)
+    connection.close(close_codes.GIVES_WAY, why)
+    # Its place is free now, whenever it takes note of that.
+    lost(hub, connection)
+
+
+def close_slow(hub: Hub, connection: PeerConnection) -> None:
+    """Close a terminal that doesn't read; what waits for it is dropped."""
+    hub.meters.disconnected += 1
+    logger.info("the terminal at %s does not keep up and is disconnected", connection.peer)
+    connection.close(close_codes.SLOW, "the terminal did not keep up", flush=False)
+
+
+def drop_silent(hub: Hub, connection: PeerConnection) -> None:
+    """End the connection of a terminal of which nothing is heard; its seat is free."""
+    hub.meters.disconnected += 1
+    logger.info("the terminal at %s is silent and is disconnected", connection.peer)
+    connection.abort()
+
+
+def bound_answers(hub: Hub) -> None:
+    """Close the terminal for which most answers wait, as long as all together have too many."""
+    while (number := hub.questions.budget.heaviest()) is not None:
+        hub.questions.budget.drop(number)
+        if (link := hub.terminals.get(number)) is not None:
+            logger.info("the terminal at %s is closed: it has most of too many answers", link.connection.peer)
+            link.connection.close(close_codes.SLOW, "its answers take too much memory; ask fewer ranks", flush=False)
+            # A terminal that doesn't read takes no note of the close: its open questions would go on to gather
+            # answers, and these be held against the terminals that read.
+            lost(hub, link.connection)
+
+
+def _rank_left(hub: Hub, link: RankLink) -> None:
+    rank = link.rank
+    if rank is None:
+        return
+    del hub.ranks[rank.key]
+    hub.glances.forget(rank.key)
+    hub.probe_schedule.remove(rank.key)
+    lose(hub, rank)
+    ended = "the process has ended" if rank.state is RankState.EXITED else "its connection ended"
+    for finished in hub.questions.rank_ended(rank.key, ended):
+        hub.deliver(finished)
+    logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
+
+
+def _guard_left(hub: Hub, link: RankLink) -> None:
+    """Note that a guard's connection ended: its rank may go on, and answers for itself then."""
+    key = link.guard_of
+    if key is None or hub.guards.get(key) is not link:
+        return
+    del hub.guards[key]
+    rank = hub.registry.find(key)
+    if rank is not None and rank.is_live and key not in hub.ranks:
+        # It has never spoken itself, and now nobody speaks for it.
+        lose(hub, rank)
+    elif rank is not None and rank.state is RankState.UNRESPONSIVE:
+        hub.tell_rank(key, Probe(), "probe")
+    for unanswered in link.asks.values():
+        hub.tell_rank(key, unanswered)
+
+
+def _terminal_left(hub: Hub, link: TerminalLink) -> None:
+    del hub.terminals[link.number]
+    hub.watchers.pop(link.number, None)
+    for finished in hub.questions.drop_client(link.number):
+        hub.deliver(finished)
+    hub.carry_out(hub.seats.leave(link.number))

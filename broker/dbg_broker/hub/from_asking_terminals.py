@@ -1,0 +1,154 @@
+"""What terminals ask of ranks: what the broker answers itself, and who is asked when."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+
+from dbg_broker.home.tokens import Role
+from dbg_broker.hub import departures, from_guards
+from dbg_broker.hub.links import TerminalLink
+from dbg_broker.hub.state import Hub
+from dbg_broker.ranks.questions import TooMuchWaits
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_wire import limits
+from dbg_wire.messages import Action, Ask, Kind, Question, RankAnswer, RefusalCode
+from dbg_wire.ranks import RankState
+
+MAX_QUESTIONS = 16
+"""Questions of one terminal that are open or not yet read: nobody asks more at once."""
+
+NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND})
+
+NOBODY = 0
+"""Number of a question whose answer is not waited for; those that are open count from one."""
+
+
+def take(hub: Hub, link: TerminalLink, message: Question) -> None:
+    """Ask ranks what a terminal wants to know of them, or refuse it; answers that are known go out at once."""
+    if hub.questions.open_of(link.number) + len(link.answers) >= MAX_QUESTIONS:
+        text = f"{MAX_QUESTIONS} questions are open already; wait for their answers"
+        hub.refuse(link.connection, RefusalCode.FULL, text)
+        return
+    now = hub.clock()
+    known = {key: said for key in message.keys if (said := _known_answer(hub, key, message)) is not None}
+    try:
+        number, to_ask = hub.questions.ask(link.number, message, known, now)
+    except TooMuchWaits as error:
+        hub.refuse(link.connection, RefusalCode.FULL, str(error))
+        return
+    departures.bound_answers(hub)
+    if not hub.questions.is_open(number):
+        # This terminal had most, and is closed.
+        return
+    seconds = hub.questions.deadline(number) - now
+    if link.role is Role.WATCHER:
+        for key in to_ask:
+            _glance(hub, key, _ask_of(message, number, seconds))
+    else:
+        _pass_on(hub, _ask_of(message, number, seconds), to_ask, known)
+    if not to_ask:
+        _end_question(hub, number)
+    elif hub.questions.is_open(number):
+        # An answer that is here already, and waits for its turn, counts.
+        hub.schedule(seconds, partial(hub.turns.after, partial(_end_question, hub, number)))
+
+
+def _ask_of(message: Question, number: int, seconds: float) -> Ask:
+    return Ask(
+        request=number,
+        action=message.action,
+        rows=max(limits.MIN_ROWS, min(message.rows, limits.MAX_ROWS)),
+        columns=max(limits.MIN_COLUMNS, min(message.columns, limits.MAX_COLUMNS)),
+        seconds=seconds,
+        text=message.text,
+        live=message.live,
+        stats=message.stats,
+        parts=message.parts,
+        withdrawn=message.withdrawn,
+    )
+
+
+def _pass_on(hub: Hub, ask: Ask, to_ask: Iterable[str], known: Iterable[str]) -> None:
+    """Pass a question on to the ranks that are to be asked; a break-in also to those that can't answer it now."""
+    for key in to_ask:
+        guard = hub.guards.get(key) if ask.action is Action.WHERE else None
+        if guard is not None and _is_unresponsive(hub, key):
+            from_guards.ask(guard, ask)
+        else:
+            hub.tell_rank(key, ask)
+        hub.attend(key)
+    if ask.action is Action.INTERRUPT:
+        for key in known:
+            # Stuck in C code, it stops when it comes out of that; nobody waits for its answer by then.
+            hub.tell_rank(key, replace(ask, request=NOBODY))
+
+
+def _is_unresponsive(hub: Hub, key: str) -> bool:
+    rank = hub.registry.find(key)
+    return rank is not None and rank.state is RankState.UNRESPONSIVE
+
+
+def _glance(hub: Hub, key: str, ask: Ask) -> None:
+    """Answer a watcher by what a rank said a moment ago, or ask the rank when that may be."""
+    known = hub.glances.known(key, ask, hub.clock())
+    if known is not None:
+        finished = hub.questions.answer(key, known)
+        if finished is not None:
+            hub.deliver(finished)
+        return
+    wait = hub.glances.wait(key, ask, hub.clock())
+    if wait is not None:
+        hub.schedule(wait, partial(_pass_on, hub, ask, (key,), ()))
+
+
+def _end_question(hub: Hub, number: int) -> None:
+    finished = hub.questions.finish(number)
+    if finished is not None:
+        hub.deliver(finished)
+
+
+def _known_answer(hub: Hub, key: str, question: Question) -> RankAnswer | None:
+    """Return what the broker can say itself, or None if the rank is to be asked."""
+    rank = hub.registry.find(key)
+    if rank is None:
+        return RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key")
+    frames = rank.frames if question.action is Action.WHERE else ()
+    if rank.state is RankState.EXITED:
+        return RankAnswer(key=key, kind=Kind.LOST, text=_how_it_ended(rank), frames=frames)
+    if rank.state is RankState.LOST:
+        return RankAnswer(key=key, kind=Kind.LOST, text="its connection is lost", frames=frames)
+    if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and key not in hub.guards:
+        age = hub.clock() - rank.heard
+        return RankAnswer(key=key, kind=Kind.VALUE, text=f"unresponsive, last seen {age:.0f} s ago", frames=frames)
+    if rank.state is RankState.UNRESPONSIVE and question.action is Action.INTERRUPT:
+        if question.withdrawn:
+            return RankAnswer(key=key, kind=Kind.VALUE, text="goes on")
+        age = hub.clock() - rank.heard
+        text = f"in C code{_place(rank, ' at ')}, unresponsive for {age:.0f} s; stops on return"
+        return RankAnswer(key=key, kind=Kind.RUNNING, text=text)
+    if question.action in NEEDS_STOP and not rank.halted and not question.live:
+        return RankAnswer(key=key, kind=Kind.RUNNING, text=f"running{_place(rank, ', ')}")
+    if question.action is Action.RELEASE and rank.state is not RankState.HELD:
+        return RankAnswer(key=key, kind=Kind.ERROR, text=f"{rank.state.value}, not held")
+    return None
+
+
+def _place(rank: RankRecord, before: str) -> str:
+    return f"{before}{rank.place.file}:{rank.place.line}" if rank.place is not None else ""
+
+
+def _how_it_ended(rank: RankRecord) -> str:
+    if rank.exit is not None and rank.exit < 0:
+        try:
+            return f"killed by {signal.Signals(-rank.exit).name}"
+        except ValueError:
+            return f"killed by signal {-rank.exit}"
+    return f"exited{with_status(rank)}"
+
+
+def with_status(rank: RankRecord) -> str:
+    """Return the status of a rank that has exited as the end of a sentence, empty if it isn't known."""
+    return "" if rank.exit is None else f" with status {rank.exit}"

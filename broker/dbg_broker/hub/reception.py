@@ -1,0 +1,235 @@
+"""Where connections come in: who is admitted, whom each of them is from, and which module takes what they say."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from dbg_broker.home.tokens import Role, Tokens
+from dbg_broker.hub import close_codes, departures, from_ranks, from_terminals
+from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
+from dbg_broker.hub.state import Hub
+from dbg_broker.hub.sweeper import Sweeper
+from dbg_broker.net import tcp
+from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.http import PAGES, Connected, HttpAnswer, Upgrade, admit, page, path_of, path_shown
+from dbg_broker.net.rate import RateLimit
+from dbg_broker.net.unfinished import MESSAGE_SECONDS
+from dbg_wire import limits
+from dbg_wire.codec import UnknownType, decode
+from dbg_wire.errors import PeerError
+from dbg_wire.log_form import LogForm
+from dbg_wire.messages import RefusalCode, Sender
+
+logger = logging.getLogger("dbg_broker")
+
+KEYS_COST = 16
+"""Bytes that a terminal's keys count beside their own: 7,000 keys a second pass, a flood of empty frames doesn't."""
+
+MESSAGE_COST = 256
+"""Bytes that a terminal's control message counts beside its own: a thousand a second, which cost 4 % of the broker."""
+
+RANK_MESSAGE_COST = 2 * limits.KIB
+"""Bytes that a rank's control message counts beside its own: 2,000 a second, far above what keys and steps lead to."""
+
+RANK_OUTPUT_COST = 256
+"""Bytes that a frame of output counts: its content is passed on unread, so that only the number of frames costs."""
+
+
+class Reception:
+    """Take connections and what comes on them for a hub."""
+
+    def __init__(self, hub: Hub, tokens: Tokens) -> None:
+        self._hub = hub
+        self._tokens = tokens
+        self._sweeper = Sweeper(hub)
+
+    # ---------------------------------------------------------------------------------------------------- connections
+
+    @property
+    def can_accept(self) -> bool:
+        """Tell whether one more connection may come now."""
+        return self._hub.arrivals.has_room(self._hub.clock())
+
+    def accepted(self, connection: PeerConnection) -> None:
+        """Count a connection until its first message; where too many wait, the oldest one goes."""
+        logger.debug("connection %d comes from %s", connection.number, connection.peer)
+        hub = self._hub
+        oldest = hub.arrivals.come(connection.number, connection, tcp.host_of(connection.peer), hub.clock())
+        if oldest is not None:
+            self._give_up(oldest, "too many connections wait")
+
+    def admit(self, connection: PeerConnection, upgrade: Upgrade) -> Role | HttpAnswer:
+        """Return the role in which this request may become a WebSocket, or what to answer instead."""
+        hub = self._hub
+        path = path_of(upgrade.path)
+        answer = page(upgrade.path, hub.meters, hub.gauges(), self._tokens) if path in PAGES else None
+        if answer is not None:
+            return answer
+        clients, watchers = len(hub.terminals), len(hub.watchers)
+        connected = Connected(ranks=len(hub.links) - clients, drivers=clients - watchers, watchers=watchers)
+        decided = admit(upgrade, self._tokens, connected, hub.capacity)
+        if isinstance(decided, HttpAnswer):
+            hub.meters.refusals[decided.status] += 1
+            shown = path_shown(upgrade.path)
+            logger.info("a request of %s for %s is refused: %d", connection.peer, shown, decided.status)
+        return decided
+
+    def opened(self, connection: PeerConnection, role: Role) -> None:
+        """Take a new WebSocket."""
+        logger.debug("connection %d is open, for a %s", connection.number, role.value)
+        hub = self._hub
+        hub.meters.handshakes += 1
+        if role is Role.RANK:
+            hub.link_rank(connection)
+            return
+        link = TerminalLink(connection, role, RateLimit(hub.clock(), limits.MAX_INPUT_PER_SECOND))
+        hub.links[connection.number] = hub.terminals[connection.number] = link
+        if role is Role.WATCHER:
+            hub.watchers[connection.number] = None
+        elif len(hub.terminals) > hub.capacity.clients and hub.watchers:
+            why = "the broker is full, and a terminal that may type came"
+            departures.give_way(hub, next(reversed(hub.watchers)), why)
+
+    def failed(self, connection: PeerConnection, reason: str) -> None:
+        """Count a stranger, once for each connection."""
+        if connection.has_failed:
+            # Given up in its TLS handshake, which then ends.
+            return
+        connection.has_failed = True
+        self._hub.meters.failures += 1
+        logger.info("the connection from %s is closed: %s", connection.peer, reason)
+
+    def lost(self, connection: PeerConnection) -> None:
+        """Forget a connection."""
+        departures.lost(self._hub, connection)
+
+    def overflowed(self, connection: PeerConnection) -> None:
+        """Note that a control message had no room."""
+        if connection.number in self._hub.terminals:
+            departures.close_slow(self._hub, connection)
+        else:
+            logger.info("the rank at %s does not read; a message to it is dropped", connection.peer)
+
+    def unfinished(self, connection: PeerConnection, size: int, *, is_new: bool) -> None:
+        """Count the bytes of a message that is not complete; where all are too many, the connection goes with most."""
+        hub = self._hub
+        if connection.number not in hub.links:
+            return
+        hub.unfinished.note(connection.number, size, hub.clock(), is_new=is_new)
+        while (number := hub.unfinished.heaviest()) is not None:
+            self._end_unfinished(number, "messages that are not complete take too much memory, most of it here").abort()
+
+    def drained(self, connection: PeerConnection) -> None:
+        """Send what had no room."""
+        hub = self._hub
+        link = hub.terminals.get(connection.number)
+        if link is None:
+            return
+        viewer = hub.seats.viewer(link.number)
+        if connection.missed_output() and viewer is not None:
+            if hub.has_log(viewer.key):
+                # Told where it sits, a terminal asks for what it has not had; nothing else may come for long.
+                hub.send_seat(link.number)
+            else:
+                hub.want_repaint(viewer.key)
+        hub.listing.supply(link)
+
+    def sweep(self) -> None:
+        """Do what is due by the clock."""
+        now = self._hub.clock()
+        for connection in self._hub.arrivals.overdue(now, limits.HANDSHAKE_SECONDS):
+            self._give_up(connection, f"no first message within {limits.HANDSHAKE_SECONDS:g} s")
+        for number in self._hub.unfinished.overdue(now):
+            self._end_unfinished(number, f"a message was not complete within {MESSAGE_SECONDS:g} s")
+        self._sweeper.sweep(now)
+
+    def close_all(self, then: Callable[[], None]) -> None:
+        """Say goodbye to everyone, and call ``then`` as soon as nobody is connected, at once if nobody is."""
+        hub = self._hub
+        hub.on_empty = then
+        for connection in hub.arrivals.connections():
+            if not connection.is_open:
+                connection.abort()
+        for link in tuple(hub.links.values()):
+            link.connection.close(close_codes.SHUTDOWN, "the broker shuts down")
+        if not hub.connected:
+            then()
+
+    # ------------------------------------------------------------------------------------------------- what they say
+
+    def has_bytes(self, connection: PeerConnection) -> bool:
+        """Have a connection read what came, now or when it is its turn; return whether it waits for that."""
+        return self._hub.turns.take(connection, types=self._types(connection))
+
+    def text_received(self, connection: PeerConnection, text: str) -> None:
+        """Take a control message: refuse it, or hand it to its function."""
+        hub = self._hub
+        link = hub.links.get(connection.number)
+        if link is None:
+            return
+        try:
+            is_rank = isinstance(link, RankLink)
+            self._charge(connection, link.rate, len(text) + (RANK_MESSAGE_COST if is_rank else MESSAGE_COST))
+            message = decode(text, Sender.AGENT if is_rank else Sender.CLIENT)
+            logger.debug("connection %d says %s", connection.number, LogForm(message))
+            if isinstance(link, RankLink):
+                from_ranks.take(hub, link, message)
+            else:
+                from_terminals.take(hub, link, message)
+        except UnknownType as error:
+            hub.refuse(connection, RefusalCode.UNKNOWN_TYPE, error.reason)
+        except PeerError as error:
+            self._close_bad(connection, error)
+
+    def data_received(self, connection: PeerConnection, data: bytes) -> None:
+        """Take terminal bytes."""
+        hub = self._hub
+        link = hub.links.get(connection.number)
+        try:
+            if isinstance(link, RankLink):
+                self._charge(connection, link.rate, RANK_OUTPUT_COST)
+                from_ranks.take_output(hub, link, data)
+            elif link is not None:
+                self._charge(connection, link.rate, len(data) + KEYS_COST)
+                from_terminals.take_input(hub, link, data)
+        except PeerError as error:
+            self._close_bad(connection, error)
+
+    def frame_received(self, connection: PeerConnection) -> None:
+        """Note a frame that is no message, and costs as much as one."""
+        link = self._hub.links.get(connection.number)
+        if link is not None:
+            self._charge(connection, link.rate, RANK_MESSAGE_COST if isinstance(link, RankLink) else MESSAGE_COST)
+
+    # ---------------------------------------------------------------------------------------------------------- inner
+
+    def _types(self, connection: PeerConnection) -> bool:
+        """Tell whether keys come on this connection, or their echo."""
+        hub = self._hub
+        link = hub.links.get(connection.number)
+        if isinstance(link, RankLink):
+            return link.rank is not None and hub.seats.driver(link.rank.key) is not None
+        return link is not None and hub.seats.generation_of(link.number) is not None
+
+    def _charge(self, connection: PeerConnection, rate: RateLimit, size: int) -> None:
+        seconds = rate.spend(size, self._hub.clock())
+        if seconds > 0:
+            connection.rest(seconds)
+
+    def _give_up(self, connection: PeerConnection, reason: str) -> None:
+        self._hub.arrivals.leave(connection.number)
+        self.failed(connection, reason)
+        connection.abort()
+
+    def _end_unfinished(self, number: int, reason: str) -> RankPeer:
+        self._hub.unfinished.drop(number)
+        connection = self._hub.links[number].connection
+        logger.info("the connection from %s is closed: %s", connection.peer, reason)
+        connection.close(close_codes.SLOW, reason, flush=False)
+        return connection
+
+    def _close_bad(self, connection: PeerConnection, error: PeerError) -> None:
+        logger.info("the connection from %s is closed: %s", connection.peer, error)
+        self._hub.refuse(connection, RefusalCode.BAD_MESSAGE, error.reason)
+        connection.close(close_codes.BAD_MESSAGE, error.reason)

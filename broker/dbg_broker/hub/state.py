@@ -1,0 +1,261 @@
+"""What the broker has of ranks and terminals, and how each of them is told.
+
+Nothing here waits: a peer that can't take a frame has it queued or dropped, and what is due later is due at a sweep or
+by a timer. All methods belong to the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Hashable
+from functools import partial
+
+from dbg_broker.hub import close_codes
+from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink, Unread
+from dbg_broker.hub.listing import Listing
+from dbg_broker.net.arrivals import Arrivals
+from dbg_broker.net.capacity import Capacity
+from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.frames import pack_data, pack_message
+from dbg_broker.net.http import Gauges, Meters
+from dbg_broker.net.rate import RateLimit
+from dbg_broker.net.turns import Turns
+from dbg_broker.net.unfinished import Unfinished
+from dbg_broker.ranks.crashes import CrashedRanks
+from dbg_broker.ranks.death_checks import DeathChecks
+from dbg_broker.ranks.held_ranks import HeldRanks
+from dbg_broker.ranks.probe_schedule import ProbeIntervals, ProbeSchedule
+from dbg_broker.ranks.questions import Finished, OpenQuestions
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
+from dbg_broker.ranks.spread import Spread
+from dbg_broker.terminals.glances import Glances
+from dbg_broker.terminals.seats import Decision, Seats
+from dbg_wire import limits
+from dbg_wire.errors import printable
+from dbg_wire.messages import Message, Refusal, Repaint, Seat, Welcome
+from dbg_wire.version import PROTOCOL_MINOR, RELEASE
+
+logger = logging.getLogger("dbg_broker")
+
+LINE_ENGINE = "pdb"
+"""The debugger whose output is a log, which its terminals ask for again themselves."""
+
+Dial = Callable[[int, str, int], None]
+"""Connect to a stock debugger for the terminal of this number, at this host and port."""
+
+
+class Hub:
+    """Hold the broker's whole state, and send messages."""
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        pid: int,
+        kernel: str | None,
+        clock: Callable[[], float],
+        schedule: Callable[[float, Callable[[], None]], object],
+        intervals: ProbeIntervals | None = None,
+        capacity: Capacity | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.clock = clock
+        self.schedule = schedule
+        self.capacity = capacity or Capacity()
+        self.meters = Meters()
+        self._host, self._pid = host, pid
+        self._started = clock()
+        # Connections: those without a first message, then links of ranks and of terminals by their numbers.
+        self.arrivals: Arrivals[PeerConnection] = Arrivals(self.capacity)
+        self.unfinished = Unfinished()
+        self.links: dict[int, RankLink | TerminalLink] = {}
+        self.terminals: dict[int, TerminalLink] = {}
+        self.watchers: dict[int, None] = {}
+        self.ranks: dict[str, RankLink] = {}
+        self.guards: dict[str, RankLink] = {}
+        self.on_empty: Callable[[], None] | None = None
+        self.on_unused: Callable[[], None] | None = None
+        """Called when the last rank or terminal has gone; those that only ask for a page are neither."""
+        self.dial: Dial | None = None
+        # What is known of ranks, asked of them, and told to them.
+        self.registry = Registry()
+        self.questions = OpenQuestions()
+        self.glances = Glances()
+        self.probe_schedule = ProbeSchedule(intervals or ProbeIntervals())
+        self.silent: set[str] = set()
+        self.death_checks = DeathChecks()
+        self.held_ranks = HeldRanks(self.registry)
+        self.crashed_ranks = CrashedRanks()
+        self.spread = Spread((self.held_ranks, self.crashed_ranks), pack_message, self._tell_frame, clock, schedule)
+        # Who sits where, and hears what.
+        self.seats = Seats()
+        self.listing = Listing(
+            self.registry, self.seats, self.terminals, self.questions, clock=clock, schedule=schedule
+        )
+        self.turns = Turns(time.thread_time, schedule)
+
+    # ---------------------------------------------------------------------------------------------------- connections
+
+    def link_rank(self, peer: RankPeer, prefix: str = "") -> RankLink:
+        """Take a connection of an agent, or of what stands in for one, as a rank's link; it registers next."""
+        rate = RateLimit(self.clock(), limits.MAX_REPORTED_PER_SECOND)
+        self.links[peer.number] = link = RankLink(peer, rate, prefix=prefix)
+        return link
+
+    @property
+    def is_used(self) -> bool:
+        """Tell whether any rank or terminal is there."""
+        return bool(self.links)
+
+    @property
+    def connected(self) -> int:
+        """Return how many connections there are, those without a first message included."""
+        return len(self.links.keys() | self.arrivals.numbers())
+
+    def gauges(self) -> Gauges:
+        """Return how many there are of everything now."""
+        sessions, drivers, watchers = self.seats.counts()
+        return Gauges(
+            ranks=self.registry.counts,
+            terminals=len(self.terminals),
+            sessions=sessions,
+            drivers=drivers,
+            watchers=watchers,
+            pending=len(self.arrivals),
+            uptime=self.clock() - self._started,
+        )
+
+    # -------------------------------------------------------------------------------------------------------- sending
+
+    def welcome(self, connection: RankPeer, address: str | None = None, child: int | None = None) -> None:
+        """Accept a peer's first message, or tell a rank its new address."""
+        self.arrivals.leave(connection.number)
+        message = Welcome(
+            minor=PROTOCOL_MINOR,
+            release=RELEASE,
+            host=self._host,
+            pid=self._pid,
+            uptime=round(self.clock() - self._started, 3),
+            address=address,
+            child=child,
+        )
+        connection.send_message(message)
+
+    def refuse(self, connection: RankPeer, code: str, text: str) -> None:
+        """Tell a peer which request can't be done and why; one that reads none of its refusals is closed."""
+        if not connection.send_message(Refusal(code=code, text=printable(text, 500))):
+            connection.close(close_codes.SLOW, "it does not read why its requests are refused", flush=False)
+
+    def tell_rank(self, key: str, message: Message, instead_of: Hashable = None) -> None:
+        """Send a message to a rank, if it is connected."""
+        link = self.ranks.get(key)
+        if link is not None:
+            link.connection.send_message(message, instead_of)
+
+    def rank_changed(self, rank: RankRecord) -> None:
+        """Tell other ranks what a change of this one means for them."""
+        logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
+        is_news = [self.held_ranks.changed(rank), self.crashed_ranks.changed(rank)]
+        if any(is_news):
+            self.spread.changed()
+
+    def tell_terminals(self, key: str, message: Message, instead_of: Hashable = None) -> None:
+        """Send a message to all terminals at a rank."""
+        numbers = self.seats.viewers(key)
+        if numbers:
+            frame = pack_message(message)
+            for number in numbers:
+                self.terminals[number].connection.send_control(frame, instead_of)
+
+    def relay_output(self, key: str, data: bytes) -> None:
+        """Pass a frame of terminal bytes to all terminals at a rank, unread; who is behind misses it."""
+        self.meters.bytes_from_ranks += len(data)
+        numbers = self.seats.viewers(key)
+        if not numbers:
+            return
+        frame = pack_data(data)
+        for number in numbers:
+            if self.terminals[number].connection.send_output(frame):
+                self.meters.bytes_to_terminals += len(data)
+            else:
+                self.meters.dropped_frames += 1
+
+    def want_repaint(self, key: str) -> None:
+        """Ask a rank for its whole screen, now or as soon as its pace allows.
+
+        A line debugger has a log instead, which terminals ask for from where they have it.
+        """
+        link = self.ranks.get(key)
+        if link is None or self.has_log(key):
+            return
+        delay = link.repaints.want(self.clock())
+        if delay == 0.0:
+            self._repaint(key, link)
+        elif delay is not None:
+            self.schedule(delay, partial(self._repaint, key, link))
+
+    def carry_out(self, decision: Decision) -> None:
+        """Tell everyone what a change of seats means for them."""
+        for key in decision.audiences:
+            rank = self.registry.find(key)
+            if rank is not None:
+                audience = self.seats.audience(key, rank.report.generation)
+                self.tell_rank(key, audience, "audience")
+                self.attend(key)
+                self.listing.changed(key)
+        for number in decision.seats:
+            self.send_seat(number)
+
+    def attend(self, key: str) -> None:
+        """Probe a rank as often as it is looked at."""
+        self.probe_schedule.attend(key, self.seats.is_attended(key) or self.questions.is_asked(key), self.clock())
+
+    def deliver(self, finished: Finished) -> None:
+        """Send the answers to a question to the terminal that asked, as it can take them."""
+        for key in finished.question.keys:
+            self.attend(key)
+        link = self.terminals.get(finished.client)
+        if link is not None:
+            link.answers.append(Unread(finished, finished.pages()))
+            self.listing.supply(link)
+
+    def send_seat(self, number: int) -> None:
+        viewer = self.seats.viewer(number)
+        rank = self.registry.find(viewer.key) if viewer else None
+        if viewer is None or rank is None:
+            return
+        seat = Seat(
+            rank=self.listing.info(rank),
+            report=rank.report,
+            generation=self.seats.generation_of(number),
+            driver=self.seats.driver(viewer.key),
+            watchers=self.seats.watchers(viewer.key),
+        )
+        self.terminals[number].connection.send_message(seat)
+
+    def _repaint(self, key: str, link: RankLink) -> None:
+        link.repaints.sent(self.clock())
+        if self.ranks.get(key) is link:
+            self.meters.repaints += 1
+            link.connection.send_message(Repaint(), "repaint")
+
+    # ---------------------------------------------------------------------------------------------------------- inner
+
+    def _tell_frame(self, frame: bytes, key: str, name: Hashable) -> None:
+        """Send a frame that many ranks get; one that is behind is told all of it later instead of what changed."""
+        link = self.ranks.get(key)
+        if link is None or not isinstance(link.connection, PeerConnection):
+            # Gone, or a stock session, which waits for nobody.
+            return
+        if name is not None or link.connection.is_ready:
+            link.connection.send_control(frame, name)
+        else:
+            self.held_ranks.missed(key)
+
+    def has_log(self, key: str) -> bool:
+        """Tell whether the rank's debugger is one whose output is a log."""
+        link = self.ranks.get(key)
+        session = link.rank.report.session if link is not None and link.rank is not None else None
+        return session is not None and session.engine == LINE_ENGINE

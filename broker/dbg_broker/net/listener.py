@@ -1,0 +1,66 @@
+"""Sockets that listen, for peers and for stock debuggers, and why one can't."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from dbg_wire.errors import DbgError
+
+BACKLOG = 4096
+"""Connections that the kernel may hold for us: with asyncio's 100 a job of 2,000 ranks takes seconds to get in."""
+
+
+class PortTaken(DbgError):
+    """Say that somebody else listens where the broker was told to."""
+
+    def __init__(self, host: str, port: int, option: str = "--listen") -> None:
+        super().__init__(host, port, option)
+        self.host = host
+        self.port = port
+        self.option = option
+
+    def __str__(self) -> str:
+        return (
+            f"port {self.port} on {self.host} is taken; `ss -ltnp 'sport = :{self.port}'` names who listens there, "
+            f"or give {self.option} another port"
+        )
+
+
+class CantListen(DbgError):
+    """Say that the broker can't listen at the address it was given."""
+
+    def __init__(self, host: str, port: int, reason: str, option: str = "--listen") -> None:
+        super().__init__(host, port, reason, option)
+        self.host = host
+        self.port = port
+        self.reason = reason
+        self.option = option
+
+    def __str__(self) -> str:
+        return (
+            f"can't listen on {self.host}, port {self.port} ({self.reason}); give {self.option} an address of this host"
+        )
+
+
+def listen(host: str, port: int, option: str = "--listen") -> socket.socket:
+    """Return a socket that listens at host and port; 0 takes a free one. Raise PortTaken or CantListen."""
+    listener: socket.socket | None = None
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # One name may be both loopbacks; a peer that tries the other one first comes to this one next.
+        family, kind, protocol, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+        listener = socket.socket(family, kind, protocol)
+        listener.setblocking(False)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6 and host == "::":
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        if listener is not None:
+            listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortTaken(host, port, option) from None
+        raise CantListen(host, port, error.strerror or str(error), option) from None
+    return listener

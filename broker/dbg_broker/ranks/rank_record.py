@@ -1,0 +1,128 @@
+"""What the broker knows of one rank, and how it is listed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dbg_broker.ranks.weight import weight
+from dbg_wire.messages import RankReport, Register
+from dbg_wire.ranks import DIED, LIVE_STATES, Place, RankInfo, RankState
+
+FamilyName = tuple[str, str, str, int]
+"""Job, run, host and number: what a rank has in common with its children."""
+
+
+@dataclass(slots=True, eq=False)
+class RankRecord:
+    """Hold what is known of one rank.
+
+    ``since`` is when what it reports began, ``heard`` when it last said anything, ``entered`` when it first did, and
+    ``ended`` when it was lost or exited.
+    """
+
+    said: Register
+    report: RankReport
+    state: RankState
+    child: int | None
+    since: float
+    heard: float
+    entered: float
+    ended: float = 0.0
+    exit: int | None = None
+    died: bool = False
+    """Its process was found gone, and it had not said goodbye."""
+    place: Place | None = None
+    """Where a pulse last found it."""
+    frames: tuple[Place, ...] = ()
+    """The last stack of it that is known, outermost frame first."""
+    detail: str = ""
+    """What ended it, in a sentence."""
+    signal: int | None = None
+    """Which signal ends or ended it, as its guard says."""
+    core: str = ""
+    """Where its core is, in words."""
+    prefix: str = ""
+    """What stands before its number in the address of a session that has no rank."""
+
+    @property
+    def key(self) -> str:
+        """Return the rank's identity."""
+        return self.said.key
+
+    @property
+    def address(self) -> str:
+        """Return ``host:rank`` or ``host:rank.child``; of a stock session ``host:?number``."""
+        child = "" if self.child is None else f".{self.child}"
+        return f"{self.said.host}:{self.prefix}{self.said.rank}{child}"
+
+    @property
+    def is_live(self) -> bool:
+        """Tell whether its connection is up."""
+        return self.state in LIVE_STATES
+
+    @property
+    def family(self) -> FamilyName:
+        """Return what a rank has in common with its children."""
+        return family_of(self.said)
+
+    @property
+    def halted(self) -> bool:
+        """Tell whether it last reported a stop or a hold."""
+        return self.report.state is not RankState.RUNNING
+
+    def listed_state(self) -> tuple[object, ...]:
+        """Return what a report may change in the list; a report that leaves it as it is is no news there."""
+        stop, session = self.report.stop, self.report.session
+        shown_stop = (stop.number, stop.reason, stop.where) if stop is not None and self.halted else None
+        return self.state, shown_stop, session.engine if session else None, self.report.queued
+
+    def weight(self) -> int:
+        """Return about how many bytes it occupies."""
+        return weight(self.said, self.report, self.frames, self.place, self.detail, self.core)
+
+    def info(self, *, epoch: float, driver: str | None, watchers: int, driver_silent: bool = False) -> RankInfo:
+        """Return the rank as it is listed; ``epoch`` is the wall clock's time at monotonic zero."""
+        said, report = self.said, self.report
+        stop = report.stop if self.halted else None
+        began = {
+            RankState.UNRESPONSIVE: self.heard,
+            RankState.LOST: self.ended,
+            RankState.EXITED: self.ended,
+        }.get(self.state, self.since)
+        return RankInfo(
+            key=self.key,
+            address=self.address,
+            job=said.job,
+            run=said.run,
+            host=said.host,
+            rank=said.rank,
+            local_rank=said.local_rank,
+            world_size=said.world_size,
+            child=self.child,
+            pid=said.pid,
+            script=said.script,
+            directory=said.directory,
+            state=self.state,
+            reason=DIED if self.died else self._reason(),
+            # A stock debugger may not say where it is.
+            where=stop.where if stop and stop.where.file else None,
+            engine=report.session.engine if report.session else None,
+            queued=report.queued,
+            since=round(epoch + began, 3),
+            driver=driver,
+            watchers=watchers,
+            driver_silent=driver_silent,
+            exit=self.exit,
+            detail=self.detail or (stop.detail if stop else ""),
+            coordinates=said.coordinates,
+        )
+
+    def _reason(self) -> str | None:
+        """Return why it is stopped; a held rank is not."""
+        stop = self.report.stop
+        return stop.reason if stop is not None and self.report.state is RankState.STOPPED else None
+
+
+def family_of(said: Register) -> FamilyName:
+    """Return the family of a rank that registers so."""
+    return said.job, said.run, said.host, said.rank

@@ -1,0 +1,67 @@
+"""A rank's link without a network: what the rank says is given to a test, at once and in the thread that says it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dbg_agent.link.link import Link, LinkOwner
+from dbg_agent.link.outgoing import Outgoing
+from dbg_wire.errors import DbgError
+
+Call = Callable[[], None]
+
+
+def never(_seconds: float, _call: Call) -> None:
+    """Keep no time, as before a link is up."""
+
+
+class FakeNetwork:
+    """Take what a rank draws, its control messages, and the news that a report is due; ``later`` keeps its time."""
+
+    def __init__(
+        self,
+        draw: Callable[[bytes], object],
+        hear: Callable[[str], object],
+        tell: Call,
+        later: Callable[[float, Call], None] = never,
+    ) -> None:
+        self.draw, self.hear, self.tell = draw, hear, tell
+        self.later = later
+
+    def link(self, owner: LinkOwner) -> Link:
+        """Return a rank's link to the test."""
+        return FakeLink(owner, self)
+
+
+class FakeOutgoing(Outgoing):
+    """Pass everything on."""
+
+    def __init__(self, network: FakeNetwork) -> None:
+        super().__init__(lambda: None, lambda: None)
+        # Itself, and no method that calls it: a test may want one that is written in C.
+        self.put_output = network.draw  # type: ignore[assignment, method-assign]
+        self.put_message = network.hear  # type: ignore[assignment, method-assign]
+        self.put_report = network.tell  # type: ignore[method-assign]
+
+
+class FakeLink(Link):
+    """Be connected to a test."""
+
+    def __init__(self, owner: LinkOwner, network: FakeNetwork) -> None:
+        super().__init__(owner)
+        self.outgoing = FakeOutgoing(network)
+        self._network = network
+
+    def start(self) -> None:
+        """Start nothing."""
+
+    def wait_connected(self, timeout: float | None, unanswered: float = 0.0) -> DbgError | None:
+        """Be connected."""
+        return None
+
+    def call_later(self, seconds: float, call: Call) -> None:
+        """Have the test keep time."""
+        self._network.later(seconds, call)
+
+    def close(self) -> None:
+        """Close nothing."""
