@@ -15,7 +15,8 @@ import dbg_agent
 from dbg_agent.program import entry
 from dbg_agent.stop_at import points
 from dbg_agent.stop_at.insertion import CALL, compile_with
-from dbg_wire.stop_points import STOP_AT_VARIABLE, StopAt
+from dbg_wire.environment import STOP_AT
+from dbg_wire.stop_points import StopAt
 
 STARTS = 15
 LINE = Path(__file__).parents[1] / "agent/dbg_broker_autostart.pth"
@@ -77,7 +78,7 @@ def main() -> None:
 def condition_us() -> None:
     """Print what a stop in the loop costs each turn while its condition is false, in microseconds."""
     conditions = ("step == -1", "rank == -1", "any(step == n for n in ())")
-    os.environ[STOP_AT_VARIABLE] = "\n".join(f"train.py:4, {condition}" for condition in conditions)
+    os.environ[STOP_AT] = "\n".join(f"train.py:4, {condition}" for condition in conditions)
     points.begin(os.environ, is_rank=False, load=lambda: entry, failed=dbg_agent.go_on_without)
     for number, condition in enumerate(conditions):
         stop = StopAt(file="train.py", line=4, condition=condition)

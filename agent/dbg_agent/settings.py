@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import math
 import operator
-import os
-import stat
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-from dbg_wire.endpoint import Reach, Rendezvous, parse_rendezvous, resolve
-from dbg_wire.errors import BadInput, BadSecretFile, NoBroker, printable
-from dbg_wire.home import check_private, home_directory
+from dbg_wire.engines import ENGINES
+from dbg_wire.environment import BROKER
+from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_ITEMS
 
 from .launch.mesh import as_mesh
@@ -31,14 +28,8 @@ CRASH_LEASE_SECONDS = 600.0
 MAX_COLLECTIVE_SECONDS = 1e7
 """Seconds that a collective may be given: four months, where libraries that count in nanoseconds don't overflow yet."""
 
-MAX_SECRET_BYTES = 64 * 1024
-"""Bytes read of a token or rendezvous file; a real one has below 1 KiB."""
-
 ON_MISSING = ("go-on", "wait", "raise")
 """What a stop does if no broker answers in time; the first is the default."""
-
-ENGINES = ("pudb", "pdb")
-"""Debuggers that a stop can open; the first is the default."""
 
 _T = TypeVar("_T")
 
@@ -112,7 +103,7 @@ class _Reader:
     ) -> _T:
         variable = variable or f"DBG_{name.upper()}"
         # The broker's variable is left to the endpoint's own rules, which also know the fingerprint behind it.
-        from_environ = self.environ.get(variable) if name != "broker" else None
+        from_environ = self.environ.get(variable) if variable != BROKER else None
         for value, source in ((self.arguments.get(name), f"{self.function}({name}=…)"), (from_environ, variable)):
             if value is None or (isinstance(value, str) and not value):
                 continue
@@ -201,69 +192,3 @@ def _as_flag(value: object) -> bool:
 def is_off(text: str) -> bool:
     """Say whether a variable's value means no."""
     return _FLAGS.get(text.lower()) is False
-
-
-def read_secret(path: str) -> str:
-    """Return the text of a token or rendezvous file that nobody else could have read or made.
-
-    Blocks for as long as its file system does, and for nothing else. Raise BadSecretFile if others can touch it, or if
-    it is no regular file, and OSError if there is none.
-    """
-    with open(path, "rb", opener=_open_without_waiting) as file:
-        # Judged by the descriptor, so that nobody swaps the file between look and read.
-        status = os.fstat(file.fileno())
-        check_private(status.st_mode, status.st_uid, os.getuid(), path)
-        if not stat.S_ISREG(status.st_mode):
-            raise BadSecretFile(f"{printable(path)} is not a regular file", "put its text into one, with mode 600")
-        return file.read(MAX_SECRET_BYTES).decode("utf-8")
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    # A named pipe would be waited for until somebody writes, and a terminal could become that of this session.
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-
-
-def read_rendezvous(environ: Mapping[str, str], read: Callable[[str], str] = read_secret) -> Rendezvous | None:
-    """Return what this user's broker.json says now, or None if there is none.
-
-    Raise BadInput if it is there and can't be trusted or read.
-    """
-    path = os.path.join(home_directory(environ), "broker.json")  # noqa: PTH118
-    try:
-        return parse_rendezvous(read(path), path)
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadSecretFile(f"{printable(path)} can't be read ({type(error).__name__})", "look at its mode") from None
-
-
-def find_broker(
-    settings: Settings, environ: Mapping[str, str], opening: Callable[[str], None] = lambda _: None
-) -> tuple[Reach, Rendezvous | None]:
-    """Return how to reach the broker as things are now; raise NoBroker or BadInput if that isn't known.
-
-    Blocks for as long as the file systems of up to two files do; ``opening`` is told each before it is opened.
-    """
-
-    def read(path: str) -> str:
-        opening(path)
-        return read_secret(path)
-
-    def reach(rendezvous: Rendezvous | None) -> Reach:
-        return resolve(
-            argument=settings.broker, environ=environ, rendezvous=rendezvous, role="rank", token_file_text=read
-        )
-
-    if not (settings.broker or environ.get("DBG_BROKER")):
-        rendezvous = read_rendezvous(environ, read)
-        if rendezvous is None:
-            raise NoBroker
-        return reach(rendezvous), rendezvous
-    # A job script that names broker and token needs no home at all.
-    with suppress(BadInput):
-        return reach(None), None
-    try:
-        rendezvous = read_rendezvous(environ, read)
-    except BadInput:
-        rendezvous = None
-    return reach(rendezvous), rendezvous

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.settings import Settings, find_broker, read_secret, read_settings
-from dbg_wire.endpoint import Rendezvous, format_rendezvous
-from dbg_wire.errors import BadSecretFile, NoBroker
-
-PIN = "sha256:" + "ab" * 32
-TOKEN = "t" * 43
+from dbg_agent.settings import Settings, read_settings
 
 
 class _Unprintable:
@@ -72,40 +65,3 @@ def test_nothing_raises_and_no_control_character_is_repeated(
     settings, said = read(arguments, environ)
     assert settings.connect_timeout >= 0
     assert all(line.isprintable() for line in said)
-
-
-def write_home(home: Path, **changes: object) -> None:
-    rendezvous = Rendezvous(url="wss://127.0.0.1:6900", host="login1", pid=7, fingerprint=PIN, tokens={"rank": TOKEN})
-    path = home / "broker.json"
-    path.write_text(format_rendezvous(rendezvous))
-    path.chmod(0o600)
-
-
-def test_the_broker_of_the_shared_home_is_found(tmp_path: Path) -> None:
-    write_home(tmp_path)
-    reach, rendezvous = find_broker(Settings(), {"DBG_HOME": str(tmp_path)})
-    assert reach.endpoint.url == "wss://127.0.0.1:6900"
-    assert (reach.endpoint.fingerprint, reach.token) == (PIN, TOKEN)
-    assert rendezvous is not None
-
-
-def test_no_broker_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(NoBroker):
-        find_broker(Settings(), {"DBG_HOME": str(tmp_path)})
-
-
-def test_a_file_that_others_can_read_is_refused_unless_everything_is_given_otherwise(tmp_path: Path) -> None:
-    write_home(tmp_path)
-    (tmp_path / "broker.json").chmod(0o644)
-    with pytest.raises(BadSecretFile, match="chmod 600"):
-        find_broker(Settings(), {"DBG_HOME": str(tmp_path)})
-    environ = {"DBG_HOME": str(tmp_path), "DBG_BROKER": f"login1:6900#{PIN}", "DBG_TOKEN": TOKEN}
-    reach, rendezvous = find_broker(Settings(), environ)
-    assert (reach.token, rendezvous) == (TOKEN, None)
-
-
-def test_a_token_file_of_any_length_is_read_within_bounds(tmp_path: Path) -> None:
-    path = tmp_path / "token"
-    path.write_text("x" * 1_000_000)
-    path.chmod(0o600)
-    assert len(read_secret(str(path))) == 64 * 1024

@@ -282,8 +282,8 @@ def test_a_file_that_never_opens_delays_neither_stop_nor_fork_nor_end(
 ) -> None:
     script = f"""\
 import logging, os, sys, threading
-from dbg_agent import settings
-settings._open_without_waiting = lambda *_: threading.Event().wait({LONG_SECONDS})
+from dbg_dial import find
+find._open_without_waiting = lambda *_: threading.Event().wait({LONG_SECONDS})
 {PASSES}
 sys.stdout.flush()
 child = os.fork()
@@ -312,8 +312,9 @@ print(f"forked after {{time.monotonic() - began:.3f}} s")
 def test_an_installed_rank_tells_of_a_file_that_never_opens(processes: Processes, home: Path) -> None:
     script = f"""\
 import threading, time
-from dbg_agent import install, settings, stderr
-settings._open_without_waiting = lambda *_: threading.Event().wait({LONG_SECONDS})
+from dbg_agent import install, stderr
+from dbg_dial import find
+find._open_without_waiting = lambda *_: threading.Event().wait({LONG_SECONDS})
 told = threading.Event()
 import dbg_agent.rank.rank
 dbg_agent.rank.rank.say = lambda text: (stderr.say(text), told.set())

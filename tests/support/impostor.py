@@ -27,19 +27,21 @@ CLIENT_HELLO = 1
 
 
 class Impostor:
-    """Listen on ``port`` of loopback until :meth:`close`; every method may be called from any thread."""
+    """Listen on ``port`` of loopback (0: a free one) until :meth:`close`; all methods may be called from any thread."""
 
     def __init__(self, port: int, kind: Kind) -> None:
         self._kind = kind
         self._changed = threading.Condition()
         self._heard: list[bytes] = []
         self._open: set[socket.socket] = set()
+        self._accepted: list[object] = []
         self._context: ssl.SSLContext | None = None
         if kind == "tls":
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             trustme.CA().issue_cert("localhost").configure_cert(self._context)
         # SO_REUSEADDR, which this sets, takes the port over from connections that linger.
         self._listener = socket.create_server(("127.0.0.1", port))
+        self.port: int = self._listener.getsockname()[1]
         self._threads = [threading.Thread(target=self._accept, name="impostor", daemon=True)]
         self._threads[0].start()
 
@@ -63,6 +65,19 @@ class Impostor:
             if not self._changed.wait_for(lambda: len(self._heard) >= wanted, seconds(30)):
                 raise AssertionError(f"only {count - wanted + len(self._heard)} of {count} more connections came")
 
+    def wait_for_all(self) -> None:
+        """Wait until each connection that was made, and closed, before this call has been heard to its end."""
+        # Taken in the order in which they came, so that this one is the last.
+        with socket.create_connection(("127.0.0.1", self.port)) as last:
+            name = last.getsockname()
+            with self._changed:
+                if not self._changed.wait_for(lambda: name in self._accepted, seconds(30)):
+                    raise AssertionError("the impostor takes nobody")
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self._open, seconds(30)):
+                raise AssertionError("a connection to the impostor is still open")
+            self._heard.remove(b"")
+
     def close(self) -> None:
         """Give the port back, having ended all connections."""
         # Closing alone would leave the thread in accept().
@@ -80,32 +95,35 @@ class Impostor:
     def _accept(self) -> None:
         while True:
             try:
-                connection, _ = self._listener.accept()
+                connection, name = self._listener.accept()
             except OSError:
                 return
+            if self._context is not None:
+                # Shakes hands in its own thread, which closing ends as it ends those of the other kinds.
+                connection = self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
             with self._changed:
                 self._open.add(connection)
+                self._accepted.append(name)
+                self._changed.notify_all()
             thread = threading.Thread(target=self._serve, args=(connection,), name="impostor", daemon=True)
             self._threads.append(thread)
             thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
         heard = bytearray()
-        with connection:
-            with contextlib.suppress(OSError):
-                self._listen_to(connection, heard)
-            with self._changed:
-                self._open.discard(connection)
+        with connection, contextlib.suppress(OSError):
+            self._listen_to(connection, heard)
         with self._changed:
+            self._open.discard(connection)
             self._heard.append(bytes(heard))
             self._changed.notify_all()
 
     def _listen_to(self, connection: socket.socket, heard: bytearray) -> None:
-        if self._context is not None:
-            with self._context.wrap_socket(connection, server_side=True) as secured:
-                secured.sendall(AGREES)
-                while data := secured.recv(CHUNK):
-                    heard += data
+        if isinstance(connection, ssl.SSLSocket):
+            connection.do_handshake()
+            connection.sendall(AGREES)
+            while data := connection.recv(CHUNK):
+                heard += data
             return
         while data := connection.recv(CHUNK):
             heard += data

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from dbg_wire.environment import BROKER, TOKEN, TOKEN_FILE
 from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker, printable
 from dbg_wire.throw_away import WHERE_THEY_ARE, is_throw_away
 
@@ -295,8 +296,8 @@ def resolve(
     """
     if argument is not None:
         endpoint, address_from = parse_endpoint(argument, source=argument_name), argument_name.rstrip("=")
-    elif environ.get("DBG_BROKER"):
-        endpoint, address_from = parse_endpoint(environ["DBG_BROKER"], source="DBG_BROKER"), "DBG_BROKER"
+    elif environ.get(BROKER):
+        endpoint, address_from = parse_endpoint(environ[BROKER], source=BROKER), BROKER
     elif rendezvous is not None:
         endpoint, address_from = rendezvous.endpoint, "broker.json"
     else:
@@ -332,11 +333,11 @@ def _pinned(endpoint: Endpoint, address_from: str, rendezvous: Rendezvous | None
 def _token(
     environ: Mapping[str, str], rendezvous: Rendezvous | None, role: TokenRole, token_file_text: Callable[[str], str]
 ) -> tuple[str, str]:
-    if path := environ.get("DBG_TOKEN_FILE"):
-        named = f"DBG_TOKEN_FILE {_path_shown(path)}"
+    if path := environ.get(TOKEN_FILE):
+        named = f"{TOKEN_FILE} {_path_shown(path)}"
         return parse_token(_file_text(path, named, token_file_text), source=named), named
-    if text := environ.get("DBG_TOKEN"):
-        return parse_token(text, source="DBG_TOKEN"), "DBG_TOKEN"
+    if text := environ.get(TOKEN):
+        return parse_token(text, source=TOKEN), TOKEN
     tokens = rendezvous.tokens if rendezvous is not None else {}
     if role in tokens:
         return tokens[role], "broker.json"

@@ -10,6 +10,7 @@ import shlex
 import stat
 from collections.abc import Collection, Mapping
 
+from dbg_wire.environment import HOME
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 
 _ANOTHER_HOME = "set DBG_HOME to a directory of your own"
@@ -63,7 +64,7 @@ def home_directory(environ: Mapping[str, str]) -> str:
 
     Raise BadInput if DBG_HOME is relative, or if nothing names a home.
     """
-    own = environ.get("DBG_HOME", "")
+    own = environ.get(HOME, "")
     if own:
         if not posixpath.isabs(own):
             raise BadInput(f"DBG_HOME {printable(own)!r} is a relative path", "set it to an absolute one")

@@ -10,10 +10,6 @@ from dataclasses import dataclass
 
 from .errors import BadInput, printable
 
-STOP_AT_VARIABLE = "DBG_STOP_AT"
-STOP_IN_VARIABLE = "DBG_STOP_IN"
-"""Variables that hold the stops for the ranks, one on each line."""
-
 MAX_STOPS = 100
 """Stops of one job; more are no longer a person's."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dbg_wire.engines import PDB
+
 from .console import Console
 from .engine import Engine
 from .port import Port
@@ -12,7 +14,7 @@ def load(name: str, port: Port, console: Console, *, reads_rc: bool) -> Engine:
 
     pdb talks at ``console``, and reads the ``.pdbrc`` of the rank's side if it ``reads_rc``.
     """
-    if name == "pdb":
+    if name == PDB:
         from .pdb import PdbEngine
 
         return PdbEngine(port, console, reads_rc=reads_rc)

@@ -18,6 +18,7 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
+from dbg_wire.engines import PDB
 from dbg_wire.messages import PromptState
 
 from ..stop.capture import talking_to
@@ -49,7 +50,7 @@ GOING_ON = frozenset({"c", "cont", "continue"})
 class PdbEngine:
     """Show stops in pdb, one debugger for the life of the process."""
 
-    name = "pdb"
+    name = PDB
 
     def __init__(self, port: Port, console: Console, *, reads_rc: bool) -> None:
         self._port = port
@@ -114,7 +115,7 @@ def is_block(text: str) -> bool:
 class RankPdb(CompletingPdb):
     """Be pdb in a rank: everything of it, but what would end the rank or use the rank's own terminal."""
 
-    name = "pdb"
+    name = PDB
 
     def __init__(self, port: Port, console: Console, *, readrc: bool = False, outer: RankPdb | None = None) -> None:
         super().__init__(port, stdin=console, stdout=console, skip=list(OWN_MODULES), nosigint=True, readrc=readrc)
@@ -185,7 +186,7 @@ class RankPdb(CompletingPdb):
             # A recursive debugger is part of a command of the outer one.
             interact()
             return
-        self._port.stopping.traced_thread_halts("pdb", frame, partial(self.leave_by, interact), goes_on=goes_on)
+        self._port.stopping.traced_thread_halts(PDB, frame, partial(self.leave_by, interact), goes_on=goes_on)
 
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Follow the traced thread; in a recursive debugger as bdb does."""

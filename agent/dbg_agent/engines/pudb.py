@@ -7,6 +7,8 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
+from dbg_wire.engines import PUDB
+
 from ..stop.inbox import SwitchDebugger
 from .faults import is_fault, words_of
 from .leaving import WayOut, what_continue_does
@@ -33,7 +35,7 @@ def build(port: Port) -> PudbEngine:
 class PudbEngine:
     """Show stops in PuDB, one debugger for the life of the process."""
 
-    name = "pudb"
+    name = PUDB
 
     def __init__(self, port: Port) -> None:
         import pudb.debugger as pudb_debugger
@@ -150,7 +152,7 @@ def _debugger_class() -> type[Any]:
             """Be called by bdb in the traced thread, at the end of a step or at a breakpoint."""
             if frame is not None:
                 interact = partial(self.leave_by, partial(self._show_somehow, frame, exc_tuple))
-                self._port.stopping.traced_thread_halts("pudb", frame, interact)
+                self._port.stopping.traced_thread_halts(PUDB, frame, interact)
 
         def open_afresh(self, *, bare: bool = False) -> None:
             """Have a new window; a ``bare`` one looks at no values of the program."""

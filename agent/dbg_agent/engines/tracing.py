@@ -23,7 +23,7 @@ STACK_ROOM = 500
 """Frames that a debugger has for itself, however close to the recursion limit the program has stopped: urwid nests a
 hundred to draw PuDB, and a stop in endless recursion is one that people want to look at."""
 
-OWN_MODULES = ("dbg_agent", "dbg_agent.*", "dbg_wire", "dbg_wire.*")
+OWN_MODULES = ("dbg_agent", "dbg_agent.*", "dbg_dial", "dbg_dial.*", "dbg_wire", "dbg_wire.*")
 """Modules that ``s`` never steps into: stepping onto a ``set_trace()`` line must not show its inside."""
 
 

@@ -23,6 +23,8 @@ import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from dbg_wire.environment import BROKER, HOME, TOKEN, TOKEN_FILE
+
 from ..bounded import within
 from .dumps import BEAT, CALM, END, LEAVE, MARK
 
@@ -52,10 +54,10 @@ WAIT_BY_NUMBER = frozenset({"multiprocessing.popen_fork", "multiprocessing.forks
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "process.py")  # noqa: PTH100, PTH118, PTH120
 
-KEPT_VARIABLES = ("DBG_BROKER", "DBG_TOKEN_FILE", "DBG_TOKEN", "DBG_HOME", "XDG_STATE_HOME", "HOME")
+KEPT_VARIABLES = (BROKER, TOKEN_FILE, TOKEN, HOME, "XDG_STATE_HOME", "HOME")
 """What says where the broker is; told through the pipe, as the program may have changed it since it began."""
 
-LEFT_OUT_VARIABLES = ("DBG_TOKEN", "LD_PRELOAD")
+LEFT_OUT_VARIABLES = (TOKEN, "LD_PRELOAD")
 """Not in the guard's environment: secrets, and libraries that profile or allocate for the rank."""
 
 

@@ -10,8 +10,10 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import dbg_dial
 import dbg_wire
 from dbg_wire.codec import UnknownType, decode, encode
 from dbg_wire.errors import PeerError
@@ -22,18 +24,18 @@ from dbg_wire.version import PROTOCOL_MINOR
 
 from ..launch.ancestry import ancestors
 from ..link.dial import dial
-from ..link.lookup import SLOW_SECONDS, Lookup, find
+from ..link.lookup import SLOW_SECONDS, Lookup, find, find_ranks_broker
 from ..link.name_servers import Lookups
-from ..settings import Settings, find_broker
 from .core_file import likely_core
 from .dumps import Record
 from .watched import GRACE_SECONDS, LINGER_SECONDS, LOOK_SECONDS, PIPE, SIGNAL, WatchedProcess, facts_of, leave_parent
 
 if TYPE_CHECKING:
-    from websockets.asyncio.client import ClientConnection
+    from dbg_dial.dial import BrokerWebSocket
 
 OWN_FOLDERS = (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))),  # noqa: PTH100, PTH120
+    os.path.dirname(os.path.abspath(dbg_dial.__file__ or "")),  # noqa: PTH100, PTH120
     os.path.dirname(os.path.abspath(dbg_wire.__file__ or "")),  # noqa: PTH100, PTH120
 )
 """Where our packages are, whose frames are never part of the program's stack."""
@@ -82,8 +84,7 @@ class Witness:
         self._news = asyncio.Event()
         self._fed = asyncio.Event()
         self._answering = asyncio.Lock()
-        settings = Settings(broker=about["broker"])
-        self._lookup = Lookup(lambda opening: find_broker(settings, about["environ"], opening)[0])
+        self._lookup = Lookup(partial(find_ranks_broker, about["broker"], about["environ"]))
         self._main: asyncio.Task[None] | None = None
 
     def run(self, data: bytes) -> None:
@@ -216,7 +217,7 @@ class Witness:
             await asyncio.gather(answering, return_exceptions=True)
             await connection.close()
 
-    async def _testify(self, connection: ClientConnection, answering: asyncio.Future[None]) -> bool:
+    async def _testify(self, connection: BrokerWebSocket, answering: asyncio.Future[None]) -> bool:
         told = None
         while not answering.done():
             self._news.clear()
@@ -263,7 +264,7 @@ class Witness:
     def _age(self) -> float:
         return 0.0 if self._beat_at is None else round(time.monotonic() - self._beat_at, 3)
 
-    async def _answer_all(self, connection: ClientConnection) -> None:
+    async def _answer_all(self, connection: BrokerWebSocket) -> None:
         """Answer what the broker asks until the connection ends."""
         async for frame in connection:
             if not isinstance(frame, str):

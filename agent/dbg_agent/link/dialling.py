@@ -8,11 +8,13 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from dbg_dial.dial import BrokerWebSocket
+from dbg_dial.tcp import seconds_since_ack
 from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable, DbgError
 
 from ..log import Logger
-from .dial import Connection, dial
+from .dial import dial
 from .name_servers import Lookups
 from .silence import SHORTEST_LOOK_SECONDS, Silence
 
@@ -50,7 +52,7 @@ class Dialler:
         last = LAST_BACKOFF_SECONDS if error is None or isinstance(error, BrokerUnreachable) else LAST_REFUSED_SECONDS
         return random.uniform(0, min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt))  # noqa: S311 - no secret
 
-    async def dial(self) -> Connection:
+    async def dial(self) -> BrokerWebSocket:
         """Return an open connection to where the broker is now; raise a DbgError that says why there is none."""
         if self.unanswered_since is None:
             self.unanswered_since = time.monotonic()
@@ -64,7 +66,7 @@ class Dialler:
             # A fault of ours or of a library: without the link's thread a stopped rank could never be let go.
             raise BrokerUnreachable("its address", f"{type(error).__name__}: {error}") from None
 
-    async def successor(self, connection: Connection) -> Connection:
+    async def successor(self, connection: BrokerWebSocket) -> BrokerWebSocket:
         """Return another connection, opened while this one was silent; not before, and never if it recovers each time.
 
         The one that answers first is used: attempts end as soon as anything comes over the silent one.
@@ -83,7 +85,7 @@ class Dialler:
         finally:
             watch.end()
 
-    async def _dial_while_silent(self, watch: _Watch) -> Connection | None:
+    async def _dial_while_silent(self, watch: _Watch) -> BrokerWebSocket | None:
         dialling = asyncio.ensure_future(self.dial())
         try:
             while not dialling.done() and watch.is_silent():
@@ -105,7 +107,7 @@ class Dialler:
 class _Watch:
     """Watch one connection for silence, and have it pinged."""
 
-    def __init__(self, connection: Connection, is_attended: Callable[[], bool]) -> None:
+    def __init__(self, connection: BrokerWebSocket, is_attended: Callable[[], bool]) -> None:
         self._connection = connection
         self._is_attended = is_attended
         self._loop = asyncio.get_running_loop()
@@ -116,14 +118,14 @@ class _Watch:
         """Wait until the peer is silent."""
         while not self.is_silent():
             now, attended = self._loop.time(), self._is_attended()
-            since_ack = self._connection.seconds_since_ack()
+            since_ack = seconds_since_ack(self._connection.transport)
             await asyncio.sleep(self._silence.next_look(now, since_ack, attended=attended))
 
     def is_silent(self) -> bool:
         """Tell whether the peer is silent now; one that may be is asked for an answer."""
         now = self._loop.time()
         self._silence.heard(self._connection.heard_at)
-        silent = self._silence.is_silent(now, self._connection.seconds_since_ack())
+        silent = self._silence.is_silent(now, seconds_since_ack(self._connection.transport))
         if self._silence.wants_ping(now, attended=self._is_attended()):
             self._send_ping()
         return silent
@@ -140,7 +142,7 @@ class _Watch:
         self._ping.add_done_callback(_ignore)
 
 
-async def drop(dialling: asyncio.Future[Connection]) -> None:
+async def drop(dialling: asyncio.Future[BrokerWebSocket]) -> None:
     """Give an attempt up; a connection that it has come to by now is closed."""
     dialling.cancel()
     (outcome,) = await asyncio.gather(dialling, return_exceptions=True)

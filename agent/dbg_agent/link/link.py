@@ -26,11 +26,11 @@ from .outgoing import Outgoing, ReportNow
 if TYPE_CHECKING:
     import asyncio
 
+    from dbg_dial.dial import BrokerWebSocket
     from dbg_wire.codec import Input
     from dbg_wire.endpoint import Reach
     from dbg_wire.messages import Message
 
-    from .dial import Connection
     from .dialling import Dialler
     from .lookup import Opening
 
@@ -92,7 +92,7 @@ class Link:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._something_to_send: asyncio.Event | None = None
         self._stopping: asyncio.Event | None = None
-        self._connection: Connection | None = None
+        self._connection: BrokerWebSocket | None = None
         self._dialler: Dialler | None = None
 
     # --------------------------------------------------------------------------------------------- from any thread
@@ -282,14 +282,14 @@ class Link:
         serving.cancel()
         await asyncio.wait({serving}, timeout=CLOSE_SECONDS)
 
-    async def _flush_and_close(self, connection: Connection) -> None:
+    async def _flush_and_close(self, connection: BrokerWebSocket) -> None:
         while (item := self.outgoing.pop()) is not None:
             await connection.send(self._frame(item))
         await connection.close()
 
     async def _serve_once(self, dialler: Dialler) -> DbgError | None:
         """Dial, register and serve until the connection and those after it end; return what was wrong with the last."""
-        connection: Connection | None
+        connection: BrokerWebSocket | None
         try:
             connection = await dialler.dial()
         except DbgError as error:
@@ -305,7 +305,9 @@ class Link:
                 problem = None
         return problem
 
-    async def _serve_until_silent(self, connection: Connection, dialler: Dialler) -> tuple[bool, Connection | None]:
+    async def _serve_until_silent(
+        self, connection: BrokerWebSocket, dialler: Dialler
+    ) -> tuple[bool, BrokerWebSocket | None]:
         """Serve a connection until it ends or is silent; return whether it was welcomed, and the one after it."""
         import asyncio
 
@@ -339,7 +341,7 @@ class Link:
             self._failed(error)
         return await find(self._lookup, None)
 
-    async def _serve(self, connection: Connection) -> None:
+    async def _serve(self, connection: BrokerWebSocket) -> None:
         import asyncio
 
         from dbg_wire.messages import Welcome
@@ -363,7 +365,7 @@ class Link:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
 
-    async def _send_all(self, connection: Connection) -> None:
+    async def _send_all(self, connection: BrokerWebSocket) -> None:
         import asyncio
 
         event = self._something_to_send

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
-from dbg_wire.errors import DbgError, printable
+from dbg_dial.find import Seeker, find_broker, read_if_there, read_secret
+from dbg_wire.errors import BadSecretFile, DbgError, printable
 
 if TYPE_CHECKING:
     from dbg_wire.endpoint import Reach
@@ -34,6 +36,34 @@ class SilentFile(DbgError):
 
     def __str__(self) -> str:
         return f"{printable(self.path)} does not let itself be opened; is its file system there?"
+
+
+def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: Opening) -> Reach:
+    """Return how a rank reaches the broker now; raise NoBroker, BadInput or WrongHost if that isn't known.
+
+    Blocks for as long as the file systems of up to two files do; ``opening`` is told each before it is opened.
+    """
+
+    def read(path: str) -> str:
+        opening(path)
+        return read_secret(path)
+
+    def read_rendezvous(path: str) -> str | None:
+        return read_if_there(path, read, partial(_unreadable, path))
+
+    seeker = Seeker(
+        role="rank",
+        who="rank",
+        argument_name="the argument broker=",
+        read_rendezvous=read_rendezvous,
+        read_token=read,
+        may_lack_home=True,
+    )
+    return find_broker(seeker, broker, environ)
+
+
+def _unreadable(path: str, error: OSError) -> BadSecretFile:
+    return BadSecretFile(f"{printable(path)} can't be read ({type(error).__name__})", "look at its mode")
 
 
 class Lookup:

@@ -6,17 +6,7 @@ also see through a tunnel that answers for a peer that is gone.
 
 from __future__ import annotations
 
-import socket
-import struct
-from contextlib import suppress
-
-from dbg_wire.limits import (
-    CONNECTION_DEAD_SECONDS,
-    KEEPALIVE_AGAIN_SECONDS,
-    KEEPALIVE_SECONDS,
-    RESEND_SECONDS,
-    SILENT_SECONDS,
-)
+from dbg_wire.limits import SILENT_SECONDS
 
 PING_SECONDS = 20.0
 """Seconds between two pings of an idle link: below the idle time-outs of common firewalls and tunnels."""
@@ -26,38 +16,6 @@ PING_ATTENDED_SECONDS = 2.0
 
 SHORTEST_LOOK_SECONDS = 0.5
 """Seconds between two looks at a link about which there is doubt."""
-
-TCP_RTO_MAX_MS = 44
-"""The option's number on Linux, which Python doesn't name yet."""
-
-_LAST_ACK = struct.Struct("56xI")
-"""Where Linux puts ``tcpi_last_ack_recv`` in ``struct tcp_info``, in milliseconds."""
-
-
-def keep_asking(connecting: socket.socket) -> None:
-    """Have the kernel ask the peer's kernel every KEEPALIVE_SECONDS whether it is there."""
-    for level, option, value in (
-        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS),
-        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_AGAIN_SECONDS),
-        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, int(CONNECTION_DEAD_SECONDS / KEEPALIVE_AGAIN_SECONDS)),
-    ):
-        with suppress(OSError):
-            connecting.setsockopt(level, option, value)
-    with suppress(OSError):
-        connecting.setsockopt(socket.IPPROTO_TCP, TCP_RTO_MAX_MS, RESEND_SECONDS * 1000)
-        # Its patience is counted in attempts otherwise, and those are over in seconds then.
-        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(CONNECTION_DEAD_SECONDS * 1000))
-
-
-def seconds_since_ack(connected: socket.socket) -> float:
-    """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
-    try:
-        info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_ACK.size)
-        milliseconds: int = _LAST_ACK.unpack(info)[0]
-    except (OSError, struct.error):
-        return 0.0
-    return milliseconds / 1000
 
 
 class Silence:

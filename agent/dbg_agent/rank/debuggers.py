@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Protocol
 
+from dbg_wire.engines import DEFAULT_ENGINE, PDB
 from dbg_wire.errors import printable
 
 from ..engines.console import Console
@@ -14,8 +15,6 @@ from ..engines.engine import Engine
 from ..engines.loading import load
 from ..engines.port import Port
 from ..settings import Settings
-
-DEFAULT_ENGINE = "pudb"
 
 
 class DebuggedRank(Port, Protocol):
@@ -52,7 +51,7 @@ class Debuggers:
     def wanted(self) -> str:
         """Return which one to open: asked for by a terminal, by the stop, by this process's environment."""
         if self._why_pdb:
-            return "pdb"
+            return PDB
         terminal = self._rank.terminal
         chosen = terminal.engine or self._wanted_by_stop or self._rank.settings.engine or terminal.fallback_engine
         return chosen or DEFAULT_ENGINE

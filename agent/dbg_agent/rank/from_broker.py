@@ -6,7 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Protocol
 
-from dbg_wire.errors import WrongHost, printable
+from dbg_wire.engines import LINE_ENGINE, PUDB
+from dbg_wire.errors import printable
 from dbg_wire.messages import (
     Ask,
     Audience,
@@ -36,8 +37,9 @@ from ..engines.console import Console
 from ..launch.ancestry import ancestors
 from ..launch.mesh import coordinates
 from ..launch.this_process import Identity
+from ..link.lookup import find_ranks_broker
 from ..log import Logger, Shown, hide
-from ..settings import Settings, find_broker
+from ..settings import Settings
 from ..stop.inbox import Inbox, OpenDebugger, Redraw, RunJob, Switch, TypedLine
 from ..stop.stops import Stops
 from ..stop.terminal import Terminal
@@ -116,15 +118,8 @@ class FromBroker:
 
         Runs in a thread of its own, which files may keep; ``opening`` is told each one before.
         """
-        from dbg_wire.endpoint import wrong_host_reason
-
-        reach, rendezvous = find_broker(self._rank.settings, os.environ, opening)
+        reach = find_ranks_broker(self._rank.settings.broker, os.environ, opening)
         hide(reach.token)
-        # A loopback address that somebody typed may be the end of a tunnel; one that the broker wrote is its own.
-        if rendezvous is not None and reach.sources["address"] == "broker.json":
-            reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename)
-            if reason is not None:
-                raise WrongHost(reason)
         return reach
 
     def is_attended(self) -> bool:
@@ -141,6 +136,7 @@ class FromBroker:
         return self._registration_of(self._rank.membership.identity, ())
 
     def _registration_of(self, me: Identity, above: tuple[int, ...]) -> str:
+        from dbg_dial.kernel import kernel_name
         from dbg_wire.codec import encode
 
         welcome = self._rank.membership.welcome
@@ -158,7 +154,7 @@ class FromBroker:
             child=welcome.child if welcome is not None else None,
             pid=me.pid,
             ancestors=above,
-            kernel=kernel_name(),
+            kernel=kernel_name() or "unknown",
             script=me.script,
             directory=me.directory,
             python=sys.version.split()[0],
@@ -180,9 +176,9 @@ class FromBroker:
         """Have the screen drawn again, or the end of the log sent again."""
         stop, session = self._rank.stops.current
         before = self._rank.stops.session_before
-        if self._rank.stops.engine == "pdb" and session is not None:
+        if self._rank.stops.engine == LINE_ENGINE and session is not None:
             self._rank.console.replay(session, 0)
-        elif stop is None and before is not None and before.engine == "pdb":
+        elif stop is None and before is not None and before.engine == LINE_ENGINE:
             # Commands of breakpoints print while the rank runs. Its end tells terminals how much they miss.
             self._rank.console.replay_end(before.number)
         elif stop is not None:
@@ -191,7 +187,7 @@ class FromBroker:
     def on_input(self, frame: Input) -> None:
         """Pass keys to the stopped thread; Ctrl-C interrupts what keeps it from taking them."""
         engine = self._rank.debuggers.last
-        if engine is not None and INTERRUPT_KEY in self._rank.inbox.fresh(frame) and self._rank.stops.engine == "pudb":
+        if engine is not None and INTERRUPT_KEY in self._rank.inbox.fresh(frame) and self._rank.stops.engine == PUDB:
             engine.interrupt()
         self._rank.tell_loss(self._rank.inbox.type(frame, lambda: self._rank.stops.current))
 
@@ -245,7 +241,7 @@ class FromBroker:
             self._rank.inbox.put(stop, OpenDebugger(self._rank.debuggers.wanted()))
         if resized:
             self._rank.inbox.put(stop, Redraw())
-        if open_one == "pdb":
+        if open_one == LINE_ENGINE:
             # Whoever has just sat down has not heard it, or has come back with another idea of it.
             self._rank.inbox.put(stop, RunJob(self._rank.stopping.show_source_again))
 
@@ -297,13 +293,3 @@ class FromBroker:
             if engine is not None:
                 engine.tracing.break_in()
             self._rank.break_in.stop(None)
-
-
-def kernel_name() -> str:
-    """Return what names this boot and process-id namespace; a broker with the same can see our processes."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
-            boot = file.read().strip()
-        return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116
-    except OSError:
-        return "unknown"

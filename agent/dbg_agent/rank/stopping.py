@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Protocol
 
+from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.messages import Applied, Message, Notice
 from dbg_wire.records import fitted
@@ -189,7 +190,7 @@ class Stopping:
 
     def show_source_again(self) -> None:
         """Tell the lines round the line debugger's frame once more, for a terminal that has just come."""
-        if self._rank.stops.engine == "pdb":
+        if self._rank.stops.engine == LINE_ENGINE:
             self.show_source(self.looked_at())
 
     def take_keys(self, count: int) -> None:

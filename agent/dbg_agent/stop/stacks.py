@@ -10,7 +10,7 @@ from dbg_wire.limits import MAX_STACK_FRAMES
 from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
 
-OWN_PACKAGES = ("dbg_agent", "dbg_wire")
+OWN_PACKAGES = ("dbg_agent", "dbg_dial", "dbg_wire")
 """Packages whose frames are never part of the program's stack."""
 
 RUNNERS = (

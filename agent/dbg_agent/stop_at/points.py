@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
+from dbg_wire.environment import STOP_AT, STOP_IN
 from dbg_wire.errors import printable
-from dbg_wire.stop_points import STOP_AT_VARIABLE, STOP_IN_VARIABLE, StopAt, StopIn, parse_stops
+from dbg_wire.stop_points import StopAt, StopIn, parse_stops
 
 from ..stderr import say
 from . import reached
@@ -100,7 +101,7 @@ def begin(
     """
     global _is_spokesman, _pid, _load, _failed  # noqa: PLW0603 - one per process
     _load, _failed = load, failed
-    stops, problems = parse_stops(environ.get(STOP_AT_VARIABLE, ""), environ.get(STOP_IN_VARIABLE, ""))
+    stops, problems = parse_stops(environ.get(STOP_AT, ""), environ.get(STOP_IN, ""))
     _is_spokesman = is_rank and _speaks(environ)
     _pid = os.getpid()
     for problem in problems if _is_spokesman else ():

@@ -22,6 +22,7 @@ from dbg_broker.hub import departures, from_ranks
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.net import tcp
+from dbg_dial.tcp import seconds_since_ack
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode_data, encode_data
 from dbg_wire.messages import Goodbye, Message, Sender
@@ -182,7 +183,7 @@ class ClassicConnection(asyncio.Protocol):
 
     def seconds_since_ack(self) -> float:
         """Return for how long the peer's kernel has said nothing."""
-        return 0.0 if self._transport is None else tcp.seconds_since_ack(self._transport)
+        return 0.0 if self._transport is None else seconds_since_ack(self._transport)
 
     # ------------------------------------------------------------------------------------------------ the owner's side
 

@@ -7,6 +7,7 @@ import re
 
 from dbg_broker.classic.session import NOWHERE, QUIET_SECONDS, SESSION, ClassicSession, Deed, Write
 from dbg_wire.codec import Output
+from dbg_wire.engines import PDB
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
 from dbg_wire.messages import Message, PromptInfo, PromptState, Replay, Replied, Reply, Report
 from dbg_wire.ranks import Place
@@ -45,7 +46,7 @@ class StockLog:
 class LineSession(ClassicSession):
     """Turn what a stock pdb writes into a log and prompts, and replies into lines that it reads."""
 
-    engine = "pdb"
+    engine = PDB
     no_screen = "a stock pdb has no screen; attach to see its log"
     no_continue = "a stock pdb goes on only when somebody types c; attach and type it"
 

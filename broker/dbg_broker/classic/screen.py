@@ -15,6 +15,7 @@ from dbg_broker.classic.stream import (
     without_queries,
 )
 from dbg_wire import limits
+from dbg_wire.engines import PUDB
 from dbg_wire.errors import printable
 from dbg_wire.messages import Notice, Report
 
@@ -99,7 +100,7 @@ class ScreenSession(ClassicSession):
     ``size`` is (rows, columns) where somebody said so; otherwise it is what PuDB has been seen to use.
     """
 
-    engine = "pudb"
+    engine = PUDB
     no_screen = "a stock PuDB's screen exists only in terminals; attach to see it"
     no_continue = "a stock PuDB goes on only when somebody types c; attach and type it"
 

@@ -14,11 +14,10 @@ from pathlib import Path
 from types import TracebackType
 
 from dbg_broker.home.path import check_way
+from dbg_dial.find import RENDEZVOUS_FILE, check_own, open_at_once
 from dbg_wire.endpoint import Rendezvous, format_rendezvous, parse_rendezvous
 from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.home import check_private
 
-RENDEZVOUS_FILE = "broker.json"
 LOCK_FILE = "serve.lock"
 
 MAX_PRIVATE_FILE = 256 * 1024
@@ -102,28 +101,19 @@ def read_private(path: Path, *, others_may_read: bool = False) -> str | None:
     """
     shown = printable(str(path))
     try:
-        # O_NONBLOCK: a pipe under that name must not hang the start.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        with open_at_once(str(path)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise BadSecretFile(f"{shown} is not a regular file", _START_AGAIN)
+            check_own(file, str(path), os.geteuid(), others_may_read=others_may_read)
+            content = file.read(MAX_PRIVATE_FILE + 1)
+        if len(content) <= MAX_PRIVATE_FILE:
+            return content.decode("utf-8")
     except FileNotFoundError:
         return None
     except OSError as error:
         raise BadSecretFile(f"{shown} can't be read ({error.strerror})", _START_AGAIN) from error
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise BadSecretFile(f"{shown} is not a regular file", _START_AGAIN)
-        mode = found.st_mode & ~0o044 if others_may_read else found.st_mode
-        check_private(mode, found.st_uid, os.geteuid(), str(path))
-        with open(descriptor, "rb", closefd=False) as file:
-            content = file.read(MAX_PRIVATE_FILE + 1)
-        if len(content) <= MAX_PRIVATE_FILE:
-            return content.decode("utf-8")
-    except OSError as error:
-        raise BadSecretFile(f"{shown} can't be read ({error.strerror})", _START_AGAIN) from error
     except UnicodeDecodeError:
         pass
-    finally:
-        os.close(descriptor)
     raise BadSecretFile(f"{shown} is too large or not text, so not ours", _START_AGAIN)
 
 

@@ -33,14 +33,12 @@ from dbg_broker.ranks.spread import Spread
 from dbg_broker.terminals.glances import Glances
 from dbg_broker.terminals.seats import Decision, Seats
 from dbg_wire import limits
+from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.messages import Message, Refusal, Repaint, Seat, Welcome
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 logger = logging.getLogger("dbg_broker")
-
-LINE_ENGINE = "pdb"
-"""The debugger whose output is a log, which its terminals ask for again themselves."""
 
 Dial = Callable[[int, str, int], None]
 """Connect to a stock debugger for the terminal of this number, at this host and port."""

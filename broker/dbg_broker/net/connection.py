@@ -26,6 +26,7 @@ from dbg_broker.net.http import HttpAnswer, Upgrade, method_not_allowed
 from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, upgrade_of
 from dbg_broker.net.outgoing import OutgoingFrames
 from dbg_broker.net.owner import Owner
+from dbg_dial.tcp import seconds_since_ack
 from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.log_form import LogForm
@@ -383,7 +384,7 @@ class PeerConnection(asyncio.Protocol):
 
     def seconds_since_ack(self) -> float:
         """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
-        return 0.0 if self._transport is None else tcp.seconds_since_ack(self._transport)
+        return 0.0 if self._transport is None else seconds_since_ack(self._transport)
 
     # ---------------------------------------------------------------------------------------------------------- inner
 

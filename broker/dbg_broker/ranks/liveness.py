@@ -1,6 +1,6 @@
 """Whether a process is alive, where this host's kernel can tell.
 
-A rank names its kernel's boot and its process-id namespace; only where both are ours does its pid mean anything here.
+A rank's pid means something here only where it names the same kernel as :func:`dbg_dial.kernel.kernel_name` here.
 """
 
 from __future__ import annotations
@@ -8,15 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 
 _PROC = Path("/proc")
-
-
-def own_kernel(proc: Path = _PROC) -> str | None:
-    """Return this process's kernel boot and process-id namespace as ranks state theirs, or None if unreadable."""
-    try:
-        boot = (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot}/{(proc / 'self/ns/pid').stat().st_ino}"
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def is_dead(pid: int, proc: Path = _PROC) -> bool:

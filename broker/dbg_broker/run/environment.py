@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, takewhile
 
-from dbg_wire.stop_points import STOP_AT_VARIABLE, STOP_IN_VARIABLE, StopAt, StopIn
+from dbg_wire.environment import COLLECTIVE_TIMEOUT, ENGINE, HOME, JOB, POST_MORTEM, RANKS, STOP_AT, STOP_IN
+from dbg_wire.stop_points import StopAt, StopIn
 
 from .settings import Wishes
 
@@ -61,14 +62,14 @@ def job_environment(
 ) -> dict[str, str]:
     """Return the environment of a job: ours, and what its ranks are told; what is not asked for stays as it is."""
     told = {
-        "DBG_HOME": home,
-        "DBG_JOB": job,
-        STOP_AT_VARIABLE: "\n".join(_typed(stop) for stop in stops if isinstance(stop, StopAt)),
-        STOP_IN_VARIABLE: "\n".join(_typed(stop) for stop in stops if isinstance(stop, StopIn)),
-        "DBG_RANKS": wishes.ranks,
-        "DBG_ENGINE": wishes.engine,
-        "DBG_POST_MORTEM": "1" if wishes.post_mortem else None,
-        "DBG_COLLECTIVE_TIMEOUT": wishes.collective_timeout,
+        HOME: home,
+        JOB: job,
+        STOP_AT: "\n".join(_typed(stop) for stop in stops if isinstance(stop, StopAt)),
+        STOP_IN: "\n".join(_typed(stop) for stop in stops if isinstance(stop, StopIn)),
+        RANKS: wishes.ranks,
+        ENGINE: wishes.engine,
+        POST_MORTEM: "1" if wishes.post_mortem else None,
+        COLLECTIVE_TIMEOUT: wishes.collective_timeout,
     }
     # What a program prints goes to a file, and would come in blocks, long after what has printed it.
     return {"PYTHONUNBUFFERED": "1", **environ, **{name: value for name, value in told.items() if value is not None}}

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from dbg_broker.home.rendezvous import NO_LOCKS_HERE
+from dbg_wire.environment import AUTOSTART
 from dbg_wire.errors import DbgError, printable
 
 NOT_EXECUTABLE = 126
@@ -26,9 +27,6 @@ NOT_FOUND = 127
 
 SILENT_SECONDS = 7 * 24 * 3600.0
 """Seconds after which an output counts as one of an ended job where the file system has no locks to tell."""
-
-AUTOSTART_VARIABLE = "DBG_AUTOSTART"
-"""Makes ranks of what the job starts; its value is the process that has started the job."""
 
 
 class CantStart(DbgError):
@@ -110,7 +108,7 @@ def _start_process(
             stdin=nowhere,
             stdout=output,
             stderr=output,
-            env={**environ, AUTOSTART_VARIABLE: str(os.getpid())},
+            env={**environ, AUTOSTART: str(os.getpid())},
             start_new_session=True,
         )
     except OSError as error:

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from dbg_broker.home.rendezvous import open_home
+from dbg_wire.environment import HOME, JOB
 from dbg_wire.errors import BadInput, BadSecretFile, DbgError, printable
 from dbg_wire.home import home_directory
 from dbg_wire.run_terminal import Task, Told
@@ -120,7 +121,7 @@ class _RunLife:
         self._plan = plan
         self._home, self._folder = surroundings.home, surroundings.folder
         self._environ, self._say = surroundings.environ, surroundings.say
-        self._name = job_name(plan.command, number, self._environ.get("DBG_JOB"))
+        self._name = job_name(plan.command, number, self._environ.get(JOB))
         self._listen = plan.wishes.listen or ("0.0.0.0" if is_for_many_hosts(plan.command) else "")  # noqa: S104
         self._screen = Screen()
         self._status: int | None = None
@@ -179,7 +180,7 @@ class _RunLife:
     @property
     def _way_back(self) -> str:
         """Return what to type elsewhere to follow the job."""
-        elsewhere = {name: value for name, value in self._environ.items() if name != "DBG_HOME"}
+        elsewhere = {name: value for name, value in self._environ.items() if name != HOME}
         home = f"DBG_HOME={printable(shlex.quote(self._home))} "
         with contextlib.suppress(BadInput):
             home = "" if home_directory(elsewhere) == self._home else home
@@ -321,7 +322,7 @@ class _RunLife:
     def _end_by_force(self) -> None:
         """End a job that did not go: its ranks on all hosts, and its launcher."""
         command = own_command("dbg_client.cli", [f"{self._name}/all", "--kill", "-y"])
-        environ = {**own_environment(self._environ), "DBG_HOME": self._home}
+        environ = {**own_environment(self._environ), HOME: self._home}
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run(command, env=environ, capture_output=True, timeout=END_SECONDS, check=False)
         if self._job is not None:

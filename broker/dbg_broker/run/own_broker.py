@@ -13,6 +13,7 @@ from pathlib import Path
 from dbg_broker.home.in_use import hold
 from dbg_broker.home.rendezvous import lock, open_home, read_rendezvous
 from dbg_wire.endpoint import is_loopback, wrong_host_reason
+from dbg_wire.environment import BROKER
 from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, printable
 
 from .own_programs import own_command, own_environment
@@ -57,7 +58,7 @@ def find_or_start(home: str, listen: str, environ: Mapping[str, str]) -> Found:
 
     Blocks until it answers. Raise DbgError if the one that DBG_BROKER names does not, or if none can be started.
     """
-    if environ.get("DBG_BROKER"):
+    if environ.get(BROKER):
         return _named(home, environ)
     folder = open_home(home)
     for _ in range(ATTEMPTS):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-OWN_VARIABLES = ("DBG_AUTOSTART", "DBG_STOP_AT", "DBG_STOP_IN")
+from dbg_wire.environment import AUTOSTART, STOP_AT, STOP_IN
+
+OWN_VARIABLES = (AUTOSTART, STOP_AT, STOP_IN)
 """Variables that would make a rank of our own processes, where a run is started by a run."""
 
 _START = "import sys; del sys.path[0]; from {module} import main; sys.exit(main())"

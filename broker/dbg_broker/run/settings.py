@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 from dbg_broker.settings import parse_listen
+from dbg_wire.engines import ENGINES
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.stop_points import MAX_STOPS, parse_stop_at, parse_stop_in
-
-ENGINES = ("pudb", "pdb")
 
 LONGEST_SECONDS = 10_000_000.0
 """Seconds that a collective may be given at most, as ranks take it: four months."""

@@ -9,6 +9,7 @@ import socket
 import subprocess
 from collections.abc import Mapping
 
+from dbg_wire.environment import HOME
 from dbg_wire.errors import PeerError
 from dbg_wire.run_terminal import JOB_IS_OVER, Task, Told, decode_told, encode_line
 
@@ -29,7 +30,7 @@ class TerminalProcess:
             with theirs:
                 self.process = subprocess.Popen(
                     own_command("dbg_client.cli", ["--run", str(theirs.fileno())]),
-                    env={**own_environment(environ), "DBG_HOME": home},
+                    env={**own_environment(environ), HOME: home},
                     pass_fds=(theirs.fileno(),),
                 )
         finally:

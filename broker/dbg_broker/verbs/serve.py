@@ -42,9 +42,9 @@ from dbg_broker.log import start_log
 from dbg_broker.net.capacity import MANY, Capacity
 from dbg_broker.net.listener import PortTaken, listen
 from dbg_broker.net.server import Server
-from dbg_broker.ranks.liveness import own_kernel
 from dbg_broker.settings import LOOPBACK, Listen, ServeSettings, ports_to_try
 from dbg_broker.verbs.probe import answers
+from dbg_dial.kernel import kernel_name
 from dbg_wire.endpoint import Endpoint, Rendezvous, wrong_host_reason
 from dbg_wire.errors import BadSecretFile, DbgError, printable
 from dbg_wire.version import RELEASE
@@ -144,7 +144,7 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
     hub = Hub(
         host=host,
         pid=pid,
-        kernel=own_kernel(),
+        kernel=kernel_name(),
         clock=loop.time,
         schedule=loop.call_later,
         capacity=Capacity(_descriptors()),

@@ -8,11 +8,13 @@ import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from dbg_broker.home.rendezvous import RENDEZVOUS_FILE, read_private, read_rendezvous
+import dbg_dial.find
+from dbg_broker.home.rendezvous import read_private, read_rendezvous
 from dbg_broker.home.tokens import Role, load_tokens
 from dbg_broker.verbs.probe import answers
-from dbg_wire.endpoint import Reach, TokenRole, resolve, wrong_host_reason
-from dbg_wire.errors import BadSecretFile, DbgError, WrongHost, printable
+from dbg_dial.find import RENDEZVOUS_FILE, Seeker
+from dbg_wire.endpoint import Reach, TokenRole
+from dbg_wire.errors import BadSecretFile, DbgError, NoBroker, printable
 
 ANSWER_SECONDS = 2.0
 """Seconds given to a broker without TLS to show who it is: on loopback it takes milliseconds."""
@@ -37,21 +39,17 @@ def find_broker(argument: str | None, home: str, environ: Mapping[str, str], rol
 
     Raise NotServing, WrongHost if it is on another host's loopback, or BadInput.
     """
-    rendezvous = read_rendezvous(Path(home))
-    if argument is None and not environ.get("DBG_BROKER"):
-        if rendezvous is None:
-            raise NotServing(home)
-        reason = wrong_host_reason(rendezvous.endpoint, rendezvous.host, socket.gethostname(), who="terminal")
-        if reason is not None:
-            raise WrongHost(reason)
-    return resolve(
-        argument=argument,
-        argument_name="the URL",
-        environ=environ,
-        rendezvous=rendezvous,
+    seeker = Seeker(
         role=role,
-        token_file_text=_token_file_text,
+        who="terminal",
+        argument_name="the URL",
+        read_rendezvous=lambda path: read_private(Path(path)),
+        read_token=_token_file_text,
     )
+    try:
+        return dbg_dial.find.find_broker(seeker, argument, environ, home)
+    except NoBroker:
+        raise NotServing(home) from None
 
 
 def token_of(role: Role, home: Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 
 from dbg_wire.codec import Input, Output
+from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_INPUT_PENDING
 from dbg_wire.messages import (
@@ -32,7 +33,7 @@ from dbg_wire.ranks import LIVE_STATES, Breakpoint, Place, RankInfo, RankState
 from dbg_wire.records import fitted
 
 from ..errors import RankEnded, RankStayedAway, why_refused
-from ..words.engine import LINE_ENGINE, NO_WISH, Wish
+from ..words.engine import NO_WISH, Wish
 from .conversation import Conversation
 from .drawing import Drawing
 from .effects import Bell, Blank, Effects, Finish, Open, Send, Wake

@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from dbg_wire.codec import Output
+from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
 from dbg_wire.messages import (
     Complete,
@@ -26,7 +27,6 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records import fitted
 
-from ..words.engine import LINE_ENGINE
 from .effects import Bell, Completed, Effects, Look, Note, Send
 from .log import SessionLog
 from .sentences import discarded

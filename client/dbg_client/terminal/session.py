@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dbg_wire.codec import Output
+from dbg_wire.engines import DEFAULT_ENGINE, LINE_ENGINE
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode, Refusal
 from dbg_wire.ranks import Breakpoint, RankInfo
@@ -21,7 +22,7 @@ from ..core.link import BrokerLink, Down, Up
 from ..core.shared_link import SharedLink
 from ..streams import tell
 from ..views.session_status import Others, count_others
-from ..words.engine import ENGINES, LINE_ENGINE
+from ..words.engine import COMMON_NAMES
 from ..words.escape_key import key_name
 from .display import Display
 from .options import SessionOptions
@@ -175,7 +176,7 @@ class Session:
             return
         engine = attachment.engine
         if engine is None and self._display is None and guess:
-            engine = self.options.wish.asked or "pudb"
+            engine = self.options.wish.asked or DEFAULT_ENGINE
         if engine is None:
             return
         lines = engine == LINE_ENGINE
@@ -186,7 +187,7 @@ class Session:
             tell(self._first_line())
         else:
             keys += await self._display.close()
-            tell(f"{printable(attachment.rank.address)} is in {ENGINES.get(engine, printable(engine))} now.")
+            tell(f"{printable(attachment.rank.address)} is in {COMMON_NAMES.get(engine, printable(engine))} now.")
         self._display = self._line_display() if lines else self._raw
         await self._display.open(keys)
         self._display.begin(attachment.rank.address)
@@ -198,7 +199,7 @@ class Session:
 
     def _first_line(self) -> str:
         engine = self._attachment.engine
-        shown = f" ({ENGINES.get(engine, printable(engine))})" if engine else ""
+        shown = f" ({COMMON_NAMES.get(engine, printable(engine))})" if engine else ""
         leave = f"{self._prefix} d detaches, {self._prefix} ? helps." if self._prefix else "Close the window to detach."
         note = f" {printable(self.options.note)}" if self.options.note else ""
         return f"Attached to {printable(self._attachment.rank.address)}{shown}. {leave}{note}"

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import Place, RankInfo, RankState
 
 from ..attachment.attachment import Attachment
-from ..words.engine import LINE_ENGINE
 from .status_line import Status
 
 LONG_STEP_SECONDS = 3.0

@@ -1,14 +1,13 @@
-"""Which debugger a terminal asks for, and which of them is spoken to in lines. Pure."""
+"""Which debugger a terminal asks for, and what people call each. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-LINE_ENGINE = "pdb"
-"""The debugger that is spoken to in lines; every other one draws a screen."""
+from dbg_wire.engines import PDB, PUDB
 
-ENGINES = {"pudb": "PuDB", "pdb": "pdb"}
-"""The debuggers, and what people call them."""
+COMMON_NAMES = {PUDB: "PuDB", PDB: "pdb"}
+"""What people call the debuggers."""
 
 
 @dataclass(frozen=True, slots=True)

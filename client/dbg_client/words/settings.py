@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dbg_wire import limits
+from dbg_wire.engines import ENGINES
+from dbg_wire.environment import ENGINE
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Mode
 
 from .arguments import DEFAULT_TIMEOUT, WAIT_FOR_EVER, Arguments
-from .engine import ENGINES, NO_WISH, Wish
+from .engine import NO_WISH, Wish
 from .escape_key import DEFAULT_PREFIX, parse_escape_key
 
 LONGEST_WAIT = 30 * 24 * 3600.0
@@ -230,8 +232,8 @@ def _prefix(argument: str | None, environ: Mapping[str, str], verb: Verb) -> byt
 def _wish(argument: str | None, environ: Mapping[str, str], verb: Verb) -> Wish:
     if not verb.attaches:
         return NO_WISH
-    default = environ.get("DBG_ENGINE") or None
-    for name, value in (("--engine", argument), ("DBG_ENGINE", default)):
+    default = environ.get(ENGINE) or None
+    for name, value in (("--engine", argument), (ENGINE, default)):
         if value is not None and value not in ENGINES:
             raise BadInput(f"{name} {printable(value)!r} is no debugger of ours", f"take {' or '.join(ENGINES)}")
     return Wish(argument, default)

@@ -22,18 +22,18 @@ LONG = seconds(60)
 
 FORK_WHILE_DIALLING = """\
 import os, sys, threading, time
-import dbg_agent, dbg_agent.link.dial
+import dbg_agent, dbg_agent.link.dial, dbg_dial.dial
 
 inside, forking = threading.Event(), threading.Event()
 lock = threading.Lock()
-def context(secure):
+def context():
     # As OpenSSL: takes a lock of its own, Python's being free meanwhile.
     with lock:
         inside.set()
         forking.wait()
         time.sleep(0.1)
     raise OSError
-dbg_agent.link.dial._context = context
+dbg_dial.dial.client_context = context
 dbg_agent.install(guard=False)
 # Of two hooks the later one goes first.
 os.register_at_fork(before=forking.set)

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dbg_agent.link import silence
+from dbg_agent.link import dialling, silence
 from dbg_agent.link.link import Link
 from dbg_wire.endpoint import Endpoint, Reach
+from dbg_wire.throw_away import MARK
 from tests.agent.link.test_link import (
     SECONDS,
     TOKEN,
@@ -31,7 +32,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a silence be noticed within half a second."""
     monkeypatch.setattr(silence, "PING_ATTENDED_SECONDS", 0.1)
     monkeypatch.setattr(silence, "SILENT_SECONDS", 0.3)
-    monkeypatch.setattr(silence, "seconds_since_ack", lambda _: 0.0)
+    monkeypatch.setattr(dialling, "seconds_since_ack", lambda _: 0.0)
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_a_name_server_that_hangs_holds_up_neither_the_clock_nor_the_end(
 
     monkeypatch.setattr(socket, "getaddrinfo", hanging)
     desk.reach = Reach(
-        endpoint=Endpoint(host="login1", port=1, secure=False, fingerprint=None), token=TOKEN, sources={}
+        endpoint=Endpoint(host="login1", port=1, secure=False, fingerprint=None), token=f"{MARK}{TOKEN}", sources={}
     )
     link = Link(desk)
     link.start()
@@ -143,7 +144,7 @@ def test_where_nobody_takes_a_connection_who_is_in_a_hurry_does_not_wait(
         queued = [socket.create_connection(full.getsockname())]
         desk.reach = Reach(
             endpoint=Endpoint(host="127.0.0.1", port=full.getsockname()[1], secure=False, fingerprint=None),
-            token=TOKEN,
+            token=f"{MARK}{TOKEN}",
             sources={},
         )
         link.start()

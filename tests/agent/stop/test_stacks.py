@@ -6,6 +6,8 @@ import sys
 import threading
 from types import FrameType
 
+import pytest
+
 from dbg_agent.stop.stacks import is_own, stack_of, thread_frame, traceback_of
 from dbg_wire.limits import MAX_STACK_FRAMES
 
@@ -37,8 +39,9 @@ def test_the_middle_of_a_very_deep_stack_is_left_out_and_counted() -> None:
     assert "frames left out" in note.function
 
 
-def test_our_own_frames_are_not_told() -> None:
-    namespace = {"__name__": "dbg_agent.rank.rank", "sys": sys}
+@pytest.mark.parametrize("module", ["dbg_agent.rank.rank", "dbg_dial.dial", "dbg_wire.codec"])
+def test_our_own_frames_are_not_told(module: str) -> None:
+    namespace = {"__name__": module, "sys": sys}
     exec("def ours(call): return call()", namespace)  # noqa: S102 - a module that says it is ours
     frame = namespace["ours"](sys._getframe)  # type: ignore[operator]
     assert is_own(frame)

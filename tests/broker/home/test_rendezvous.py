@@ -14,7 +14,6 @@ import pytest
 from dbg_broker.home.rendezvous import (
     LOCK_FILE,
     MAX_PRIVATE_FILE,
-    RENDEZVOUS_FILE,
     lock,
     open_home,
     read_private,
@@ -23,6 +22,7 @@ from dbg_broker.home.rendezvous import (
     write_private,
     write_rendezvous,
 )
+from dbg_dial.find import RENDEZVOUS_FILE
 from dbg_wire.endpoint import format_rendezvous
 from dbg_wire.errors import BadSecretFile
 from tests.support.reach import RENDEZVOUS, SECRET, said

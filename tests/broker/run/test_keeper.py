@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from dbg_broker.run.keeper import AUTOSTART_VARIABLE, CantStart, is_written
+from dbg_broker.run.keeper import CantStart, is_written
+from dbg_wire.environment import AUTOSTART
 from tests.support.processes import Child, Processes
 from tests.support.time_unit import seconds
 
@@ -68,7 +69,7 @@ def kept(processes: Processes, output: Path) -> Kept:
     """Run a command as the job of a process that waits for it."""
 
     def start(*command: str) -> Child:
-        environ = {**os.environ, "OTHERS": "stay", AUTOSTART_VARIABLE: "of another"}
+        environ = {**os.environ, "OTHERS": "stay", AUTOSTART: "of another"}
         return processes.start("run", [sys.executable, "-c", RUN, str(output), *command], env=environ)
 
     return start

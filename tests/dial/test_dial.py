@@ -1,0 +1,127 @@
+"""A WebSocket to the pinned broker, and what is said of anybody else."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import Callable
+
+import pytest
+
+from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
+from dbg_dial.tcp import connected
+from dbg_wire.endpoint import Endpoint, Reach
+from dbg_wire.errors import BrokerUnreachable, DbgError, Refused, WrongCertificate, WrongToken, WrongVersion
+from tests.support import fake_brokers as fake
+from tests.support.fake_brokers import FakeBroker
+from tests.support.impostor import Impostor, Kind, is_at_most_a_hello
+from tests.support.reach import PIN, TOKENS
+from tests.support.time_unit import seconds
+
+TOKEN = TOKENS["rank"]
+URL = "wss://login1:6900"
+TIMING = Timing(opening=seconds(10), ping=seconds(10), pong=seconds(10))
+WORDING = Wording(
+    wrong_certificate="shown {shown}, pinned {pinned}", no_tls="no TLS: {why}", no_broker="no broker: {why}"
+)
+
+
+def reach(port: int, fingerprint: str, host: str = "127.0.0.1") -> Reach:
+    endpoint = Endpoint(host=host, port=port, secure=True, fingerprint=fingerprint)
+    return Reach(endpoint=endpoint, token=TOKEN, sources={})
+
+
+async def opened(where: Reach, timing: Timing = TIMING) -> BrokerWebSocket:
+    sock = await connected((socket.AF_INET, (where.endpoint.host, where.endpoint.port)))
+    try:
+        return await open_websocket(where, "/agent", sock, timing, WORDING)
+    except Exception as error:
+        raise explain(where.endpoint.url, error, timing.opening, WORDING) from None
+
+
+async def test_the_pinned_broker_is_heard() -> None:
+    with FakeBroker(fake.accept_and_send(fake.frame(fake.TEXT, b"hello"))) as broker:
+        websocket = await opened(reach(broker.port, broker.fingerprint))
+        assert await websocket.recv() == "hello"
+        assert websocket.heard_at > 0
+        assert websocket.broker_url == f"wss://127.0.0.1:{broker.port}"
+        kernels = websocket.transport.get_extra_info("socket")
+        assert kernels.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        websocket.transport.abort()
+        await websocket.wait_closed()
+
+
+@pytest.mark.parametrize("kind", ["closes", "http", "tls"])
+async def test_an_impostor_hears_at_most_a_hello(kind: Kind) -> None:
+    with Impostor(0, kind) as impostor:
+        with pytest.raises((WrongCertificate, BrokerUnreachable)) as caught:
+            await opened(reach(impostor.port, PIN))
+        await asyncio.to_thread(impostor.wait_for_all)
+    assert all(is_at_most_a_hello(heard) for heard in impostor.heard())
+    if kind == "tls":
+        assert isinstance(caught.value, WrongCertificate)
+        assert f"pinned {PIN}" in str(caught.value)
+        assert impostor.heard() == [b""]
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        ("401 Unauthorized", WrongToken),
+        ("403 Forbidden", WrongToken),
+        ("426 Upgrade Required", WrongVersion),
+        ("503 Service Unavailable", Refused),
+    ],
+)
+async def test_a_refusal_is_told_in_the_brokers_words(status: str, error: type[DbgError]) -> None:
+    with FakeBroker(fake.answer_status(status, "go away")) as broker, pytest.raises(error, match="go away"):
+        await opened(reach(broker.port, broker.fingerprint))
+
+
+async def test_a_broker_of_another_subprotocol_is_another_version() -> None:
+    answer = fake.accept_and_send(subprotocol=None)
+    with FakeBroker(answer) as broker, pytest.raises(WrongVersion, match="did not agree"):
+        await opened(reach(broker.port, broker.fingerprint))
+
+
+async def test_one_who_says_nothing_is_waited_for_so_long_and_leaves_nothing_open() -> None:
+    with FakeBroker(fake.say_nothing) as broker, pytest.raises(BrokerUnreachable, match=r"no answer within 0\.3 s"):
+        await opened(reach(broker.port, broker.fingerprint), Timing(opening=0.3, ping=10.0, pong=10.0))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (asyncio.TimeoutError(), BrokerUnreachable, "no answer within 2 s"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "('::1', 1)"), BrokerUnreachable, "(Connection refused)"),
+        (OSError("Multiple exceptions: …"), BrokerUnreachable, "Multiple exceptions"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), BrokerUnreachable, "service not known"),
+        (EOFError(), BrokerUnreachable, "it hung up"),
+        (ssl.SSLError("handshake"), WrongCertificate, "no TLS: "),
+        (ValueError("cannot follow redirect"), Refused, "no broker: cannot follow redirect"),
+    ],
+)
+def test_each_failure_has_its_sentence(error: Exception, kind: type[DbgError], said: str) -> None:
+    explained = explain(URL, error, 2.0, WORDING)
+    assert type(explained) is kind
+    assert said in str(explained)
+
+
+def test_what_is_not_about_the_peer_is_left_as_it_is() -> None:
+    for error in (KeyboardInterrupt(), asyncio.CancelledError(), RuntimeError()):
+        assert explain(URL, error, 2.0, WORDING) is error
+
+
+async def test_only_a_name_is_asked_for() -> None:
+    asked: list[Callable[[], AddressInfos]] = []
+
+    async def ask(find: Callable[[], AddressInfos]) -> AddressInfos:
+        asked.append(find)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 1))] * 2
+
+    assert await addresses(reach(1, PIN), ask) == [(socket.AF_INET, ("127.0.0.1", 1))]
+    assert asked == []
+    assert await addresses(reach(1, PIN, host="login1"), ask) == [(socket.AF_INET, ("10.0.0.1", 1))]
+    assert len(asked) == 1

@@ -1,0 +1,157 @@
+"""Secrets are read only where others can't have touched them, and never waited for."""
+
+from __future__ import annotations
+
+import os
+import stat
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from dbg_dial.find import MAX_SECRET_BYTES, Seeker, check_own, find_broker, open_at_once, read_if_there, read_secret
+from dbg_wire.endpoint import format_rendezvous
+from dbg_wire.errors import BadInput, BadSecretFile, NoBroker
+from tests.support.reach import PIN, RENDEZVOUS, SECRET, TOKENS, said
+
+
+def unreadable(error: OSError) -> BadSecretFile:
+    return BadSecretFile("unreadable", type(error).__name__)
+
+
+def seeker(**changes: object) -> Seeker:
+    given: dict[str, object] = {
+        "role": "driver",
+        "who": "terminal",
+        "argument_name": "--broker",
+        "read_rendezvous": lambda path: read_if_there(path, read_secret, unreadable),
+        "read_token": read_secret,
+    }
+    return Seeker(**{**given, **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text(SECRET)
+    path.chmod(0o600)
+    return path
+
+
+def test_a_secret_of_ours_is_read(secret: Path) -> None:
+    assert read_secret(str(secret)) == SECRET
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o640, 0o620, 0o602])
+def test_one_that_others_can_touch_is_not(secret: Path, mode: int) -> None:
+    secret.chmod(mode)
+    with pytest.raises(BadSecretFile, match="chmod 600") as caught:
+        read_secret(str(secret))
+    assert SECRET not in said(caught.value)
+
+
+def test_one_of_another_user_is_not(secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # One more than the owner, so that it isn't root's either.
+    monkeypatch.setattr(os, "getuid", partial(int, os.getuid() + 1))
+    if os.geteuid() == 0:
+        os.chown(secret, 4711, -1)
+    with pytest.raises(BadSecretFile, match="who is neither you nor root"):
+        read_secret(str(secret))
+
+
+def test_the_file_that_was_looked_at_is_the_one_that_is_read(secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    really = os.fstat
+
+    def swapped(descriptor: int) -> os.stat_result:
+        found = really(descriptor)
+        other = secret.with_name("other")
+        other.write_text("of somebody else")
+        other.replace(secret)
+        return found
+
+    monkeypatch.setattr(os, "fstat", swapped)
+    assert read_secret(str(secret)) == SECRET
+
+
+def test_owner_and_mode_are_those_of_the_open_file(secret: Path) -> None:
+    with open_at_once(str(secret)) as file:
+        secret.unlink()
+        secret.symlink_to("/etc/passwd")
+        assert stat.S_ISREG(check_own(file, str(secret), os.getuid()))
+        os.fchmod(file.fileno(), 0o644)
+        with pytest.raises(BadSecretFile):
+            check_own(file, str(secret), os.getuid())
+        check_own(file, str(secret), os.getuid(), others_may_read=True)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(BadSecretFile, match="is not a regular file"):
+        read_secret(str(tmp_path / "pipe"))
+    with pytest.raises(BadSecretFile, match="into which nobody writes"):
+        read_secret(str(tmp_path / "pipe"), pipe_seconds=60.0)
+
+
+def test_a_writer_who_says_nothing_is_waited_for_so_long(tmp_path: Path) -> None:
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path, 0o600)
+    writer = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    with pytest.raises(BadSecretFile, match=r"nothing came through the pipe .* for 0\.1 s"):
+        read_secret(path, pipe_seconds=0.1)
+    os.close(writer)
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/tty", "/proc/self"])
+def test_what_is_no_file_is_no_secret(path: str) -> None:
+    with pytest.raises((BadSecretFile, OSError)):
+        read_secret(path, pipe_seconds=1.0)
+
+
+def test_a_file_of_any_length_is_read_within_bounds(secret: Path) -> None:
+    secret.write_text("x" * 1_000_000)
+    assert len(read_secret(str(secret))) == MAX_SECRET_BYTES
+
+
+def write_home(home: Path) -> Path:
+    path = home / "broker.json"
+    path.write_text(format_rendezvous(RENDEZVOUS))
+    path.chmod(0o600)
+    return path
+
+
+def test_argument_then_variable_then_home(tmp_path: Path) -> None:
+    write_home(tmp_path)
+    environ = {"DBG_HOME": str(tmp_path), "DBG_BROKER": "two:1"}
+    assert find_broker(seeker(), "three:1", environ).endpoint.host == "three"
+    assert find_broker(seeker(), None, environ).endpoint.host == "two"
+    reach = find_broker(seeker(), None, {}, str(tmp_path))
+    assert (reach.endpoint.url, reach.endpoint.fingerprint) == (RENDEZVOUS.url, PIN)
+    assert reach.token == TOKENS["driver"]
+
+
+def test_an_empty_home_names_no_broker(tmp_path: Path) -> None:
+    with pytest.raises(NoBroker):
+        find_broker(seeker(), None, {}, str(tmp_path))
+
+
+def test_a_home_that_is_broken_is_told_unless_nothing_is_wanted_of_it(tmp_path: Path) -> None:
+    write_home(tmp_path).chmod(0o666)
+    environ = {"DBG_TOKEN": SECRET, "DBG_HOME": str(tmp_path)}
+    with pytest.raises(BadSecretFile, match="chmod 600"):
+        find_broker(seeker(), f"one:1#{PIN}", environ)
+    assert find_broker(seeker(may_lack_home=True), f"one:1#{PIN}", environ).token == SECRET
+    with pytest.raises(BadInput, match="without a fingerprint"):
+        find_broker(seeker(may_lack_home=True), "one:1", environ)
+
+
+def test_what_is_no_text_is_no_broker_json(tmp_path: Path) -> None:
+    write_home(tmp_path).write_bytes(b"\xff\xfe")
+    with pytest.raises(BadSecretFile, match="is not a JSON object"):
+        find_broker(seeker(), None, {}, str(tmp_path))
+
+
+def test_what_can_not_be_read_is_told_in_the_seekers_words(tmp_path: Path) -> None:
+    (tmp_path / "broker.json").symlink_to(tmp_path / "broker.json")
+    with pytest.raises(BadSecretFile, match="unreadable; OSError"):
+        find_broker(seeker(), None, {}, str(tmp_path))

@@ -1,0 +1,205 @@
+"""Open a WebSocket to the broker, having seen its pinned certificate before a token leaves.
+
+Heavy, since asyncio, TLS and websockets are: a rank imports it in its link's thread alone. What goes wrong comes out as
+:mod:`dbg_wire.errors`, so that nobody else knows the library.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
+
+from dbg_wire.endpoint import Endpoint, Reach
+from dbg_wire.errors import BrokerUnreachable, DbgError, Refused, WrongCertificate, WrongToken, WrongVersion
+from dbg_wire.limits import CLOSE_SECONDS, MAX_FRAME_BYTES
+from dbg_wire.version import subprotocol
+
+from .pin import check_certificate, check_token, client_context
+from .tcp import Address
+
+AddressInfos = Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]]
+"""What :func:`socket.getaddrinfo` returns."""
+
+AskNameServer = Callable[[Callable[[], AddressInfos]], Awaitable[AddressInfos]]
+"""Runs a call that blocks for as long as a name server does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """Hold in which words a role says that somebody else than its broker answers; parts in braces are filled in."""
+
+    wrong_certificate: str
+    """With ``{shown}`` and ``{pinned}``."""
+    no_tls: str
+    """With ``{why}``."""
+    no_broker: str
+    """With ``{why}``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Hold seconds: for TLS and the upgrade together, between two pings, and for the answer to one."""
+
+    opening: float
+    ping: float
+    pong: float
+
+
+class BrokerWebSocket(ClientConnection):
+    """Be a connection of websockets to a broker that says when it was heard last."""
+
+    heard_at = 0.0
+    """When the last byte came, on the event loop's clock."""
+    broker_url = ""
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes from the peer."""
+        self.heard_at = self.loop.time()
+        super().data_received(data)
+
+
+async def addresses(reach: Reach, ask: AskNameServer) -> list[Address]:
+    """Return what the host's name stands for, by ``ask`` unless it is an address itself.
+
+    The event loop's own executor is no place for that: Python waits for its threads at the end of the program.
+    Raise what ``ask`` raises, OSError or ValueError if the name stands for nothing, and BadEndpoint for a broker that
+    must not be dialled.
+    """
+    check_token(reach.endpoint, reach.token)
+    find = partial(socket.getaddrinfo, reach.endpoint.host, reach.endpoint.port, type=socket.SOCK_STREAM)
+    try:
+        found: AddressInfos = find(flags=socket.AI_NUMERICHOST)
+    except OSError:
+        found = await ask(find)
+    return list(dict.fromkeys((entry[0], entry[4]) for entry in found))
+
+
+async def open_websocket(
+    reach: Reach, path: str, sock: socket.socket, timing: Timing, wording: Wording
+) -> BrokerWebSocket:
+    """Return an open WebSocket over a connected socket, which is the caller's no more.
+
+    Raise BadEndpoint before a byte is sent where there is neither pin nor a token that may be sent without, and
+    WrongCertificate before the token is. Anything else is to be passed to :func:`explain`.
+    """
+    opened: list[asyncio.BaseTransport] = []
+    try:
+        check_token(reach.endpoint, reach.token)
+        websocket = await _connect(reach, path, sock, timing, _pinned(reach.endpoint, wording, opened))
+    except BaseException:
+        # After the transport, if it has one by now, has closed it.
+        asyncio.get_running_loop().call_soon(sock.close)
+        for transport in opened:
+            # The library closes politely, and asyncio before Python 3.11 then waits for the peer's goodbye without end.
+            transport.abort()  # type: ignore[attr-defined] # declared for subclasses, which all of these are
+        raise
+    if websocket.subprotocol != subprotocol():
+        websocket.transport.abort()
+        raise WrongVersion(reach.endpoint.url, f"it did not agree to {subprotocol()}")
+    return websocket
+
+
+async def _connect(
+    reach: Reach, path: str, sock: socket.socket, timing: Timing, websocket: type[BrokerWebSocket]
+) -> BrokerWebSocket:
+    options: dict[str, Any] = {}
+    if "proxy" in inspect.signature(connect.__init__).parameters:
+        # From release 15 on a proxy of the environment would be used; a cluster's web proxy doesn't know login1.
+        options["proxy"] = None
+    return await connect(  # type: ignore[return-value] # what create_connection makes
+        reach.endpoint.url + path,
+        subprotocols=[subprotocol()],  # type: ignore[list-item] # a NewType of str
+        additional_headers={"Authorization": f"Bearer {reach.token}"},
+        create_connection=websocket,
+        ssl=client_context() if reach.endpoint.secure else None,
+        compression=None,
+        max_size=MAX_FRAME_BYTES,
+        logger=_silent(),
+        open_timeout=timing.opening,
+        close_timeout=CLOSE_SECONDS,
+        ping_interval=timing.ping,
+        ping_timeout=timing.pong,
+        user_agent_header=None,
+        sock=sock,
+        **options,
+    )
+
+
+def _pinned(endpoint: Endpoint, wording: Wording, opened: list[asyncio.BaseTransport]) -> type[BrokerWebSocket]:
+    """Return a class of connections that look at the peer's certificate first and send nothing to a wrong one.
+
+    What it opens is added to ``opened``.
+    """
+
+    class Pinned(BrokerWebSocket):
+        broker_url = endpoint.url
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            opened.append(transport)
+            super().connection_made(transport)
+
+        async def handshake(self, *args: Any, **kwargs: Any) -> None:
+            if endpoint.secure:
+                tls = self.transport.get_extra_info("ssl_object")
+                shown = tls.getpeercert(binary_form=True) if tls is not None else None
+                check_certificate(endpoint, shown, wording.wrong_certificate)
+            await super().handshake(*args, **kwargs)
+
+    return Pinned
+
+
+def _silent() -> logging.Logger:
+    """Return a logger that asks nobody and takes no lock.
+
+    What the library logs is not for people. A thread of a rank's program may be stopped within its logging, and would
+    keep the link's thread waiting for its locks.
+    """
+    logger = logging.Logger("dbg_dial.websockets")
+    logger.disabled = True
+    return logger
+
+
+def explain(url: str, error: BaseException, seconds: float, wording: Wording) -> BaseException:
+    """Return in our words why no connection came about; what is not about the peer comes back as it is."""
+    if isinstance(error, DbgError):
+        return error
+    if isinstance(error, InvalidStatus):
+        return _refusal(url, error)
+    if isinstance(error, ssl.SSLError):
+        return WrongCertificate(url, wording.no_tls.format(why=getattr(error, "reason", None) or error))
+    if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
+        return BrokerUnreachable(url, f"no answer within {seconds:g} s")
+    if isinstance(error, OSError):
+        return BrokerUnreachable(url, _why_unreachable(error))
+    if isinstance(error, EOFError) or isinstance(error.__cause__, EOFError):
+        return BrokerUnreachable(url, "it hung up")
+    if isinstance(error, (InvalidHandshake, WebSocketException, ValueError)):
+        return Refused(url, wording.no_broker.format(why=error))
+    return error
+
+
+def _why_unreachable(error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return error.strerror or "unknown host"
+    # asyncio puts addresses into strerror, and several of them into a text without a number.
+    return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
+
+
+def _refusal(url: str, error: InvalidStatus) -> Refused:
+    status = error.response.status_code
+    body = bytes(error.response.body or b"").decode("utf-8", "replace").strip()
+    said = body or f"HTTP status {status}"
+    if status in (401, 403):
+        return WrongToken(url, said)
+    return WrongVersion(url, said) if status == 426 else Refused(url, said)

@@ -1,0 +1,167 @@
+"""Find the broker: read ``broker.json`` and tokens' files, each only if others can't have touched it.
+
+Loaded by every rank, so it imports nothing heavy. Each call reads anew and blocks for as long as the file systems of
+up to two files do.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import BinaryIO, Literal
+
+from dbg_wire.endpoint import Reach, Rendezvous, TokenRole, parse_rendezvous, resolve, wrong_host_reason
+from dbg_wire.environment import BROKER
+from dbg_wire.errors import BadInput, BadSecretFile, NoBroker, WrongHost, printable
+from dbg_wire.home import check_private, home_directory
+
+RENDEZVOUS_FILE = "broker.json"
+"""Where a broker that serves a home writes its address, its fingerprint and its tokens."""
+
+MAX_SECRET_BYTES = 64 * 1024
+"""Bytes read of a token's file or of broker.json; both are below 2 KiB, and more is a wrong file."""
+
+PIPE_SECONDS = 60.0
+"""Seconds for a command at the other end of a pipe, which may ask its user for a password first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seeker:
+    """Hold what differs between the roles that look for a broker."""
+
+    role: TokenRole
+    """Whose token is wanted."""
+    who: Literal["rank", "terminal"]
+    argument_name: str
+    """What names the broker at the command line or in a call, as errors repeat it."""
+    read_rendezvous: Callable[[str], str | None]
+    """Returns the text of broker.json, None if there is none; see :func:`read_if_there`. Raises BadSecretFile."""
+    read_token: Callable[[str], str]
+    """Returns the text of a token's file, as :func:`read_secret` does; its OSError becomes a BadSecretFile."""
+    may_lack_home: bool = False
+    """Whether broker.json counts only where address, fingerprint and token are not all given otherwise."""
+
+
+def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str], home: str | None = None) -> Reach:
+    """Return how to reach the broker now: by ``argument``, variables, or broker.json in ``home`` or the usual one.
+
+    Raise NoBroker, BadInput for what the user has to mend, and WrongHost if broker.json names the loopback of another
+    host.
+    """
+    if argument is not None or environ.get(BROKER):
+        return _find_named(seeker, argument, environ, home)
+    rendezvous = _read_rendezvous(seeker, environ, home)
+    if rendezvous is None:
+        raise NoBroker
+    reach = _resolve(seeker, None, environ, rendezvous)
+    # An address that somebody typed may be the end of a tunnel; one that the broker wrote is its own.
+    reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename, who=seeker.who)
+    if reason is not None:
+        raise WrongHost(reason)
+    return reach
+
+
+def _find_named(seeker: Seeker, argument: str | None, environ: Mapping[str, str], home: str | None) -> Reach:
+    if not seeker.may_lack_home:
+        return _resolve(seeker, argument, environ, _read_rendezvous(seeker, environ, home))
+    # A job script that names broker and token needs no home at all, and one that hangs must not matter to it.
+    with suppress(BadInput):
+        return _resolve(seeker, argument, environ, None)
+    rendezvous = None
+    with suppress(BadInput):
+        rendezvous = _read_rendezvous(seeker, environ, home)
+    return _resolve(seeker, argument, environ, rendezvous)
+
+
+def _resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], rendezvous: Rendezvous | None) -> Reach:
+    return resolve(
+        argument=argument,
+        argument_name=seeker.argument_name,
+        environ=environ,
+        rendezvous=rendezvous,
+        role=seeker.role,
+        token_file_text=seeker.read_token,
+    )
+
+
+def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | None) -> Rendezvous | None:
+    path = os.path.join(home_directory(environ) if home is None else home, RENDEZVOUS_FILE)  # noqa: PTH118 - in a rank
+    text = seeker.read_rendezvous(path)
+    return None if text is None else parse_rendezvous(text, path)
+
+
+def read_if_there(path: str, read: Callable[[str], str], unreadable: Callable[[OSError], BadSecretFile]) -> str | None:
+    """Return what ``read`` does, None if there is no such file; raise what ``unreadable`` makes of an OSError.
+
+    Bytes that are no text come back as none, which is no broker.json either.
+    """
+    try:
+        return read(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise unreadable(error) from None
+    except UnicodeDecodeError:
+        return ""
+
+
+def read_secret(path: str, *, pipe_seconds: float | None = None) -> str:
+    """Return the text of a token or rendezvous file that nobody else could have read or made.
+
+    A pipe of ours is read for ``pipe_seconds``, or refused where that is None. Raise BadSecretFile if others can touch
+    it, or if it is of another kind, and OSError or UnicodeDecodeError if it can't be read.
+    """
+    with open_at_once(path) as file:
+        mode = check_own(file, path, os.getuid())
+        if stat.S_ISFIFO(mode) and pipe_seconds is not None:
+            return _read_pipe(file.fileno(), path, pipe_seconds).decode("utf-8")
+        if not stat.S_ISREG(mode):
+            raise BadSecretFile(f"{printable(path)} is not a regular file", "put its text into one, with mode 600")
+        return file.read(MAX_SECRET_BYTES).decode("utf-8")
+
+
+def open_at_once(path: str) -> BinaryIO:
+    """Return a file opened for reading, without waiting for who is at the other end of a pipe. Raise OSError."""
+    return open(path, "rb", opener=_open_without_waiting)
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    # A named pipe would be waited for until somebody writes, and a terminal could become that of this session.
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+
+
+def check_own(file: BinaryIO, path: str, own_uid: int, *, others_may_read: bool = False) -> int:
+    """Return the ``st_mode`` of an open file that only ``own_uid`` or root can have written, and read.
+
+    Judged by the descriptor, so that nobody swaps the file between look and read. Raise BadSecretFile.
+    """
+    found = os.fstat(file.fileno())
+    check_private(found.st_mode & ~0o044 if others_may_read else found.st_mode, found.st_uid, own_uid, path)
+    return found.st_mode
+
+
+def _read_pipe(descriptor: int, path: str, seconds: float) -> bytes:
+    """Return all that a command writes, as of ``DBG_TOKEN_FILE=<(pass show broker)``. Raise BadSecretFile."""
+    import select  # needed by terminals only
+
+    text = b""
+    deadline = time.monotonic() + seconds
+    while len(text) < MAX_SECRET_BYTES:
+        try:
+            piece = os.read(descriptor, MAX_SECRET_BYTES)
+        except BlockingIOError:
+            if select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                continue
+            raise BadSecretFile(
+                f"nothing came through the pipe {printable(path)} for {seconds:g} s", "name a regular file"
+            ) from None
+        if not piece and not text:
+            raise BadSecretFile(f"{printable(path)} is a pipe into which nobody writes", "name a regular file")
+        if not piece:
+            break
+        text += piece
+    return text

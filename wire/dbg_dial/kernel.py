@@ -1,0 +1,18 @@
+"""What names this host's kernel, so that a broker knows whether it can see a rank's process."""
+
+from __future__ import annotations
+
+import os
+
+
+def kernel_name(proc: str = "/proc") -> str | None:
+    """Return what names this boot and process-id namespace, or None if that can't be read.
+
+    A process id that another process tells means something here only where both have the same name.
+    """
+    try:
+        with open(f"{proc}/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123 - no pathlib in a rank
+            boot = file.read().strip()
+        return f"{boot}/{os.stat(f'{proc}/self/ns/pid').st_ino}"  # noqa: PTH116
+    except (OSError, UnicodeDecodeError):
+        return None
