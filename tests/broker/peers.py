@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -113,6 +114,10 @@ class Peer:
     async def say(self, message: Message) -> None:
         """Send a message."""
         await self.websocket.send(encode(message))
+
+    async def say_instead(self, message: Message, **fields: object) -> None:
+        """Send a message with other things in its fields, which may be what no message of ours can hold."""
+        await self.websocket.send(json.dumps({**json.loads(encode(message)), **fields}))
 
     async def send(self, data: Output | Input) -> None:
         """Send terminal bytes."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import types
-import typing
-from dataclasses import fields, is_dataclass
-from enum import Enum
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_wire import limits
+from dbg_wire.bounds import MAX_NUMBER
 from dbg_wire.codec import (
-    MAX_NUMBER,
     Input,
     Output,
     UnknownType,
@@ -25,34 +21,11 @@ from dbg_wire.codec import (
     type_name,
 )
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import MESSAGES, Applied, Greet, Message, RankReport, Report, Sender
+from dbg_wire.messages import MESSAGES, Applied, Message, RankReport, Report, Sender
 from dbg_wire.ranks import Breakpoint, RankState
+from tests.wire.values import messages
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
-numbers = st.integers(-MAX_NUMBER, MAX_NUMBER)
-SCALARS: dict[object, st.SearchStrategy[object]] = {
-    int: numbers,
-    float: st.floats(-MAX_NUMBER, MAX_NUMBER, allow_nan=False),
-    str: texts,
-    bool: st.booleans(),
-}
-
-
-def values(hint: object) -> st.SearchStrategy[object]:
-    """Return values that a field with this annotation may have."""
-    if isinstance(hint, types.UnionType):
-        return st.none() | values(typing.get_args(hint)[0])
-    if typing.get_origin(hint) is tuple:
-        return st.lists(values(typing.get_args(hint)[0]), max_size=3).map(tuple)
-    if isinstance(hint, type) and is_dataclass(hint):
-        hints = typing.get_type_hints(hint)
-        return st.builds(hint, **{f.name: values(hints[f.name]) for f in fields(hint)})
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return st.sampled_from(list(hint))
-    return SCALARS[hint]
-
-
-messages = st.one_of([values(message) for message in MESSAGES])
 junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
@@ -141,9 +114,9 @@ def test_a_type_of_a_later_minor_can_be_told_from_a_mistake() -> None:
 def test_sizes_are_bounded() -> None:
     with pytest.raises(PeerError, match="above"):
         decode(" " * (limits.MAX_CONTROL_BYTES + 1), Sender.AGENT)
-    long = Greet(minor=0, release="1", name="x" * (limits.MAX_TEXT + 1))
-    with pytest.raises(PeerError, match=r"greet\.name"):
-        decode(encode(long), Sender.CLIENT)
+    long = json.dumps({"type": "notice", "text": "x" * (limits.MAX_TEXT + 1)})
+    with pytest.raises(PeerError, match=r"notice\.text has 16385 characters"):
+        decode(long, Sender.AGENT)
     many = json.dumps({"type": "answer", "request": 1, "kind": "value", "text": "", "rows": [""] * 5000})
     with pytest.raises(PeerError, match="5000 elements"):
         decode(many, Sender.AGENT)
@@ -157,7 +130,7 @@ def test_a_report_of_an_earlier_release_has_no_breakpoints() -> None:
 def test_all_breakpoints_that_a_rank_may_tell_fit_into_a_frame() -> None:
     largest = tuple(
         Breakpoint(file="/".ljust(limits.MAX_PATH, "x"), line=line, condition="x" * limits.MAX_CONDITION)
-        for line in range(limits.MAX_BREAKPOINTS)
+        for line in range(1, limits.MAX_BREAKPOINTS + 1)
     )
     message = Report(report=RankReport(state=RankState.RUNNING, user_breakpoints=largest))
     assert decode(encode(message), Sender.AGENT) == message

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dbg_wire.errors import PeerError
 from dbg_wire.ranks import Breakpoint
 from dbg_wire.run_terminal import Task, Told, decode_task, decode_told, encode_line
+from tests.wire.values import records
 
 TEXT = st.text(st.characters(codec=None), max_size=20)
 TASKS = st.builds(
@@ -20,7 +21,7 @@ TASKS = st.builds(
     commands=st.none() | TEXT,
     attach=st.booleans(),
 )
-BREAKPOINTS = st.builds(Breakpoint, file=TEXT, line=st.integers(1, 10**6), condition=st.none() | TEXT)
+BREAKPOINTS = records(Breakpoint)
 TOLD = st.builds(
     Told,
     rank=st.none() | st.integers(0, 99999),

@@ -7,22 +7,17 @@ whatever goes in.
 
 from __future__ import annotations
 
-import enum
 import json
-import math
 import struct
-import types
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass
 
 from . import limits
+from .bounds import InvalidMessage
 from .errors import PeerError
 from .messages import MESSAGES, Message, Sender
-
-MAX_NUMBER = 2**53
-"""Largest integer that every JSON implementation carries exactly."""
+from .records import plain, read
 
 
 class UnknownType(PeerError):
@@ -30,9 +25,8 @@ class UnknownType(PeerError):
 
 
 def type_name(message: type[Message]) -> str:
-    """Return a message's name on the wire, e.g. ``rank-gone`` for ``RankGone``."""
-    name = message.__name__
-    return "".join(("-" if i and c.isupper() else "") + c.lower() for i, c in enumerate(name))
+    """Return a message's name on the wire, e.g. ``register`` for ``Register``."""
+    return message.__name__.lower()
 
 
 _BY_NAME: Mapping[str, type[Message]] = {type_name(message): message for message in MESSAGES}
@@ -43,8 +37,7 @@ _BY_NAME: Mapping[str, type[Message]] = {type_name(message): message for message
 
 def encode(message: Message) -> str:
     """Return the text frame for a message."""
-    document: dict[str, object] = {"type": type_name(type(message))}
-    document.update(_plain_fields(message))
+    document = {"type": type_name(type(message)), **plain(message)}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -67,95 +60,10 @@ def decode(text: str | bytes, sender: Sender) -> Message:
         raise UnknownType(f"unknown message type {document['type'][:80]!r}")
     if sender not in message_type.sender:
         raise PeerError(f"message {document['type']!r} does not come from {sender.value}s")
-    message = _build(message_type, document, document["type"])
-    return typing.cast(Message, message)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, enum.Enum):
-        return value.value
-    if is_dataclass(value):
-        return _plain_fields(value)
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _plain_fields(value: object) -> dict[str, object]:
-    return {f.name: _plain(getattr(value, f.name)) for f in fields(typing.cast("type", value))}
-
-
-@cache
-def _hints(cls: type) -> dict[str, object]:
-    hints = typing.get_type_hints(cls)
-    return {f.name: hints[f.name] for f in fields(cls)}
-
-
-def _build(cls: type, document: Mapping[str, object], path: str) -> object:
-    values: dict[str, object] = {}
-    hints = _hints(cls)
-    for f in fields(cls):
-        if f.name in document:
-            values[f.name] = _convert(document[f.name], hints[f.name], f"{path}.{f.name}")
-        elif f.default is MISSING and f.default_factory is MISSING:
-            raise PeerError(f"{path} lacks the field {f.name!r}")
-    return cls(**values)
-
-
-def _convert(value: object, hint: object, path: str) -> object:
-    """Return a JSON value as what a field's annotation asks for, or raise PeerError naming the field."""
-    if isinstance(hint, types.UnionType):
-        return None if value is None else _convert(value, typing.get_args(hint)[0], path)
-    if typing.get_origin(hint) is tuple:
-        return _convert_list(value, typing.get_args(hint)[0], path)
-    if isinstance(hint, type):
-        if is_dataclass(hint) and isinstance(value, dict):
-            return _build(hint, value, path)
-        if issubclass(hint, enum.Enum):
-            return _convert_enum(value, hint, path)
-        converted = _convert_scalar(value, hint)
-        if converted is not None:
-            return converted
-    raise PeerError(f"{path} is {_shown(value)}")
-
-
-def _convert_list(value: object, hint: object, path: str) -> tuple[object, ...]:
-    if not isinstance(value, list):
-        raise PeerError(f"{path} is {_shown(value)}, not a list")
-    if len(value) > limits.MAX_ITEMS:
-        raise PeerError(f"{path} has {len(value)} elements, above {limits.MAX_ITEMS}")
-    if hint is int and all(type(item) is int and abs(item) <= MAX_NUMBER for item in value):
-        # Each rank that is held names all that it waits for.
-        return tuple(value)
-    return tuple(_convert(item, hint, f"{path}[{i}]") for i, item in enumerate(value))
-
-
-def _convert_enum(value: object, hint: type[enum.Enum], path: str) -> enum.Enum:
     try:
-        return hint(value)
-    except ValueError:
-        raise PeerError(f"{path} is {_shown(value)}, not one of {', '.join(str(m.value) for m in hint)}") from None
-
-
-def _convert_scalar(value: object, hint: type) -> object:
-    # bool is an int in Python; a flag where a number belongs is a mistake all the same.
-    if hint is bool:
-        return value if isinstance(value, bool) else None
-    if isinstance(value, bool):
-        return None
-    if hint is int:
-        return value if isinstance(value, int) and abs(value) <= MAX_NUMBER else None
-    if hint is float and isinstance(value, (int, float)):
-        return float(value) if abs(value) <= MAX_NUMBER and math.isfinite(value) else None
-    if hint is str and isinstance(value, str) and len(value) <= limits.MAX_TEXT:
-        # A lone surrogate can't be encoded again, so it would break whoever passes the message on.
-        return value if not any("\ud800" <= c <= "\udfff" for c in value) else None
-    return None
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}… ({type(value).__name__})"
+        return typing.cast(Message, read(message_type, document))
+    except InvalidMessage as error:
+        raise PeerError(f"{document['type']}{error.suffix}") from None
 
 
 # ------------------------------------------------------------------------------------------------------- binary frames

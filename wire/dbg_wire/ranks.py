@@ -1,9 +1,11 @@
 """What is known of a rank, as the broker tells it and ``--list`` prints it."""
 
-from __future__ import annotations
-
 import enum
-from dataclasses import dataclass, field
+from typing import Annotated
+
+from . import limits
+from .bounds import MAX_RANK, AtMost, Line, Number, Path, Sentence, Text
+from .records import Record
 
 
 class RankState(str, enum.Enum):
@@ -24,38 +26,42 @@ LIVE_STATES = frozenset({RankState.RUNNING, RankState.STOPPED, RankState.HELD, R
 """States in which the rank's connection is up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Record):
     """Say where in the program a thread is."""
 
-    file: str
-    line: int
-    function: str
+    file: Path
+    line: Line
+    function: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Breakpoint:
+Stack = Annotated[tuple[Place, ...], AtMost(limits.MAX_STACK_FRAMES)]
+"""Where a thread is and how it came there, outermost frame first."""
+
+
+class Breakpoint(Record):
     """Name a breakpoint by its file's absolute path, its line, and the expression that must be true there, if any.
 
     ``text`` is what stands in the line that the rank runs, without the blanks around it; empty if that is unknown.
     """
 
-    file: str
-    line: int
-    condition: str | None = None
-    text: str = field(default="", compare=False)
+    file: Annotated[str, Text(limits.MAX_PATH, begin="/", is_shown=True, meaning="an absolute path")]
+    line: Annotated[int, Number(1, MAX_RANK)]
+    condition: Annotated[str, Text(limits.MAX_CONDITION)] | None = None
+    text: Annotated[str, Text(limits.MAX_LINE_TEXT)] = ""
+
+    def compared(self) -> object:
+        """Return what makes it the same breakpoint, whatever its line holds by now."""
+        return self.file, self.line, self.condition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coordinate:
+class Coordinate(Record):
     """Say where on one axis of the job's mesh a rank is, such as ``tp`` 3."""
 
     axis: str
     index: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankInfo:
+class RankInfo(Record):
     """Describe one rank.
 
     ``key`` is its identity (job, run, rank, child, pid) as one opaque string, stable over reconnects and brokers;
@@ -66,25 +72,25 @@ class RankInfo:
     ``driver_silent`` says that nothing is heard of the driver just now.
     """
 
-    key: str
-    address: str
-    job: str
-    run: str
-    host: str
+    key: Sentence
+    address: Sentence
+    job: Sentence
+    run: Sentence
+    host: Sentence
     rank: int
     local_rank: int | None
     world_size: int | None
     child: int | None
     pid: int
-    script: str
-    directory: str
+    script: Sentence
+    directory: Sentence
     state: RankState
-    reason: str | None = None
+    reason: Sentence | None = None
     where: Place | None = None
-    engine: str | None = None
+    engine: Sentence | None = None
     queued: int = 0
     since: float = 0.0
-    driver: str | None = None
+    driver: Sentence | None = None
     watchers: int = 0
     exit: int | None = None
     detail: str = ""

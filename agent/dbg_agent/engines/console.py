@@ -13,6 +13,7 @@ from functools import partial
 
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
 from dbg_wire.messages import PromptInfo, PromptState
+from dbg_wire.records import fitted
 
 from ..stop.inbox import (
     BreakPrompt,
@@ -192,7 +193,7 @@ class Console(io.TextIOBase):
         with self._lock:
             self._take_written()
             self._number += 1
-            self._prompt = PromptInfo(number=self._number, offset=self._log.end, text=text, state=state)
+            self._prompt = fitted(PromptInfo, number=self._number, offset=self._log.end, text=text, state=state)
         self._port.publish()
         reply: str | None = None
         try:

@@ -18,6 +18,7 @@ from pudb.ui_tools import SelectableText, StackFrame
 from pudb.var_view import SEPARATOR, make_var_view
 
 from dbg_wire.messages import Notice
+from dbg_wire.records import fitted
 
 from .faults import is_fault, is_fault_of_value, is_interrupt, words_of
 from .port import WindowPort
@@ -67,7 +68,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         """Say something to whoever looks: in the window and, for a moment, in the terminal's own line."""
         self.add_cmdline_content(sentence, "command line error")
         with self._port.interruptible.suspended():
-            self._port.send(Notice(text=sentence))
+            self._port.send(fitted(Notice, text=sentence))
 
     def call_with_ui(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run PuDB's interaction.

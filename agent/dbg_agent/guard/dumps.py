@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from dbg_wire.limits import MAX_STACK_FRAMES
 from dbg_wire.ranks import Place
+from dbg_wire.records import fitted
 
 MARK = "\x01"
 """Begins a line of the rank's own; faulthandler writes nothing but printable ASCII."""
@@ -74,7 +75,7 @@ def parse_dump(text: str) -> list[Stack]:
 
 def _place(frame: re.Match[str]) -> Place:
     line = int(frame[3]) if frame[3].isdigit() else 0
-    return Place(file=_unescaped(frame[1] or ""), line=min(line, 10**9), function=_unescaped(frame[4]))
+    return fitted(Place, file=_unescaped(frame[1] or ""), line=line, function=_unescaped(frame[4]))
 
 
 def _unescaped(text: str) -> str:

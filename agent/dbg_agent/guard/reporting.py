@@ -19,6 +19,7 @@ from dbg_wire.codec import UnknownType, decode, encode
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Action, Answer, Ask, Finding, Kind, Refusal, Register, Sender, Testimony
 from dbg_wire.ranks import Place
+from dbg_wire.records import fitted
 from dbg_wire.version import PROTOCOL_MINOR
 
 from ..launch.ancestry import ancestors
@@ -248,7 +249,8 @@ class Witness:
         return replace(message, ancestors=ancestors(message.pid))
 
     def _testimony(self, finding: Finding) -> Testimony:
-        return Testimony(
+        return fitted(
+            Testimony,
             minor=PROTOCOL_MINOR,
             key=self._record.key,
             kind=finding,
@@ -280,11 +282,11 @@ class Witness:
 
     async def _answer(self, ask: Ask) -> Answer:
         if ask.action is not Action.WHERE:
-            return Answer(request=ask.request, kind=Kind.ERROR, text=f"{self._state()}, and does nothing else")
+            return fitted(Answer, request=ask.request, kind=Kind.ERROR, text=f"{self._state()}, and does nothing else")
         text = self._state()
         if self._finding() is Finding.STUCK and await self._ask_rank():
             text += "; asked now"
-        return Answer(request=ask.request, kind=Kind.VALUE, text=text, frames=self._frames)
+        return fitted(Answer, request=ask.request, kind=Kind.VALUE, text=text, frames=self._frames)
 
     def _state(self) -> str:
         if self._process.is_suspended():

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from dbg_wire.ranks import Coordinate
+from dbg_wire.records import fitted
 
 MAX_AXES = 8
 """Axes of a mesh; the largest trainings use five or six."""
@@ -42,5 +43,5 @@ def coordinates(mesh: Mesh, rank: int) -> tuple[Coordinate, ...]:
     found = []
     for name, size in reversed(mesh):
         rank, index = divmod(rank, size)
-        found.append(Coordinate(axis=name, index=index))
+        found.append(fitted(Coordinate, axis=name, index=index))
     return tuple(reversed(found))

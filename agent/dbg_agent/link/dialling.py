@@ -13,9 +13,12 @@ from dbg_dial.tcp import seconds_since_ack
 from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable, DbgError
 
+from ..log import Logger
 from .dial import dial
 from .name_servers import Lookups
 from .silence import SHORTEST_LOOK_SECONDS, Silence
+
+logger = Logger("dbg_agent.link")
 
 FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.1, 2.0
 """Bounds of the random pause before the next attempt: a restarted broker has its ranks back within the last one, and
@@ -54,7 +57,9 @@ class Dialler:
         if self.unanswered_since is None:
             self.unanswered_since = time.monotonic()
         try:
-            return await dial(await self._find(), "/agent", self._names, self._answered)
+            reach = await self._find()
+            logger.debug("dials %s", reach.endpoint.url)
+            return await dial(reach, "/agent", self._names, self._answered)
         except DbgError:
             raise
         except Exception as error:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Refused, WrongHost, printable
 from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
 
+from ..log import Logger, Shown
 from ..stderr import say
 from .fork_safety import ForkSafeSelector, ForkSafety
 from .lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, SilentFile, find
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
     from .dialling import Dialler
     from .lookup import Opening
+
+
+logger = Logger("dbg_agent.link")
 
 
 class LinkOwner(Protocol):
@@ -350,6 +354,7 @@ class Link:
         with self._status:
             self._connected, self._problem = True, None
             self._status.notify_all()
+        logger.info("is connected to %s", connection.broker_url)
         sending = asyncio.ensure_future(self._send_all(connection))
         # A rank that can't speak must not look as if it had nothing to say.
         sending.add_done_callback(lambda _: connection.transport.abort())
@@ -398,10 +403,12 @@ class Link:
         except UnknownType:
             # A newer broker of the same major may say more than this release understands.
             return None
+        logger.debug("hears %s", Shown(message))
         self._owner.on_message(message)
         return message
 
     def _failed(self, error: DbgError) -> None:
+        logger.info("is not connected: %s", error)
         with self._status:
             self._problem = error
             self._status.notify_all()
@@ -410,9 +417,11 @@ class Link:
         self._connection = None
         self.outgoing.close()
         with self._status:
-            if self._connected:
+            was_connected, self._connected = self._connected, False
+            if was_connected:
                 self._waiting_since = time.monotonic()
-            self._connected = False
+        if was_connected:
+            logger.info("is connected no more")
         self._owner.on_disconnect()
 
 

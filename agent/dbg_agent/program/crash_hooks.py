@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_wire.errors import printable
 from dbg_wire.messages import Notice
+from dbg_wire.records import fitted
 
 from ..stderr import say
 from ..stop.crash import Crash
@@ -228,5 +229,5 @@ class _Terminating:
         who = launcher if grace is not None else "its launcher"
         told = f"got SIGTERM while it is kept after a crash; {who} ends it {when}"
         say(f"{self._rank.address} {told}")
-        self._rank.send(Notice(text=f"{self._rank.address} {told}"))
+        self._rank.send(fitted(Notice, text=f"{self._rank.address} {told}"))
         self._rank.stops.note(f"{self._detail}; {told}")

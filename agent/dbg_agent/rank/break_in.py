@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from dbg_wire.errors import printable
 from dbg_wire.messages import Answer, Ask, Kind, Message
+from dbg_wire.records import fitted
 
 from ..stop.inbox import ProgramRaised
 from ..stop.port import ThreadStopper
@@ -233,7 +234,7 @@ class BreakIn:
                 self._answer(ask, Kind.RUNNING, self._in_c_code())
 
     def _answer(self, ask: Ask, kind: Kind, text: str) -> None:
-        self._rank.send(Answer(request=ask.request, kind=kind, text=text))
+        self._rank.send(fitted(Answer, request=ask.request, kind=kind, text=text))
 
     def _in_c_code(self) -> str:
         self.note()

@@ -29,6 +29,7 @@ from dbg_wire.messages import (
     Report,
     Welcome,
 )
+from dbg_wire.records import fitted
 from dbg_wire.states import StopPhase
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
@@ -37,6 +38,7 @@ from ..launch.ancestry import ancestors
 from ..launch.mesh import coordinates
 from ..launch.this_process import Identity
 from ..link.lookup import find_ranks_broker
+from ..log import Logger, Shown, hide
 from ..settings import Settings
 from ..stop.inbox import Inbox, OpenDebugger, Redraw, RunJob, Switch, TypedLine
 from ..stop.stops import Stops
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
 
     from ..link.lookup import Opening
 
+
+logger = Logger("dbg_agent.rank")
 
 INTERRUPT_KEY = b"\x03"
 """Ctrl-C, as terminals send it to a program that draws a screen."""
@@ -114,7 +118,9 @@ class FromBroker:
 
         Runs in a thread of its own, which files may keep; ``opening`` is told each one before.
         """
-        return find_ranks_broker(self._rank.settings.broker, os.environ, opening)
+        reach = find_ranks_broker(self._rank.settings.broker, os.environ, opening)
+        hide(reach.token)
+        return reach
 
     def is_attended(self) -> bool:
         """Tell whether a terminal sits at this rank."""
@@ -134,34 +140,37 @@ class FromBroker:
         from dbg_wire.codec import encode
 
         welcome = self._rank.membership.welcome
-        return encode(
-            Register(
-                minor=PROTOCOL_MINOR,
-                release=RELEASE,
-                key=me.key,
-                job=me.job,
-                run=me.run,
-                host=me.host,
-                rank=me.rank,
-                local_rank=me.local_rank,
-                world_size=me.world_size,
-                child=welcome.child if welcome is not None else None,
-                pid=me.pid,
-                ancestors=above,
-                kernel=kernel_name() or "unknown",
-                script=me.script,
-                directory=me.directory,
-                python=sys.version.split()[0],
-                report=self._rank.rank_report(),
-                coordinates=coordinates(self._rank.settings.mesh, me.rank),
-            )
+        registration = fitted(
+            Register,
+            minor=PROTOCOL_MINOR,
+            release=RELEASE,
+            key=me.key,
+            job=me.job,
+            run=me.run,
+            host=me.host,
+            rank=me.rank,
+            local_rank=me.local_rank,
+            world_size=me.world_size,
+            child=welcome.child if welcome is not None else None,
+            pid=me.pid,
+            ancestors=above,
+            kernel=kernel_name() or "unknown",
+            script=me.script,
+            directory=me.directory,
+            python=sys.version.split()[0],
+            report=self._rank.rank_report(),
+            coordinates=coordinates(self._rank.settings.mesh, me.rank),
         )
+        logger.debug("says %s", Shown(registration))
+        return encode(registration)
 
     def report(self) -> str:
         """Return the frame that says what is true of this rank."""
         from dbg_wire.codec import encode
 
-        return encode(Report(report=self._rank.rank_report()))
+        report = Report(report=self._rank.rank_report())
+        logger.debug("says %s", Shown(report))
+        return encode(report)
 
     def redraw(self) -> None:
         """Have the screen drawn again, or the end of the log sent again."""
@@ -193,7 +202,7 @@ class FromBroker:
             self._on_audience(message)
         elif isinstance(message, Probe):
             self._rank.break_in.note()
-            self._rank.send(Pulse(where=self._rank.position.moving_place(), frames=self._rank.position.stack()))
+            self._rank.send(fitted(Pulse, where=self._rank.position.moving_place(), frames=self._rank.position.stack()))
         elif isinstance(message, Repaint):
             self.redraw()
         elif isinstance(message, Reply):
@@ -251,7 +260,7 @@ class FromBroker:
             self._taken_prompt = reply.prompt
             self._rank.inbox.put(stop, TypedLine(reply.text))
             why = ""
-        self._rank.send(Replied(prompt=reply.prompt, taken=not why, reason=why))
+        self._rank.send(fitted(Replied, prompt=reply.prompt, taken=not why, reason=why))
 
     def _on_complete(self, complete: Complete) -> None:
         stop, _ = self._rank.stops.current
@@ -262,7 +271,7 @@ class FromBroker:
 
         def answer() -> None:
             matches = engine.complete(complete.line, complete.begin, complete.end)
-            self._rank.send(Completions(request=complete.request, matches=matches))
+            self._rank.send(fitted(Completions, request=complete.request, matches=matches))
 
         self._rank.inbox.put(stop, RunJob(answer))
 

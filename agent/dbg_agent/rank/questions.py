@@ -18,6 +18,7 @@ from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Answer, Ask, Kind
 from dbg_wire.parts import decode_question, encode_parts
 from dbg_wire.ranks import Place
+from dbg_wire.records import fitted
 from dbg_wire.states import StopPhase
 
 from ..engines.engine import Engine
@@ -92,7 +93,7 @@ class Questions:
 
     def answer(self, ask: Ask, kind: Kind, text: str, **more: tuple[Place, ...] | tuple[str, ...] | str) -> None:
         """Send an answer; from any thread."""
-        self._rank.send(Answer(request=ask.request, kind=kind, text=text, **more))  # type: ignore[arg-type]
+        self._rank.send(fitted(Answer, request=ask.request, kind=kind, text=text, **more))  # type: ignore[arg-type]
 
     # ------------------------------------------------------------------------------------------------ the single ones
 

@@ -16,10 +16,12 @@ from types import FrameType
 from dbg_wire.errors import DbgError
 from dbg_wire.messages import Discarded, Goodbye, Message, RankReport
 from dbg_wire.ranks import Place
+from dbg_wire.records import fitted
 
 from ..engines.console import Console
 from ..launch.this_process import Identity
 from ..link.link import Link, LinkOwner
+from ..log import Logger, Shown, open_log
 from ..settings import Settings
 from ..stderr import say
 from ..stop.busy import Busy
@@ -42,6 +44,8 @@ from .questions import Questions
 from .stopping import Stopping
 from .user_breakpoints import UserBreakpoints
 
+logger = Logger("dbg_agent.rank")
+
 MAX_WARNINGS = 20
 """Lines that this module may write to the job's stderr in the life of a process, each once."""
 
@@ -61,6 +65,8 @@ class Rank:
         self.warned: set[str] = set()
         """What was written to the job's stderr so far."""
         self.membership = Membership(self, parent)
+        open_log(os.environ, self.address)
+        logger.info("is a rank: %s", self.identity.key)
         self.from_broker = FromBroker(self)
         self.link = make_link(self.from_broker)
         self.inbox = Inbox()
@@ -126,6 +132,7 @@ class Rank:
         """Have a message sent, as soon as there is a connection to take it."""
         from dbg_wire.codec import encode
 
+        logger.debug("says %s", Shown(message))
         self.link.outgoing.put_message(encode(message))
 
     def publish(self) -> None:
@@ -135,7 +142,9 @@ class Rank:
     def tell_loss(self, loss: Loss | None) -> None:
         """Tell which keys the debugger will never get, if any."""
         if loss is not None:
-            self.send(Discarded(generation=loss.generation, offset=loss.offset, count=loss.count, reason=loss.reason))
+            self.send(
+                fitted(Discarded, generation=loss.generation, offset=loss.offset, count=loss.count, reason=loss.reason)
+            )
 
     def rank_report(self) -> RankReport:
         """Return all that is true of this rank now."""
@@ -156,6 +165,7 @@ class Rank:
         if text in self.warned or len(self.warned) >= MAX_WARNINGS:
             return
         self.warned.add(text)
+        logger.info("warns: %s", text)
         say(f"{self.address}: {text}")
 
     def connect(self, settings: Settings, unanswered: float = math.inf) -> DbgError | None:
@@ -210,8 +220,8 @@ class Rank:
     def close(self) -> None:
         """Say goodbye and end the link, within about two seconds; at the end of the process."""
         if self.last_words is None:
-            self.send(Goodbye(exit=self.exit_status))
+            self.send(fitted(Goodbye, exit=self.exit_status))
         else:
             detail, frames = self.last_words
-            self.send(Goodbye(exit=self.exit_status, detail=detail, frames=frames))
+            self.send(fitted(Goodbye, exit=self.exit_status, detail=detail, frames=frames))
         self.link.close()

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.messages import Applied, Message, Notice
+from dbg_wire.records import fitted
 from dbg_wire.states import StopPhase
 
 from ..engines.engine import Engine
@@ -195,7 +196,7 @@ class Stopping:
     def take_keys(self, count: int) -> None:
         """Acknowledge that the debugger took this many bytes."""
         generation, offset = self._rank.inbox.take_keys(count)
-        self._rank.send(Applied(generation=generation, offset=offset))
+        self._rank.send(fitted(Applied, generation=generation, offset=offset))
 
     # ---------------------------------------------------------------------------------------------------- a stop begins
 
@@ -330,7 +331,7 @@ class Stopping:
                 self._told_changed.add(path)
                 text = f"{printable(path)} has changed since it was loaded; its lines are not those that run"
                 engine.note(text)
-                self._rank.send(Notice(text=text))
+                self._rank.send(fitted(Notice, text=text))
 
     # ------------------------------------------------------------------------------------------------------ a stop ends
 

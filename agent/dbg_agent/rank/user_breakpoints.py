@@ -10,6 +10,7 @@ from typing import Any
 
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
 from dbg_wire.ranks import Breakpoint
+from dbg_wire.records import fitted
 
 from ..stop.loaded_sources import Loaded
 
@@ -71,7 +72,7 @@ def _told(one: Any, loaded: Loaded) -> Breakpoint | None:
         return None
     if line is None:
         return None
-    return Breakpoint(file=file, line=line, condition=condition or None, text=loaded.line(file, line))
+    return fitted(Breakpoint, file=file, line=line, condition=condition or None, text=loaded.line(file, line))
 
 
 @lru_cache(maxsize=MAX_BREAKPOINTS)

@@ -7,8 +7,9 @@ import os
 from collections.abc import Mapping, Sequence
 from types import FrameType
 
-from dbg_wire.limits import MAX_TEXT, SOURCE_LINES
+from dbg_wire.limits import SOURCE_LINES
 from dbg_wire.messages import Source
+from dbg_wire.records import fitted
 
 from .stacks import place_of
 
@@ -20,9 +21,10 @@ def source_of(frame: FrameType, breaks: Mapping[str, Sequence[int]]) -> Source:
     first = max(1, where.line - SOURCE_LINES)
     shown = lines[first - 1 : where.line + SOURCE_LINES]
     marked = breaks.get(os.path.normcase(os.path.abspath(where.file)), ())  # noqa: PTH100 - as bdb names files
-    return Source(
+    return fitted(
+        Source,
         where=where,
         first=first,
-        lines=tuple(line.rstrip("\n")[:MAX_TEXT] for line in shown),
+        lines=tuple(line.rstrip("\n") for line in shown),
         breakpoints=tuple(line for line in sorted(marked) if first <= line < first + len(shown)),
     )

@@ -8,6 +8,7 @@ from types import FrameType, TracebackType
 
 from dbg_wire.limits import MAX_STACK_FRAMES
 from dbg_wire.ranks import Place
+from dbg_wire.records import fitted
 
 OWN_PACKAGES = ("dbg_agent", "dbg_dial", "dbg_wire")
 """Packages whose frames are never part of the program's stack."""
@@ -44,7 +45,7 @@ def _is_main(frame: FrameType) -> bool:
 
 def place_of(frame: FrameType) -> Place:
     """Return where a frame is."""
-    return Place(file=frame.f_code.co_filename, line=frame.f_lineno or 0, function=frame.f_code.co_name)
+    return fitted(Place, file=frame.f_code.co_filename, line=frame.f_lineno or 0, function=frame.f_code.co_name)
 
 
 def stack_of(frame: FrameType | None) -> tuple[Place, ...]:
@@ -64,7 +65,7 @@ def traceback_of(traceback: TracebackType | None) -> tuple[Place, ...]:
     while traceback is not None:
         code = traceback.tb_frame.f_code
         if not is_own(traceback.tb_frame):
-            places.append(Place(file=code.co_filename, line=traceback.tb_lineno or 0, function=code.co_name))
+            places.append(fitted(Place, file=code.co_filename, line=traceback.tb_lineno or 0, function=code.co_name))
         traceback = traceback.tb_next
     return _bounded(tuple(places))
 
@@ -81,5 +82,5 @@ def _bounded(places: tuple[Place, ...]) -> tuple[Place, ...]:
     left_out = len(places) - MAX_STACK_FRAMES
     if left_out <= 0:
         return places
-    note = Place(file="", line=0, function=f"[{left_out + 1} frames left out]")
+    note = fitted(Place, file="", line=0, function=f"[{left_out + 1} frames left out]")
     return (*places[:OUTERMOST_KEPT], note, *places[OUTERMOST_KEPT + left_out + 1 :])

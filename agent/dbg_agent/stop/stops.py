@@ -13,10 +13,14 @@ from types import FrameType
 
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
 from dbg_wire.ranks import Place, RankState
+from dbg_wire.records import fitted
 from dbg_wire.states import StopEvent, StopPhase, move_stop
 
+from ..log import Logger
 from .inbox import ProgramRaised
 from .stacks import is_own, place_of
+
+logger = Logger("dbg_agent.stop")
 
 HELD = "hold"
 """Reason of a stop that nobody asked for at this rank: it waits for others that are stopped."""
@@ -124,7 +128,8 @@ class Stops:
             running = is_over or self._is_slow
             stop = None
             if not is_over:
-                stop = StopInfo(
+                stop = fitted(
+                    StopInfo,
                     number=self._number,
                     reason=self._reason,
                     where=self._place,
@@ -132,7 +137,8 @@ class Stops:
                     thread=self._thread,
                     detail=self._detail,
                 )
-            return RankReport(
+            return fitted(
+                RankReport,
                 state=RankState.RUNNING if running else RankState.HELD if self._reason == HELD else RankState.STOPPED,
                 stop=stop,
                 session=None if is_over else self._session,
@@ -157,6 +163,8 @@ class Stops:
             self._take_turn(frame, reason, detail)
             self._watch_thread_end()
             self._changed()
+            place = self._place
+            logger.info("stop %d, %s, begins at %s:%d", self._number, reason, place.file, place.line)
         except BaseException:
             self._leave_turn()
             raise
@@ -225,9 +233,10 @@ class Stops:
                 self._reason = "breakpoint"
             if self._session is None:
                 self._sessions += 1
-                self._session = SessionInfo(number=self._sessions, engine=engine, rows=rows, columns=columns)
+                self._session = fitted(SessionInfo, number=self._sessions, engine=engine, rows=rows, columns=columns)
             session = self._session
         self._changed()
+        logger.info("%s opens on stop %d", engine, self._number)
         return session
 
     def resize_session(self, rows: int, columns: int) -> None:
@@ -236,7 +245,7 @@ class Stops:
             if self._session is None:
                 return
             number, engine = self._session.number, self._session.engine
-            self._session = SessionInfo(number=number, engine=engine, rows=rows, columns=columns)
+            self._session = fitted(SessionInfo, number=number, engine=engine, rows=rows, columns=columns)
         self._changed()
 
     def step(self) -> int:
@@ -244,7 +253,9 @@ class Stops:
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.STEPS)
             self._is_slow = False
-            return self._number
+            number = self._number
+        logger.debug("stop %d steps", number)
+        return number
 
     def step_is_slow(self, number: int) -> None:
         """Tell that the rank runs, if the step that was begun in stop ``number`` has not ended yet."""
@@ -290,6 +301,7 @@ class Stops:
             self._is_slow = False
             self._session = None
         self._changed()
+        logger.info("no debugger is open on stop %d", self._number)
 
     def end(self) -> None:
         """End the current stop, if it is not over, and give the next thread its turn."""
@@ -303,9 +315,11 @@ class Stops:
             self._session = None
             self._is_slow = False
             was_passing, self._is_passing = self._is_passing, False
+            number = self._number
             self._turn.notify()
         if not was_passing:
             self._changed()
+        logger.info("stop %d ends", number)
 
     def note(self, detail: str, instead_of: str | None = None) -> bool:
         """Say something new of the current stop, or only if ``instead_of`` is still what is said; from any thread."""

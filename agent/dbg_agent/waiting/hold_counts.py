@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from dbg_wire.messages import Arrival, ChosenRank, Waiting
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import RankState
+from dbg_wire.records import fitted
 
 MAX_SITES = 256
 """Sites whose counts are restated; a program with more places to stop at is generated, and the oldest are forgotten."""
@@ -70,7 +71,9 @@ class HoldCounts:
         """Return what is to be restated whenever this rank registers or reports."""
         # The stopping thread may add one meanwhile.
         arrived = tuple(self._arrived.items())
-        return tuple(Arrival(site=site, arrived=count, completed=self._completed[site]) for site, count in arrived)
+        return tuple(
+            fitted(Arrival, site=site, arrived=count, completed=self._completed[site]) for site, count in arrived
+        )
 
     # --------------------------------------------------------------------------------------------------- a held rank
 
@@ -82,7 +85,7 @@ class HoldCounts:
     def visit(self, site: str, ranks: tuple[int, ...]) -> Waiting:
         """Count that a thread has come to a site; return what it is to wait for."""
         self._visits[site] += 1
-        return Waiting(site=site, count=self._visits[site], ranks=ranks)
+        return fitted(Waiting, site=site, count=self._visits[site], ranks=ranks)
 
     def wait(self, waiting: Waiting, grace: float, lost: float = HOLD_LOST_SECONDS) -> None:
         """Begin to wait.

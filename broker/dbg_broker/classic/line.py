@@ -11,6 +11,7 @@ from dbg_wire.engines import PDB
 from dbg_wire.limits import MAX_DATA_BYTES, MAX_LOG
 from dbg_wire.messages import Message, PromptInfo, PromptState, Replay, Replied, Reply, Report
 from dbg_wire.ranks import Place
+from dbg_wire.records import fitted
 
 MAX_TAIL = 4096
 """Characters of the begin of a line that are held back for the prompt which it may be."""
@@ -64,7 +65,7 @@ class LineSession(ClassicSession):
         text = self._tail + self._decoder.decode(data)
         had_prompt, self._prompt = self._prompt is not None, None
         for place in _PLACE.finditer(text):
-            self._where = Place(file=place["file"][:4096], line=int(place["line"]), function=place["function"])
+            self._where = fitted(Place, file=place["file"], line=int(place["line"]), function=place["function"])
         lines, newline, self._tail = text.rpartition("\n")
         deeds = self._append((lines + newline).replace("\r\n", "\n"))
         if len(self._tail) > MAX_TAIL:
@@ -102,7 +103,7 @@ class LineSession(ClassicSession):
     def _ask(self, state: PromptState, now: float) -> list[Deed]:
         self.due = None
         self._number += 1
-        self._prompt = PromptInfo(number=self._number, offset=self._log.end, text=self._tail, state=state)
+        self._prompt = fitted(PromptInfo, number=self._number, offset=self._log.end, text=self._tail, state=state)
         return self._set_running(False, now) or [Report(report=self.report(now))]
 
     def _quiet(self, now: float) -> list[Deed]:

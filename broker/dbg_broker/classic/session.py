@@ -34,6 +34,7 @@ from dbg_wire.messages import (
     StopInfo,
 )
 from dbg_wire.ranks import Place, RankState
+from dbg_wire.records import fitted
 
 JOB = "classic"
 """The job under which stock sessions are listed; they can't tell theirs."""
@@ -78,7 +79,8 @@ class ClassicSession:
 
     def registration(self, key: str, host: str, number: int, now: float) -> Register:
         """Return the first message of this session: an agent's, but for what a stock session can't tell."""
-        return Register(
+        return fitted(
+            Register,
             minor=0,
             release="0",
             key=key,
@@ -101,10 +103,13 @@ class ClassicSession:
     def report(self, now: float) -> RankReport:
         """Return all that is known of the session."""
         rows, columns = self._size()
-        return RankReport(
+        return fitted(
+            RankReport,
             state=RankState.RUNNING if self._running else RankState.STOPPED,
-            stop=StopInfo(number=STOP, reason="breakpoint", where=self._place(), age=now - self._since, thread=""),
-            session=SessionInfo(number=SESSION, engine=self.engine, rows=rows, columns=columns),
+            stop=fitted(
+                StopInfo, number=STOP, reason="breakpoint", where=self._place(), age=now - self._since, thread=""
+            ),
+            session=fitted(SessionInfo, number=SESSION, engine=self.engine, rows=rows, columns=columns),
             stepping=self._running,
             generation=self._generation,
             applied=self._received,
@@ -145,7 +150,9 @@ class ClassicSession:
         end = frame.offset + len(frame.data)
         if frame.generation != self._generation:
             lost = len(frame.data)
-            return [Discarded(generation=frame.generation, offset=end, count=lost, reason="the keyboard was taken")]
+            return [
+                fitted(Discarded, generation=frame.generation, offset=end, count=lost, reason="the keyboard was taken")
+            ]
         fresh = frame.data[max(0, self._received - frame.offset) :]
         if not fresh:
             return []
@@ -180,10 +187,10 @@ class ClassicSession:
     # ----------------------------------------------------------------------------------------------------------- inner
 
     def _applied(self) -> Deed:
-        return Applied(generation=self._generation, offset=self._received)
+        return fitted(Applied, generation=self._generation, offset=self._received)
 
     def _lost(self, count: int, reason: str) -> Deed:
-        return Discarded(generation=self._generation, offset=self._received, count=count, reason=reason)
+        return fitted(Discarded, generation=self._generation, offset=self._received, count=count, reason=reason)
 
     def _set_running(self, running: bool, now: float) -> list[Deed]:
         if self._running == running:

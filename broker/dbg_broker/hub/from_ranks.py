@@ -11,7 +11,6 @@ from typing import Any
 from dbg_broker.hub import close_codes, departures, from_guards, lost_ranks
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
-from dbg_broker.ranks.claims import check_frames, check_place, check_source
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
@@ -21,7 +20,6 @@ from dbg_wire.messages import (
     Completions,
     Discarded,
     Goodbye,
-    Kind,
     Message,
     Notice,
     Pulse,
@@ -128,22 +126,15 @@ def _pass_on(hub: Hub, rank: RankRecord, message: Applied | Discarded | Replied 
 
 
 def _pulse(hub: Hub, rank: RankRecord, message: Pulse) -> None:
-    if message.where is not None:
-        check_place("pulse.where", message.where)
-    check_frames("pulse.frames", message.frames)
     rank.place, rank.frames = message.where, message.frames
     hub.tell_terminals(rank.key, message, "pulse")
 
 
 def _source(hub: Hub, rank: RankRecord, message: Source) -> None:
-    check_source(message)
     hub.tell_terminals(rank.key, message, "source")
 
 
 def _answer(hub: Hub, rank: RankRecord, message: Answer) -> None:
-    if message.kind in (Kind.SILENT, Kind.LOST):
-        raise PeerError(f"an answer of kind {message.kind.value!r}, which is the broker's word")
-    check_frames("answer.frames", message.frames)
     for number in hub.glances.answered(rank.key, message, hub.clock()):
         finished = hub.questions.answer(rank.key, replace(message, request=number))
         departures.bound_answers(hub)
@@ -152,7 +143,6 @@ def _answer(hub: Hub, rank: RankRecord, message: Answer) -> None:
 
 
 def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:
-    check_frames("goodbye.frames", message.frames)
     hub.registry.goodbye(rank, message.exit, hub.clock())
     if message.frames:
         hub.registry.last_words(rank, message.frames, message.detail)

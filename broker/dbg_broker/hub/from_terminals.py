@@ -14,7 +14,6 @@ from dbg_broker.hub.from_asking_terminals import with_status
 from dbg_broker.hub.from_line_terminals import FOR_DRIVERS
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
-from dbg_broker.ranks.claims import check_attach, check_greet
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.glances import FOR_WATCHERS
 from dbg_broker.terminals.seats import InputVerdict
@@ -42,6 +41,7 @@ from dbg_wire.messages import (
     Take,
 )
 from dbg_wire.ranks import RankState
+from dbg_wire.records import fitted
 
 CONTROL_RESERVE = 128 * limits.KIB
 """Bytes of a rank's queue that input leaves free, so that a rank which doesn't read still gets what it is told."""
@@ -105,14 +105,13 @@ def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
 
 def _discard(hub: Hub, link: TerminalLink, keys: Input, reason: str) -> None:
     count = len(keys.data)
-    message = Discarded(generation=keys.generation, offset=keys.offset + count, count=count, reason=reason)
+    message = fitted(Discarded, generation=keys.generation, offset=keys.offset + count, count=count, reason=reason)
     link.connection.send_message(message)
 
 
 def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
     if link.name is not None:
         raise PeerError("a second `greet`")
-    check_greet(message)
     link.name = message.name
     hub.welcome(link.connection)
 
@@ -123,7 +122,6 @@ def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
 
 
 def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
-    check_attach(message)
     rank = hub.registry.find(message.key)
     if rank is None:
         text = f"no rank has the key {message.key!r}"

@@ -18,6 +18,7 @@ from dbg_broker.net.unfinished import MESSAGE_SECONDS
 from dbg_wire import limits
 from dbg_wire.codec import UnknownType, decode
 from dbg_wire.errors import PeerError
+from dbg_wire.log_form import LogForm
 from dbg_wire.messages import RefusalCode, Sender
 
 logger = logging.getLogger("dbg_broker")
@@ -171,8 +172,7 @@ class Reception:
             is_rank = isinstance(link, RankLink)
             self._charge(connection, link.rate, len(text) + (RANK_MESSAGE_COST if is_rank else MESSAGE_COST))
             message = decode(text, Sender.AGENT if is_rank else Sender.CLIENT)
-            # Its kind alone: values, keys and tokens are nobody's business.
-            logger.debug("connection %d says %s", connection.number, type(message).__name__)
+            logger.debug("connection %d says %s", connection.number, LogForm(message))
             if isinstance(link, RankLink):
                 from_ranks.take(hub, link, message)
             else:

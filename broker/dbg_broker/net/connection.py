@@ -29,6 +29,7 @@ from dbg_broker.net.owner import Owner
 from dbg_dial.tcp import seconds_since_ack
 from dbg_wire import limits
 from dbg_wire.errors import printable
+from dbg_wire.log_form import LogForm
 from dbg_wire.messages import Message
 from dbg_wire.version import subprotocol
 
@@ -303,6 +304,7 @@ class PeerConnection(asyncio.Protocol):
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
         """Send a control message as :meth:`send_control` does."""
+        logger.debug("connection %d is told %s", self.number, LogForm(message))
         return self.send_control(pack_message(message), instead_of)
 
     def send_data(self, data: bytes, reserve: int) -> bool:

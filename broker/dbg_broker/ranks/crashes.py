@@ -9,6 +9,7 @@ from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.spread import Telling
 from dbg_wire.messages import Kept
 from dbg_wire.ranks import LIVE_STATES, RankState
+from dbg_wire.records import fitted
 
 CRASH = "crash"
 """Reason of a stop that keeps a crashed rank."""
@@ -74,7 +75,7 @@ class CrashedRanks:
             numbers = tuple(sorted(set(launch.kept.values())))
             listeners = launch.members if numbers != launch.told else launch.newcomers
             if listeners and (numbers or numbers != launch.told):
-                yield Telling(Kept(ranks=numbers), tuple(listeners), KEPT)
+                yield Telling(fitted(Kept, ranks=numbers), tuple(listeners), KEPT)
             launch.told, launch.newcomers = numbers, {}
 
     def forget(self, key: str) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dbg_broker.ranks.children import Children
-from dbg_broker.ranks.claims import check_register, check_report
 from dbg_broker.ranks.ended import EndedRanks
 from dbg_broker.ranks.rank_record import RankRecord, family_of
 from dbg_broker.ranks.shared_texts import SharedTexts
@@ -71,12 +70,12 @@ class Registry:
     # ------------------------------------------------------------------------------------------------ what ranks say
 
     def register(self, message: Register, now: float, prefix: str = "") -> Registration:
-        """Enter a rank, or one that came back. Raise PeerError if it claims what can't be true.
+        """Enter a rank, or one that came back. Raise PeerError if it doesn't say which process it is.
 
-        With a ``prefix`` the broker itself speaks, for a debugger that can't: it has nothing to claim.
+        With a ``prefix`` the broker itself speaks, for a debugger that can't.
         """
-        if not prefix:
-            check_register(message)
+        if message.pid == 0 and not prefix:
+            raise PeerError("register.pid is 0, which is no rank's")
         message = _sharing(message, self._texts)
         old = self._ranks.get(message.key)
         if old is not None and old.state is RankState.EXITED:
@@ -115,9 +114,8 @@ class Registry:
     def report(self, rank: RankRecord, report: RankReport, now: float) -> bool:
         """Take what is now true of a rank and tell whether that changes its listing.
 
-        Raise PeerError if it can't be true, or if the rank has said goodbye.
+        Raise PeerError if the rank has said goodbye.
         """
-        check_report(report)
         if rank.state is RankState.EXITED:
             raise PeerError("a report after the goodbye")
         listed = rank.listed_state()

@@ -16,6 +16,7 @@ from dbg_wire.endpoint import Endpoint
 from dbg_wire.errors import DbgError, PeerError, Refused
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.ranks import RankInfo
+from dbg_wire.records import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 STEP_SECONDS = 5.0
@@ -34,7 +35,7 @@ class Probe(BlockingDial):
 
     def greet(self, name: str) -> Welcome:
         """Exchange the first messages, and return the broker's. Raise Refused."""
-        self._say(Greet(minor=PROTOCOL_MINOR, release=RELEASE, name=name))
+        self._say(fitted(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
         message = self._next()
         if not isinstance(message, Welcome):
             raise NotABroker(self.url, "it does not answer `greet` by `welcome`")

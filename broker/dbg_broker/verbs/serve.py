@@ -11,7 +11,6 @@ import shlex
 import signal
 import socket
 import ssl
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -39,6 +38,7 @@ from dbg_broker.home.tokens import (
 )
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
+from dbg_broker.log import start_log
 from dbg_broker.net.capacity import MANY, Capacity
 from dbg_broker.net.listener import PortTaken, listen
 from dbg_broker.net.server import Server
@@ -73,16 +73,13 @@ class AlreadyServing(DbgError):
 
 def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit status; ``say`` prints a line. Raise DbgError."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(message)s",
-        level=[logging.WARNING, logging.INFO, logging.DEBUG][min(settings.verbosity, 2)],
-    )
+    log = start_log(settings.verbosity)
     home = open_home(settings.home)
     with _take_home(home):
         remove_throw_away_tokens(home)
         context, fingerprint = (None, None) if settings.insecure else server_context(home)
         tokens = make_throw_away_tokens(home) if settings.insecure else load_tokens(home)
+        log.hide(tokens.by_name().values())
         _raise_descriptor_limit()
         listener = _listen(settings.listen)
         classic: socket.socket | None = None

@@ -30,6 +30,7 @@ from dbg_wire.messages import (
     Take,
 )
 from dbg_wire.ranks import LIVE_STATES, Breakpoint, Place, RankInfo, RankState
+from dbg_wire.records import fitted
 
 from ..errors import RankEnded, RankStayedAway, why_refused
 from ..words.engine import NO_WISH, Wish
@@ -151,7 +152,8 @@ class Attachment:
         self._asked = True
         # After a broken link the seat that it had is wanted back, not the one that it asked for at first.
         back_to = Mode.DRIVE if self.driving else Mode.WATCH
-        attach = Attach(
+        attach = fitted(
+            Attach,
             key=self.rank.key,
             mode=back_to if self.opened else self.mode,
             rows=self._rows,

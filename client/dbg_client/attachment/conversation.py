@@ -25,6 +25,7 @@ from dbg_wire.messages import (
     Reply,
     Source,
 )
+from dbg_wire.records import fitted
 
 from .effects import Bell, Completed, Effects, Look, Note, Send
 from .log import SessionLog
@@ -158,7 +159,8 @@ class Conversation:
         prompt = self.prompt
         if prompt is None or self.generation is None or len(line) > MAX_TEXT:
             return self._request, []
-        asked = Complete(
+        asked = fitted(
+            Complete,
             request=self._request,
             prompt=prompt.number,
             generation=self.generation,
@@ -248,7 +250,7 @@ class Conversation:
         return self._send(self._given)
 
     def _send(self, given: _Given) -> Effects:
-        return [Send(Reply(prompt=given.prompt.number, generation=given.generation, text=given.text))]
+        return [Send(fitted(Reply, prompt=given.prompt.number, generation=given.generation, text=given.text))]
 
 
 def _discarded(text: str, reason: str, *, perhaps: bool = False) -> Effects:

@@ -11,6 +11,7 @@ import math
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Replay
+from dbg_wire.records import fitted
 
 from .effects import Cut, Effects, LogText, Send, Wake
 
@@ -117,7 +118,7 @@ class SessionLog:
             return [Wake(self._ask_after - now)]
         self._ask_after = now + REPLAY_SECONDS
         self._asks += 1
-        return [Send(Replay(session=self.session, offset=self._expected))]
+        return [Send(fitted(Replay, session=self.session, offset=self._expected))]
 
     def _keep_ahead(self, frame: Output) -> None:
         """Keep what lies beyond a gap, in case that is all there is."""

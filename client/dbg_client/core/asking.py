@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Protocol
 
 from dbg_wire.codec import Input, Output
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Answers, Kind, Message, Question, RankAnswer, Refusal
 from dbg_wire.ranks import RankInfo
+from dbg_wire.records import fitted
 
 from ..errors import Declined, TimedOut
 from .deadline import within
@@ -72,8 +73,10 @@ class Asker:
         Raises TimedOut if the broker itself goes away or is silent, and Declined if it refuses.
         """
         rows, columns = self._size()
-        page = partial(
+        question = fitted(
             Question,
+            request=0,
+            keys=(),
             action=action,
             seconds=self.seconds,
             rows=rows,
@@ -84,7 +87,7 @@ class Asker:
             parts=parts,
             withdrawn=withdrawn,
         )
-        open_requests = self._put(page, [rank.key for rank in ranks])
+        open_requests = self._put(question, [rank.key for rank in ranks])
         seconds = self.seconds + GRACE_SECONDS
         try:
             answers = await within(seconds, self._answers(open_requests))
@@ -92,13 +95,13 @@ class Asker:
             raise TimedOut(f"the broker did not answer within {seconds:g} s") from None
         return [answers.get(rank.key) or _left_out(rank) for rank in ranks]
 
-    def _put(self, page: Callable[..., Question], keys: Sequence[str]) -> set[int]:
-        """Send a question for these ranks, in as many pages as it takes; return their numbers. Raises TimedOut."""
+    def _put(self, question: Question, keys: Sequence[str]) -> set[int]:
+        """Put a question to these ranks, in as many pages as it takes; return their numbers. Raises TimedOut."""
         open_requests = set()
         for start in range(0, len(keys), PAGE):
             request, self._next = self._next, self._next + 1
             open_requests.add(request)
-            if not self._link.send(page(request=request, keys=tuple(keys[start : start + PAGE]))):
+            if not self._link.send(replace(question, request=request, keys=tuple(keys[start : start + PAGE]))):
                 raise TimedOut("the broker is gone")
         return open_requests
 

@@ -16,6 +16,7 @@ from dbg_wire.codec import Input, Output, UnknownType, decode, decode_data, enco
 from dbg_wire.endpoint import Endpoint, Reach
 from dbg_wire.errors import BrokerUnreachable, PeerError, Refused
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Welcome
+from dbg_wire.records import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 from .deadline import in_thread, within
@@ -185,7 +186,7 @@ async def _connected(reach: Reach, end: float, patience: float) -> socket.socket
 
 async def _greet(connection: Connection, name: str, seconds: float) -> None:
     url = connection.endpoint.url
-    connection.send(Greet(minor=PROTOCOL_MINOR, release=RELEASE, name=name))
+    connection.send(fitted(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
     try:
         answer = await within(seconds, connection.receive())
     except asyncio.TimeoutError:

@@ -10,6 +10,7 @@ from dbg_wire.codec import Output
 from dbg_wire.errors import BadTarget, BrokerUnreachable, printable
 from dbg_wire.messages import Dial, Dialled, Refusal, RefusalCode
 from dbg_wire.ranks import RankInfo
+from dbg_wire.records import fitted
 
 from ..errors import CantDial, Declined, TimedOut
 from .deadline import within
@@ -43,7 +44,7 @@ def parse_stock(target: str | None) -> Stock | None:
 
 async def dial_stock(link: BrokerLink, directory: Directory, stock: Stock) -> RankInfo:
     """Return the session as it is listed. Raise CantDial, Declined, TimedOut or BrokerUnreachable."""
-    link.send(Dial(host=stock.host, port=stock.port))
+    link.send(fitted(Dial, host=stock.host, port=stock.port))
     try:
         return await within(ANSWER_SECONDS, _answer(link, directory))
     except asyncio.TimeoutError:

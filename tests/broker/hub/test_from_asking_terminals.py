@@ -150,7 +150,7 @@ async def test_large_answers_of_many_ranks_come_in_pages(broker: Broker) -> None
 
 async def test_answer_in_the_brokers_own_words_is_a_breach(broker: Broker) -> None:
     rank = await broker.rank()
-    await rank.say(Answer(request=1, kind=Kind.LOST, text=""))
+    await rank.say_instead(Answer(request=1, kind=Kind.VALUE, text=""), kind="lost")
     assert (await rank.closed())[0] == 1002
 
 

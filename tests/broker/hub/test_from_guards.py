@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from typing import Any
 
 import pytest
 
 from dbg_wire import messages
+from dbg_wire.codec import encode
 from dbg_wire.messages import (
     Action,
     Answer,
@@ -32,6 +34,7 @@ from tests.broker.peers import Broker, Peer, registration
 
 KEY = registration(0).key
 FRAMES = (Place(file="/home/me/train.py", line=41, function="step"),)
+PLACES = [{"file": "/home/me/train.py", "line": 41, "function": "step"}]
 OTHER_FRAMES = (Place(file="/home/me/data.py", line=61, function="load"),)
 
 
@@ -156,24 +159,26 @@ async def test_a_guard_of_an_unknown_rank_is_sent_away(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize(
-    "then",
+    ("then", "fields"),
     [
-        registration(0),
-        Pulse(where=None),
-        found(key="another/0"),
-        found(signal=99),
-        found(age=-1.0),
-        found(frames=FRAMES * 300),
-        Answer(request=1, kind=Kind.LOST, text=""),
-        Answer(request=1, kind=Kind.VALUE, text="", frames=FRAMES * 300),
+        (registration(0), {}),
+        (Pulse(where=None), {}),
+        (found(key="another/0"), {}),
+        (found(), {"signal": 99}),
+        (found(), {"age": -1.0}),
+        (found(), {"frames": PLACES * 300}),
+        (Answer(request=1, kind=Kind.RUNNING, text=""), {}),
+        (Answer(request=1, kind=Kind.VALUE, text=""), {"frames": PLACES * 300}),
     ],
-    ids=lambda message: type(message).__name__,
+    ids=str,
 )
-async def test_a_guard_that_breaks_the_protocol_is_closed(broker: Broker, then: Message) -> None:
+async def test_a_guard_that_breaks_the_protocol_is_closed(
+    broker: Broker, then: Message, fields: dict[str, object]
+) -> None:
     await broker.rank()
     witness = await guard(broker, found())
     await witness.expect(Welcome)
-    await witness.say(then)
+    await witness.say_instead(then, **fields)
     assert (await witness.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
     assert (await witness.closed())[0] == 1002
 
@@ -214,5 +219,8 @@ async def test_a_rank_that_only_its_guard_has_told_of_is_lost_with_it_or_comes_i
 
 
 async def test_a_guard_registers_nobody_but_its_own_rank(broker: Broker) -> None:
-    witness = await guard(broker, found(registration=registration(1)))
+    said = json.loads(encode(found(registration=registration(0))))
+    said["registration"]["key"] = registration(1).key
+    witness = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
+    await witness.websocket.send(json.dumps(said))
     assert (await witness.expect(Refusal)).code == RefusalCode.BAD_MESSAGE

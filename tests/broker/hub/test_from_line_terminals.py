@@ -164,20 +164,25 @@ async def test_a_log_is_never_repainted(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize(
-    "message", [replace(COMPLETE, end=99), replace(COMPLETE, begin=-1), Replay(session=1, offset=-1)]
+    ("message", "fields"),
+    [(COMPLETE, {"end": 99}), (COMPLETE, {"begin": -1}), (Replay(session=1, offset=0), {"offset": -1})],
 )
-async def test_what_can_not_be_meant_closes_the_connection(broker: Broker, message: Message) -> None:
+async def test_what_can_not_be_meant_closes_the_connection(
+    broker: Broker, message: Message, fields: dict[str, object]
+) -> None:
     rank = await broker.rank(report=AT_PROMPT)
     driver = await broker.seated(KEY)
-    await driver.say(message)
+    await driver.say_instead(message, **fields)
     assert (await driver.closed())[0] == 1002
     await rank.expect(Probe)
 
 
 @pytest.mark.parametrize(
-    "message", [replace(SOURCE, first=-1), Report(report=replace(AT_PROMPT, prompt=replace(PROMPT, offset=-1)))]
+    ("message", "fields"), [(SOURCE, {"first": -1}), (Report(report=AT_PROMPT), {"report": {"state": "lost"}})]
 )
-async def test_what_can_not_be_true_closes_the_ranks_connection(broker: Broker, message: Message) -> None:
+async def test_what_can_not_be_true_closes_the_ranks_connection(
+    broker: Broker, message: Message, fields: dict[str, object]
+) -> None:
     rank = await broker.rank(report=AT_PROMPT)
-    await rank.say(message)
+    await rank.say_instead(message, **fields)
     assert (await rank.closed())[0] == 1002

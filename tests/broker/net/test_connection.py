@@ -206,7 +206,7 @@ async def test_junk_of_a_rank_ends_its_connection(broker: Broker, junk: str | by
 @pytest.mark.parametrize("field", ["job", "run", "host"])
 async def test_names_with_control_characters_are_refused_escaped(broker: Broker, field: str) -> None:
     rank = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
-    await rank.say(registration(0, **{field: "gpu\x1b[31m"}))
+    await rank.say_instead(registration(0), **{field: "gpu\x1b[31m"})
     refusal = await rank.expect(Refusal)
     assert refusal.code == RefusalCode.BAD_MESSAGE
     assert f"register.{field}" in refusal.text

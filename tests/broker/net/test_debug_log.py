@@ -41,8 +41,8 @@ async def test_debug_lines_tell_connections_messages_and_states_and_no_text_of_t
     for line in (
         "comes from 127.0.0.1",
         "is open, for a rank",
-        "says Register",
-        "says Attach",
+        "says register",
+        "says attach",
         f"rank {KEY} is stopped",
     ):
         assert line in said

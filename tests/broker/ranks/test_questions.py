@@ -116,7 +116,7 @@ def test_answer_that_is_too_large_is_an_error_that_says_so() -> None:
 
 
 def test_answers_that_are_too_large_together_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_budget, "MAX_TERMINAL_BYTES", 20_000)
+    monkeypatch.setattr(answer_budget, "MAX_TERMINAL_BYTES", 18_000)
     questions = OpenQuestions()
     number, _ = questions.ask(CLIENT, question("a", "b", "c"), {}, 0.0)
     questions.answer("a", said(number, "x" * 12_000))
@@ -131,10 +131,10 @@ def test_answers_that_are_too_large_together_are_cut(monkeypatch: pytest.MonkeyP
 
 
 def test_what_one_question_holds_is_missing_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_budget, "MAX_TERMINAL_BYTES", 20_000)
+    monkeypatch.setattr(answer_budget, "MAX_TERMINAL_BYTES", 18_000)
     questions = OpenQuestions()
     first, _ = questions.ask(CLIENT, question("a"), {}, 0.0)
-    finished = questions.answer("a", said(first, "x" * 18_000))
+    finished = questions.answer("a", said(first, "x" * 16_000))
     assert finished is not None
     with pytest.raises(TooMuchWaits, match="would wait for this terminal; read those there are"):
         questions.ask(CLIENT, question("a", "b", "c", "d"), {}, 0.0)
@@ -146,7 +146,7 @@ def test_what_one_question_holds_is_missing_for_the_next(monkeypatch: pytest.Mon
 
 def test_ranks_that_are_only_named_count_too() -> None:
     questions = OpenQuestions()
-    keys = tuple(f"none/{number}" for number in range(10_000))
+    keys = tuple(f"none/{number}" for number in range(limits.MAX_ITEMS))
     known = {key: RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key") for key in keys}
     tracemalloc.start()
     asked = question(*(f"{key}" + "" for key in keys))
@@ -154,7 +154,7 @@ def test_ranks_that_are_only_named_count_too() -> None:
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     questions.ask(CLIENT, asked, known, 0.0)
-    assert len(kept[0]) == 10_000
+    assert len(kept[0]) == limits.MAX_ITEMS
     assert questions.budget.of(CLIENT) > 0.8 * held
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -332,12 +332,8 @@ TestRegistryMachine = RegistryMachine.TestCase
 TestRegistryMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
-@given(st.text(max_size=30))
-def test_no_name_gets_into_an_address_that_is_more_than_a_name(name: str) -> None:
+def test_a_rank_has_a_process() -> None:
     registry = Registry()
-    try:
-        shown = enter(registry, host=name).address
-    except PeerError as error:
-        shown = str(error)
-    assert shown.isprintable()
-    assert shown.startswith("the peer broke the protocol: register.host ") or shown.isascii()
+    with pytest.raises(PeerError, match=r"register\.pid is 0"):
+        enter(registry, pid=0)
+    registry.register(registration(pid=0), 0.0, prefix="?")

@@ -1,0 +1,57 @@
+"""docs/architecture.md lists the events that are logged, as the code words them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+LEVELS = {"debug": "debug", "info": "info", "warning": "warning", "error": "error", "exception": "error"}
+
+_ROW = re.compile(r"(?m)^\| `([\w.]+)` \| (\w+) \| `(.+?)` \|")
+
+
+def logged_in(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Return logger, level and event of each call of a module's logger."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    name = next(
+        (
+            node.value.args[0].value
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Call)
+            and isinstance(target := node.targets[0], ast.Name)
+            and target.id == "logger"
+            and isinstance(node.value.args[0], ast.Constant)
+        ),
+        None,
+    )
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "logger"
+        ):
+            event = node.args[0]
+            assert name is not None, f"{path} logs under no name of its own"
+            assert isinstance(event, ast.Constant), f"{path}:{node.lineno} logs what no table can list"
+            yield str(name), LEVELS[node.func.attr], str(event.value)
+
+
+def all_logged() -> set[tuple[str, str, str]]:
+    """Return logger, level and event of all calls in broker and agent."""
+    modules = [path for role in ("broker", "agent") for path in sorted((ROOT / role).rglob("*.py"))]
+    return {call for path in modules for call in logged_in(path)}
+
+
+def test_the_table_lists_what_the_code_logs() -> None:
+    assert set(_ROW.findall(PAGE)) == all_logged()
+
+
+def test_no_event_is_listed_twice() -> None:
+    rows = _ROW.findall(PAGE)
+    assert len(rows) == len(set(rows))

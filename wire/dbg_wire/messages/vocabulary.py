@@ -1,0 +1,91 @@
+"""The words that messages choose from: roles, actions, kinds of answers, findings, codes."""
+
+import enum
+
+
+class Sender(str, enum.Enum):
+    """Name the three roles."""
+
+    AGENT = "agent"
+    BROKER = "broker"
+    CLIENT = "client"
+
+
+class Mode(str, enum.Enum):
+    """Say how a terminal attaches: type, look only, or take the keyboard from whoever has it."""
+
+    DRIVE = "drive"
+    WATCH = "watch"
+    TAKE = "take"
+
+
+class Action(str, enum.Enum):
+    """Name what a question asks of each rank."""
+
+    CONTINUE = "continue"
+    KILL = "kill"
+    SCREEN = "screen"
+    EVAL = "eval"
+    """The value of an expression in the stopped thread; with ``live`` also in a running rank, broken into for it."""
+    COMMAND = "command"
+    """A debugger's command, and what it printed or where it led."""
+    WHERE = "where"
+    """The stack of the stop's thread, or of the main thread, of running ranks too."""
+    INTERRUPT = "interrupt"
+    """Break into a running rank."""
+    RELEASE = "release"
+    """Let a held rank go on."""
+
+
+class PromptState(str, enum.Enum):
+    """Say what a line debugger waits for, so that the terminal knows how to edit and complete it."""
+
+    COMMAND = "command"
+    """A command or a statement, at the debugger's own prompt."""
+    MORE = "more"
+    """The rest of a statement that is not complete yet."""
+    COMMANDS = "commands"
+    """Commands for a breakpoint, until ``end``."""
+    INTERACT = "interact"
+    """A statement in ``interact``."""
+    INPUT = "input"
+    """A line for the program's own ``input()`` or ``sys.stdin``, in what a command runs."""
+    CONFIRM = "confirm"
+    """An answer to the debugger's question."""
+
+
+class Kind(str, enum.Enum):
+    """Say what sort of answer one rank gave; ``silent``, ``lost`` and ``running`` are the broker's own words."""
+
+    VALUE = "value"
+    ERROR = "error"
+    RUNNING = "running"
+    SILENT = "silent"
+    LOST = "lost"
+
+
+class Finding(str, enum.Enum):
+    """Say what a rank's guard has found."""
+
+    STUCK = "stuck"
+    """The interpreter has not run for a while: it is in C code that keeps it from every thread."""
+    SUSPENDED = "suspended"
+    """The process has not run for a while, since a signal or a tracer stopped it."""
+    FATAL = "fatal"
+    """A fatal signal came; the process ends by it, unless the program catches that signal itself."""
+    ENDED = "ended"
+    """The process was ended by a signal."""
+
+
+class RefusalCode:
+    """Name the codes of Refusal."""
+
+    UNKNOWN_TYPE = "unknown-type"
+    BAD_MESSAGE = "bad-message"
+    NO_SUCH_RANK = "no-such-rank"
+    NOT_ATTACHED = "not-attached"
+    NOT_DRIVING = "not-driving"
+    ROLE = "role"
+    FULL = "full"
+    GONE = "gone"
+    CANT_DIAL = "cant-dial"
