@@ -73,7 +73,7 @@ async def blocking(reach: Reach) -> object:
 
 
 async def of_the_brokers_verbs(reach: Reach) -> object:
-    line = dbg_broker.verbs.probe.Probe(reach.endpoint)
+    line = dbg_broker.verbs.probe.BrokerProbe(reach.endpoint)
     return await asyncio.to_thread(step_by_step, line, reach.token)
 
 
@@ -83,7 +83,7 @@ WAYS: dict[str, Way] = {
     "dbg_dial.blocking.BlockingDial": blocking,
     "dbg_agent.link.dial.dial": of_a_rank,
     "dbg_client.core.connection.dial": of_a_terminal,
-    "dbg_broker.verbs.probe.Probe": of_the_brokers_verbs,
+    "dbg_broker.verbs.probe.BrokerProbe": of_the_brokers_verbs,
 }
 """Whatever can bring a token to a broker."""
 

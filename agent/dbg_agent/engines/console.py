@@ -43,7 +43,7 @@ MAX_TAIL = 4096
 """Characters of the begin of a line that are held back for the prompt which it may be."""
 
 
-class SessionLog:
+class PromptLog:
     """Keep the last MAX_LOG bytes of a session, by offset. Not safe for several threads; the console guards it."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Console(io.TextIOBase):
         self._lock = threading.RLock()
         self._written: deque[str] = deque()
         """What was written and is not in the log yet."""
-        self._log = SessionLog()
+        self._log = PromptLog()
         self._tail = ""
         self._begun = 0
         """How many lines have been begun that were not ended in the same breath."""
@@ -94,7 +94,7 @@ class Console(io.TextIOBase):
         """Begin the log of a new session."""
         with self._lock:
             self._take_written()
-            self._log, self._tail = SessionLog(), ""
+            self._log, self._tail = PromptLog(), ""
 
     def writable(self) -> bool:
         """Say yes."""

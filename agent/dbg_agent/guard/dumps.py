@@ -99,7 +99,7 @@ def choose(stacks: Sequence[Stack], main: int, *, prefer_current: bool) -> tuple
     return stacks[-1].frames if stacks else ()
 
 
-class Record:
+class DumpRecord:
     """Hold what the pipe has said so far.
 
     ``key`` is what the broker knows the rank by, ``thread`` the kernel's number of the thread that beats, ``signal``

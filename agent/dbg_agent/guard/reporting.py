@@ -27,7 +27,7 @@ from ..link.dial import dial
 from ..link.lookup import SLOW_SECONDS, Lookup, find, find_ranks_broker
 from ..link.name_servers import Lookups
 from .core_file import likely_core
-from .dumps import Record
+from .dumps import DumpRecord
 from .watched import GRACE_SECONDS, LINGER_SECONDS, LOOK_SECONDS, PIPE, SIGNAL, WatchedProcess, facts_of, leave_parent
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Witness:
         self._about = about
         self._facts = facts
         self._process = process
-        self._record = Record(about["key"], about["main"], OWN_FOLDERS)
+        self._record = DumpRecord(about["key"], about["main"], OWN_FOLDERS)
         self._beat_at = beat_at
         self._silent: Finding | None = None
         self._asked_after = -1

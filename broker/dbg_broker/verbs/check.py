@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from dbg_broker.verbs.probe import Probe
+from dbg_broker.verbs.probe import BrokerProbe
 from dbg_broker.verbs.which_broker import Say, find_broker, own_name
 from dbg_wire.endpoint import Endpoint, Reach
 from dbg_wire.errors import DbgError, printable
@@ -18,7 +18,7 @@ def check(url: str | None, home: str, environ: Mapping[str, str], say: Say) -> i
     """Print one line for each step and return 0; raise the DbgError of the step that fails, after its line."""
     reach = find_broker(url, home, environ, "driver")
     say(f"{reach.endpoint.url} (address from {reach.sources['address']}, token from {reach.sources['token']})")
-    with Probe(reach.endpoint) as probe:
+    with BrokerProbe(reach.endpoint) as probe:
         for name, step in _steps(probe, reach, own_name(environ)):
             began = time.monotonic()
             try:
@@ -30,7 +30,7 @@ def check(url: str | None, home: str, environ: Mapping[str, str], say: Say) -> i
     return 0
 
 
-def _steps(probe: Probe, reach: Reach, name: str) -> Iterator[Step]:
+def _steps(probe: BrokerProbe, reach: Reach, name: str) -> Iterator[Step]:
     def port() -> str:
         probe.connect()
         return str(reach.endpoint.port)
@@ -55,7 +55,7 @@ def _steps(probe: Probe, reach: Reach, name: str) -> Iterator[Step]:
     yield "round trip", round_trip
 
 
-def _tls_steps(probe: Probe, endpoint: Endpoint) -> Iterator[Step]:
+def _tls_steps(probe: BrokerProbe, endpoint: Endpoint) -> Iterator[Step]:
     if not endpoint.secure:
         yield "TLS", lambda: "none: ws:// is plain, and proves nobody's identity"
         return

@@ -26,7 +26,7 @@ CHALLENGE_BYTES = 32
 """256 bits, which nobody has been asked before."""
 
 
-class Probe(BlockingDial):
+class BrokerProbe(BlockingDial):
     """Ask one broker; the steps of dialling come first, in their order."""
 
     def __init__(self, endpoint: Endpoint, seconds: float = STEP_SECONDS) -> None:
@@ -103,7 +103,7 @@ def answers(endpoint: Endpoint, token: str | None, seconds: float) -> bool:
 
     Somebody else who listens there by now has neither.
     """
-    with contextlib.suppress(DbgError, OSError), Probe(endpoint, seconds) as probe:
+    with contextlib.suppress(DbgError, OSError), BrokerProbe(endpoint, seconds) as probe:
         probe.look_up()
         probe.connect()
         if endpoint.secure:

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from dbg_broker.verbs.probe import Probe
+from dbg_broker.verbs.probe import BrokerProbe
 from dbg_broker.verbs.which_broker import Say, find_broker, own_name
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Welcome
@@ -20,7 +20,7 @@ def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) ->
     """Print what the broker has and return 0; raise DbgError, of exit status 4, if it is down."""
     try:
         reach = find_broker(None, home, environ, "watcher")
-        with Probe(reach.endpoint) as probe:
+        with BrokerProbe(reach.endpoint) as probe:
             probe.look_up()
             probe.connect()
             if reach.endpoint.secure:

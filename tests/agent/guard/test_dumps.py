@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.guard.dumps import BEAT, CALM, MARK, Record, Stack, choose, parse_dump
+from dbg_agent.guard.dumps import BEAT, CALM, MARK, DumpRecord, Stack, choose, parse_dump
 from dbg_wire.limits import MAX_STACK_FRAMES
 from dbg_wire.ranks import Place
 
@@ -60,8 +60,8 @@ stacks = st.builds(
 )
 
 
-def record(own: tuple[str, ...] = ("/own/dbg_agent",)) -> Record:
-    return Record("a/0", MAIN, own)
+def record(own: tuple[str, ...] = ("/own/dbg_agent",)) -> DumpRecord:
+    return DumpRecord("a/0", MAIN, own)
 
 
 def dump_of(stacks_: list[Stack]) -> str:
