@@ -305,6 +305,7 @@ def test_what_the_programs_own_signal_handler_raises_comes_out(
     rank = start_one(processes, home, ALARMED)
     for count in (1, 2):
         wait_until_stopped(home, 1)
+        rank.wait_for_output("(?s)" + ".*stopped at" * count, stream="stderr")
         terminal = sit_in_pudb(open_terminal, ":0") if opened else None
         rank.signal(signal.SIGALRM)
         rank.wait_for_output("mine None\n" * count)
