@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import threading
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
-from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from dbg_client.views.list import show_json
@@ -31,9 +32,10 @@ Listed = list[dict[str, Any]]
 
 
 class RankList:
-    """Know the ranks of one broker; used from one thread."""
+    """Know the ranks of one broker; used from one thread, whose loop runs while this waits."""
 
-    def __init__(self, websocket: ClientConnection) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, websocket: ClientConnection) -> None:
+        self._loop = loop
         self._websocket = websocket
         self._ranks: dict[str, RankInfo] = {}
         self._is_complete = False
@@ -42,11 +44,14 @@ class RankList:
         """Wait for a change of the whole list until ``deadline``; return False if none came."""
         while True:
             try:
-                text = self._websocket.recv(min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX))
-            except TimeoutError:
+                text = self._loop.run_until_complete(self._next(max(0.0, deadline - time.monotonic())))
+            except asyncio.TimeoutError:
                 return False
             if isinstance(text, str) and self._take(decode(text, Sender.BROKER)):
                 return True
+
+    async def _next(self, seconds: float) -> str | bytes:
+        return await asyncio.wait_for(self._websocket.recv(), None if math.isinf(seconds) else seconds)
 
     def _take(self, message: Message) -> bool:
         if isinstance(message, Snapshot):
@@ -73,22 +78,37 @@ class RankList:
 
 @contextmanager
 def rank_list(home: Path) -> Iterator[RankList]:
-    """Subscribe to the list at the broker of ``home``; fail if there is none, or if it goes away."""
+    """Subscribe to the list at the broker of ``home``; fail if there is none, or if it goes away.
+
+    One thread reads and writes: before Python 3.13 the ssl module lets two of them disturb each other, and a client
+    with a thread that reads now and then never saw the answer to its handshake.
+    """
+    loop = asyncio.new_event_loop()
     try:
-        rendezvous = json.loads((home / "broker.json").read_text())
-        with connect(
-            f"{rendezvous['url']}/client",
-            additional_headers={"Authorization": f"Bearer {rendezvous['tokens']['driver']}"},
-            subprotocols=[Subprotocol(subprotocol())],
-            ssl=trusting_context() if rendezvous["url"].startswith("wss:") else None,
-            compression=None,
-            proxy=None,
-            open_timeout=seconds(10),
-            close_timeout=CLOSE_SECONDS,
-            ping_interval=None,
-        ) as websocket:
-            websocket.send(encode(Greet(minor=PROTOCOL_MINOR, release=RELEASE, name="the test")))
-            websocket.send(encode(Subscribe(once=False)))
-            yield RankList(websocket)
+        websocket = loop.run_until_complete(_subscribed(home))
+        try:
+            yield RankList(loop, websocket)
+        finally:
+            loop.run_until_complete(websocket.close())
     except (OSError, WebSocketException) as error:
         raise AssertionError(f"the broker of {home} does not list its ranks: {error!r}") from error
+    finally:
+        loop.close()
+
+
+async def _subscribed(home: Path) -> ClientConnection:
+    rendezvous = json.loads((home / "broker.json").read_text())
+    websocket = await connect(
+        f"{rendezvous['url']}/client",
+        additional_headers={"Authorization": f"Bearer {rendezvous['tokens']['driver']}"},
+        subprotocols=[Subprotocol(subprotocol())],
+        ssl=trusting_context() if rendezvous["url"].startswith("wss:") else None,
+        compression=None,
+        proxy=None,
+        open_timeout=seconds(10),
+        close_timeout=CLOSE_SECONDS,
+        ping_interval=None,
+    )
+    await websocket.send(encode(Greet(minor=PROTOCOL_MINOR, release=RELEASE, name="the test")))
+    await websocket.send(encode(Subscribe(once=False)))
+    return websocket
