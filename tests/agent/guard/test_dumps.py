@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import faulthandler
-import os
-import threading
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -98,15 +98,26 @@ def test_anything_can_be_read(text: str) -> None:
             (place.file + place.function).encode()
 
 
-def test_a_real_dump_is_read() -> None:
-    read, write = os.pipe()
-    faulthandler.dump_traceback(file=write, all_threads=True)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        threads = parse_dump(pipe.read().decode("ascii"))
-    (mine,) = [stack for stack in threads if stack.thread == threading.get_ident()]
+DUMPS = """\
+import faulthandler, sys, threading
+
+def here():
+    faulthandler.dump_traceback(file=sys.stdout, all_threads=True)
+
+print(threading.get_ident(), flush=True)
+here()
+"""
+
+
+def test_a_real_dump_is_read(tmp_path: Path) -> None:
+    # A process of its own: faulthandler tells of a hundred threads, and other tests leave theirs in this one.
+    path = tmp_path / "train.py"
+    path.write_text(DUMPS)
+    printed = subprocess.run([sys.executable, path], capture_output=True, check=True, text=True).stdout
+    ident, _, dump = printed.partition("\n")
+    (mine,) = [stack for stack in parse_dump(dump) if stack.thread == int(ident)]
     assert mine.current
-    assert (mine.frames[-1].file, mine.frames[-1].function) == (__file__, "test_a_real_dump_is_read")
+    assert (mine.frames[-1].file, mine.frames[-1].function) == (str(path), "here")
 
 
 def test_odd_lines_of_a_dump_are_passed_over() -> None:
