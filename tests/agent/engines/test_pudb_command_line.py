@@ -277,6 +277,8 @@ def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_onc
             assert "test_pudb_command_line.py:" in answer_of(viewer, request)
         asks(viewer, Action.INTERRUPT, 7)
         viewer.sees("KeyboardInterrupt")
+        # It is on the screen before the command has ended, and nobody asks again here.
+        viewer.wait_for(lambda: rank.rank_report().state.value == "stopped", "the command's end")
         for call in list(waits):
             call()
         assert '"stopped"' in answer_of(viewer, 7)

@@ -29,7 +29,7 @@ from tests.broker.processes import SECONDS, Serving, run
 BOUND = 16 * limits.MIB
 """What each bound is set to, as a fourth of it shows the same in a fourth of the time."""
 
-ROOM = 32 * limits.MIB
+ROOM = 48 * limits.MIB
 """Bytes beside the bound: what one message takes while it is read, and what the allocator doesn't give back."""
 
 FIRST = f"""
@@ -102,7 +102,7 @@ def test_ended_ranks_of_a_mebibyte_and_more(serving: Serving) -> None:
     said = encode(registration(report=replace(RUNNING, user_breakpoints=points)))
     goodbye = framed(Goodbye(exit=0, frames=frames, detail="x"))
     before = resident(serving)
-    for number in range(40):
+    for number in range(80):
         with connect(serving, "/agent", "rank") as rank:
             rank.sendall(text_frame(said.replace("gpu013:0/", f"gpu013:0/{number}")) + goodbye)
             rank.shutdown(socket.SHUT_WR)
