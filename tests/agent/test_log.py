@@ -84,7 +84,10 @@ def test_what_is_no_file_of_ours_is_refused_in_one_line(tmp_path: Path, capsys: 
         logger.info("unheard")
         assert capsys.readouterr().err == f"dbg-agent: DBG_LOG: nothing is logged to {path}: {why}\n"
     begin("\x1b\0")
-    assert capsys.readouterr().err == "dbg-agent: DBG_LOG: nothing is logged to \\x1b\\x00: embedded null byte\n"
+    # Python's own words for it differ from release to release.
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("dbg-agent: DBG_LOG: nothing is logged to \\x1b\\x00: ")
+    assert "embedded null" in line
     assert (tmp_path / "aim").read_text() == ""
 
 
