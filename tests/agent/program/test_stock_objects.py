@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -73,7 +74,16 @@ def caught() -> ValueError:
     raise AssertionError
 
 
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """Have no callback of the collector's, such as the property tester's, run as the first thing that is traced."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
 @BOTH
+@pytest.mark.usefixtures("no_collection")
 def test_all_that_runs_something_stops_at_its_first_line(stops: list[Stop], make: Callable[[], Any]) -> None:
     debugger = make()
     space: dict[str, Any] = {"work": work}
