@@ -79,6 +79,7 @@ def test_all_of_it_is_logged_where_it_is_asked_for(processes: Processes, home: P
     for level, logger, event in OF_RANK:
         pattern = rf"(?m)^\S+ \S+ \S+:0 \d+ {level} {re.escape(logger)}: {event}$"
         assert re.search(pattern, of_rank), pattern
+    assert "is not connected" not in of_rank
     for secret in secrets(home):
         assert secret not in of_broker
         assert secret not in of_rank

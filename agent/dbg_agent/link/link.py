@@ -299,10 +299,12 @@ class Link:
         while connection is not None:
             # Stands until the welcome comes, whatever comes instead of it.
             problem = BrokerUnreachable(connection.broker_url, "it does not take this rank in")
-            self._failed(problem)
+            self._note(problem)
             welcomed, connection = await self._serve_until_silent(connection, dialler)
             if welcomed:
                 problem = None
+            else:
+                logger.info("is not connected: %s", problem)
         return problem
 
     async def _serve_until_silent(
@@ -409,6 +411,10 @@ class Link:
 
     def _failed(self, error: DbgError) -> None:
         logger.info("is not connected: %s", error)
+        self._note(error)
+
+    def _note(self, error: DbgError) -> None:
+        """Have those who wait for the connection told this, if nothing better comes."""
         with self._status:
             self._problem = error
             self._status.notify_all()
