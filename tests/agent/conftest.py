@@ -15,10 +15,10 @@ from tests.agent.pudb_viewer import Viewer
 
 @pytest.fixture
 def driver() -> Iterator[Driver]:
-    # Their numbers are the process's: what other tests have set would count.
+    # Python numbers breakpoints per process, so those of other tests would count.
     bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # there since 3.10
     yield Driver()
-    # Breakpoints that a test leaves would have this thread, and all later tests in it, traced.
+    # A breakpoint that a test leaves would have all later tests of this thread traced.
     sys.settrace(None)
     bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # there since 3.10
 

@@ -16,7 +16,7 @@ def never(_seconds: float, _call: Call) -> None:
 
 
 class FakeNetwork:
-    """Take what a rank draws, its control messages, and the news that a report is due; ``later`` keeps its time."""
+    """The receiver of a rank's output, its messages, and the news that a report is due; ``later`` keeps time for it."""
 
     def __init__(
         self,
@@ -34,18 +34,18 @@ class FakeNetwork:
 
 
 class FakeOutgoing(Outgoing):
-    """Pass everything on."""
+    """A queue that passes everything on at once."""
 
     def __init__(self, network: FakeNetwork) -> None:
         super().__init__(lambda: None, lambda: None)
-        # Itself, and no method that calls it: a test may want one that is written in C.
+        # The callable itself: a test may give one in C, which Ctrl-C can't interrupt halfway.
         self.put_output = network.draw  # type: ignore[assignment, method-assign]
         self.put_message = network.hear  # type: ignore[assignment, method-assign]
         self.put_report = network.tell  # type: ignore[method-assign]
 
 
 class FakeLink(Link):
-    """Be connected to a test."""
+    """A link that is connected to a test."""
 
     def __init__(self, owner: LinkOwner, network: FakeNetwork) -> None:
         super().__init__(owner)
@@ -56,11 +56,9 @@ class FakeLink(Link):
         """Start nothing."""
 
     def wait_connected(self, timeout: float | None, unanswered: float = 0.0) -> DbgError | None:
-        """Be connected."""
         return None
 
     def call_later(self, seconds: float, call: Call) -> None:
-        """Have the test keep time."""
         self._network.later(seconds, call)
 
     def close(self) -> None:

@@ -21,10 +21,10 @@ SECONDS = 20.0
 
 
 class Driver:
-    """Be broker and terminal of a rank at once, without a network: answer its prompts and read its log."""
+    """The broker and terminal of a rank, which answers the prompts and reads the log of the rank."""
 
     def __init__(self, draw: Callable[[bytes], object] | None = None) -> None:
-        """Begin; ``draw`` takes the output in place of :attr:`log`."""
+        """Make the rank; ``draw`` takes its output in place of :attr:`log`."""
         self.log = bytearray()
         self.session = 0
         self.messages: list[dict[str, object]] = []
@@ -55,7 +55,7 @@ class Driver:
         timer.start()
 
     def tell(self) -> None:
-        """Look again at what is waited for."""
+        """Have :meth:`wait_for` look at its condition again."""
         with self._changed:
             self._changed.notify_all()
 
@@ -104,8 +104,8 @@ class Driver:
         return log.rpartition(f"{command}\n")[2]
 
     def let_go(self) -> None:
-        """End the stop; again and again, for in the midst of a step it can't be ended."""
-        # They would stop the thread again, with nobody there.
+        """End the stop, trying again while the rank steps, since a step can't be ended."""
+        # A breakpoint would stop the thread again, with no script to end the stop.
         self.rank.breakpoints.lines.clear()
         deadline = time.monotonic() + SECONDS
         while self.rank.stops.phase is not StopPhase.NONE and time.monotonic() < deadline:
@@ -118,9 +118,9 @@ class Driver:
 
 
 def drive(driver: Driver, script: Callable[[], None], *, look: bool = True) -> Callable[[], None]:
-    """Have a thread run ``script`` once this one stops; return what waits for its end and raises what it raised.
+    """Have a thread run ``script`` once this one stops; return a call that waits for its end and raises what it raised.
 
-    Whatever the script does or fails to do, the stop ends: a debugger that waits for ever can't even time out.
+    A script that fails, or leaves the stop open, has the stop ended: a test's time-out ends no debugger that waits.
     """
     failures: list[BaseException] = []
 
@@ -156,7 +156,7 @@ def train(rank: Rank) -> int:
 
 
 def play(driver: Driver, script: Callable[[], None]) -> int:
-    """Have a thread drive the debugger by ``script`` while this one stops in ``train``; return what that returns."""
+    """Have a thread drive the debugger by ``script`` while this one stops in ``train``; return its result."""
     finish = drive(driver, script)
     result = train(driver.rank)
     finish()

@@ -1,4 +1,4 @@
-"""Have the methods of CPython's ``test_pdb`` run their programs as ranks: where they start a process, a stand-in is."""
+"""The methods of CPython's ``test_pdb``, whose programs run as ranks: a stand-in takes the place of each process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.agent.pdb_scripts import MODULE, Event, transcript
 
 @dataclass(frozen=True)
 class Ran:
-    """How a program ended as a rank, and what was seen of it; ``status`` is None if the terminal has ended it."""
+    """How a program ended as a rank, and what was seen of it; ``status`` is None if the terminal ended the rank."""
 
     events: list[Event]
     status: int | None
@@ -30,7 +30,7 @@ Run = Callable[[list[str], list[str], Mapping[str, str]], Ran]
 def drive_program(name: str, run: Run) -> None:
     """Run one method, ``class.method``, in the current directory; raise what its own assertions raise.
 
-    Raises AssertionError also if no prompt came: such a method would say nothing about us.
+    It raises AssertionError also if no prompt came, since the method then tests nothing of a rank's pdb.
     """
     tests = importlib.import_module(MODULE)
     case_name, method = name.split(".")
@@ -52,7 +52,7 @@ def drive_program(name: str, run: Run) -> None:
 
 
 class _Process:
-    """Be what ``subprocess.Popen`` returns, as far as these methods use it."""
+    """What ``subprocess.Popen`` returns, as far as these methods use it."""
 
     def __init__(self, command: list[str], env: Mapping[str, str], run: Run, ran: list[Ran]) -> None:
         self._command = command
@@ -75,7 +75,7 @@ class _Process:
             arguments[:2] = ["--stop-first"]
         ran = self._run(arguments, data.decode().splitlines(), self._env)
         self._ran.append(ran)
-        # A terminal ends a rank by a signal, a pdb that has the process to itself in good order.
+        # A terminal ends a rank by a signal, where stock pdb ends its process with status 0.
         self.returncode = 0 if ran.status is None else ran.status
         return transcript(ran.events, echo=False).encode(), ran.stderr.encode()
 

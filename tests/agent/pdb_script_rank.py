@@ -1,7 +1,7 @@
-"""Be the rank of a script of CPython's ``test_pdb``: ``python -m tests.agent.pdb_script_rank [--alone] KIND …``.
+"""The rank of a script of CPython's ``test_pdb``: ``python -m tests.agent.pdb_script_rank [--alone] KIND …``.
 
 ``conversations NAME…`` runs doctests one after the other; ``program [--stop-first] [-m] TARGET`` runs a file or module.
-Where they call pdb, the same line calls ``dbg_agent.set_trace(engine="pdb")``; all else stays, down to the file names.
+Each line that calls pdb calls ``dbg_agent.set_trace(engine="pdb")`` instead; all else stays, down to the file names.
 What the program prints goes as events to the file that the variable ``PDB_SCRIPT_EVENTS`` names. With ``--alone`` there
 is no broker: the lines that a script feeds are the replies, and the log goes to that file, too.
 """
@@ -35,31 +35,29 @@ EVENTS = "PDB_SCRIPT_EVENTS"
 
 
 class Events:
-    """Write down what is seen, in order and at once: a process that is killed has said all it had."""
+    """A file of what is seen, written in order and at once, so that a process that is killed loses no event."""
 
     def __init__(self) -> None:
         self._file = os.open(os.environ[EVENTS], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def note(self, *event: object) -> None:
-        """Write down one event."""
         os.write(self._file, json.dumps(event).encode() + b"\n")
 
 
 class Printed(io.TextIOBase):
-    """Be the program's stdout."""
+    """The program's stdout."""
 
     def __init__(self, events: Events) -> None:
         super().__init__()
         self._events = events
 
     def write(self, text: str) -> int:
-        """Note what the program prints."""
         self._events.note("out", text)
         return len(text)
 
 
 class Alone:
-    """Be broker and terminal of this rank, replying at once and in the stopped thread."""
+    """The broker and terminal of this rank, which reply at once and in the stopped thread."""
 
     def __init__(self, events: Events, *, rc: bool) -> None:
         self._events = events
@@ -68,7 +66,7 @@ class Alone:
         network = FakeNetwork(self._read, lambda _message: None, self._look)
         self.rank = rank = Rank(Settings(engine="pdb", rc=rc), make_link=network.link)
         rank.kill = lambda: os._exit(0)  # type: ignore[method-assign]
-        # What this process becomes at its first stop.
+        # This process becomes this rank at its first stop.
         vars(own_rank)["Rank"] = lambda *_arguments: rank
         rank.from_broker.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
 
@@ -90,7 +88,7 @@ class Alone:
         reply = "k" if confirms else next(self._lines, None)
         self._events.note("confirm" if confirms else "prompt", prompt.text, reply)
         if reply is None:
-            # As at the end of stdin.
+            # The lines are used up: the process ends, as at the end of stdin.
             os._exit(0)
         self.rank.from_broker.on_message(Reply(prompt=prompt.number, generation=1, text=reply))
 
@@ -99,7 +97,7 @@ class Alone:
 
 
 class Stops(ast.NodeTransformer):
-    """Put a stop of the rank wherever the program calls a plain pdb."""
+    """A transformer that puts a stop of the rank in place of each call of a plain pdb."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Replace ``pdb.Pdb(…).set_trace()``."""
@@ -116,7 +114,7 @@ STOP_WITH_RC = "__import__('dbg_agent').set_trace(engine='pdb', rc=True)"
 
 
 def _is_plain(node: ast.expr) -> bool:
-    """Tell whether a debugger is meant that is pdb with nothing but what a rank's pdb has in any case."""
+    """Tell whether an expression is pdb without options, but those that a rank's pdb has in any case."""
     if isinstance(node, ast.Call):
         usual = {keyword.arg for keyword in node.keywords} <= {"nosigint", "readrc"}
         return ast.unparse(node.func) == "pdb.Pdb" and usual
@@ -134,7 +132,7 @@ def _located(tree: ast.expr, line: int, column: int) -> ast.expr:
 def _stop_first(tree: ast.Module) -> None:
     """Have the program stop before its first line, as under ``python -m pdb``."""
     first = tree.body[0]
-    # Up to Python 3.12 pdb stops at the next line, from then on at once.
+    # Up to Python 3.12 pdb stops at the next line, from 3.13 on at once.
     line = first.lineno - (sys.version_info < (3, 13))
     stop = ast.Expr(_located(ast.parse(STOP_WITH_RC, mode="eval").body, line, 0))
     stop.lineno, stop.col_offset = line, 0
@@ -145,7 +143,7 @@ def _stop_first(tree: ast.Module) -> None:
 
 
 class _PdbTestInput:
-    """Stand for the class of that name, which has pdb read lines."""
+    """A stand-in for the class of that name, which has pdb read lines."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
@@ -166,7 +164,7 @@ def run_conversation(conversation: Conversation, events: Events) -> None:
     namespace = {**importlib.import_module(MODULE).__dict__, "PdbTestInput": _PdbTestInput}
     for number, example in enumerate(conversation.examples):
         name = conversation.file_of(number)
-        # doctest has its examples known to linecache for as long as they run.
+        # doctest keeps its examples in linecache while they run.
         linecache.cache[name] = (len(example.source), None, example.source.splitlines(keepends=True), name)
         tree = Stops().visit(ast.parse(example.source, name, "single"))
         events.note("begin", number)
@@ -177,13 +175,13 @@ def run_conversation(conversation: Conversation, events: Events) -> None:
 
 
 def _forget(rank: Rank | None) -> None:
-    """Begin without breakpoints, as every script expects."""
+    """Clear all breakpoints: every script expects to begin without any."""
     sys.settrace(None)
     bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # not in the stubs
     if rank is not None:
         rank.breakpoints.lines.clear()
         for engine in rank.debuggers.loaded:
-            # Kept by number; the numbers begin anew.
+            # pdb keeps commands by the number of a breakpoint, and the numbers begin anew.
             engine.tracing.commands = {}  # type: ignore[attr-defined] # pdb's own
 
 
@@ -231,7 +229,7 @@ def _describe_module(name: str, main: types.ModuleType) -> str:
 
 
 def run(arguments: list[str]) -> None:
-    """Be what the command line says."""
+    """Run what the command line names."""
     global alone
     events = Events()
     sys.stdout = Printed(events)

@@ -41,7 +41,7 @@ class Conversation:
         return f"<doctest {MODULE}.{self.name}[{number}]>"
 
     def lines_of(self, number: int) -> list[str] | None:
-        """Return what an example feeds to pdb; None if it does not."""
+        """Return the lines that an example feeds to pdb; None if it feeds none."""
         for node in ast.walk(ast.parse(self.examples[number].source)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "PdbTestInput":
                 lines: list[str] = ast.literal_eval(node.args[0])
@@ -107,7 +107,6 @@ class LeftOut:
 
 
 def left_out() -> list[LeftOut]:
-    """Return what the file lists."""
     lines = LEFT_OUT.read_text(encoding="utf-8").splitlines()
     return [_entry(line) for line in lines if line.strip() and not line.startswith("#")]
 
@@ -124,7 +123,7 @@ def _release(text: str, default: tuple[int, int]) -> tuple[int, int]:
 
 
 def driven(names: Iterable[str]) -> list[str]:
-    """Return those that are not left out in the running interpreter."""
+    """Return the names that are not left out in the running interpreter."""
     skipped = {entry.name for entry in left_out() if entry.applies}
     return [name for name in names if name not in skipped]
 
@@ -133,7 +132,7 @@ def driven(names: Iterable[str]) -> list[str]:
 
 
 def transcript(events: Iterable[Event], *, echo: bool) -> str:
-    """Return what a terminal would have shown; what was typed is shown there only if it echoes."""
+    """Return what a terminal shows of these events; ``echo`` tells whether it shows what was typed."""
     shown: list[str] = []
     asked: Event | None = None
     for event in events:
@@ -162,9 +161,9 @@ def _after_prompt(text: str, asked: Event, echo: bool) -> str:
 
 
 def differences(conversation: Conversation, events: Iterable[Event], shown_as: Callable[[str], str] = str) -> list[str]:
-    """Return what was seen in place of what must be, one text for each example that was otherwise.
+    """Return one text for each example whose output is not the expected one, with both.
 
-    ``shown_as`` makes of a text what the place it was read from makes of it.
+    ``shown_as`` is applied to both: it returns a text as it can be read off a screen, say.
     """
     by_example: dict[int, list[Event]] = {}
     number = -1

@@ -22,7 +22,7 @@ ROWS, COLUMNS = 30, 100
 
 
 class Viewer:
-    """Be broker and terminal of a rank at once, without a network: see its screen and type."""
+    """The broker and terminal of a rank, which sees the screen of the rank and types."""
 
     def __init__(self) -> None:
         self.display = pyte.Screen(COLUMNS, ROWS)
@@ -78,7 +78,7 @@ class Viewer:
         self.wait_for(lambda: stops.number == number and stops.phase is not StopPhase.NONE, f"stop {number}")
 
     def opens(self) -> None:
-        """Sit down at the first stop, and wait until PuDB is there."""
+        """Attach at the first stop, and wait until PuDB is there."""
         self.waits_for_stop(1)
         self.look()
         self.sees("Variables:")
@@ -97,7 +97,7 @@ def in_background(script: Callable[[], None]) -> Callable[[], None]:
     def run() -> None:
         try:
             script()
-        except BaseException as error:  # a failing script must not leave the stop waiting for ever
+        except BaseException as error:  # the returned call raises it in the test's thread
             failures.append(error)
 
     thread = threading.Thread(target=run, daemon=True)

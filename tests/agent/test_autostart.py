@@ -114,7 +114,7 @@ def test_what_the_environment_says_of_a_rank_counts_wherever_it_is_started() -> 
     other = FIRST | {"LOCAL_RANK": "1"}
     assert part(claimed, "lightning/h-1.0/1", *TRAIN, environ=other) is JobPart.RANK
     assert part(claimed, "env/h-1.0/1", *TRAIN) is JobPart.RANK
-    # What the first rank or another one starts has its variables, and is nobody new.
+    # A process that a rank starts has that rank's variables, and is no new rank.
     assert part(claimed, "lightning/h-1.0/0", *TRAIN, environ=FIRST) is JobPart.HELPER
     assert part(f"rank:{PARENT}:lightning/h-1.0/1", "lightning/h-1.0/1", *TRAIN, environ=other) is JobPart.HELPER
     assert part(claimed, "lightning/h-1.0/1", "-c", "pass", environ=other) is JobPart.HELPER
@@ -152,7 +152,7 @@ def test_the_module_is_known_before_it_is_found(options: list[str]) -> None:
 
 
 def run(directory: Path, *command: str, value: str | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run Python where no broker is, started by us as ``run`` would, unless ``value`` says otherwise."""
+    """Run Python without a broker, started by this process as by ``run``, or with ``value`` in DBG_AUTOSTART."""
     variables = {"DBG_AUTOSTART": str(os.getpid()) if value is None else value, "DBG_GUARD": "0", **environ}
     return subprocess.run(
         [sys.executable, *command],
@@ -291,7 +291,7 @@ def test_with_the_variable_unset_nothing_is_loaded_and_nothing_is_paid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not [name for name in modules(tmp_path) if name.startswith("dbg_")]
-    # All that the line needs is there already, with or without other lines of other packages.
+    # The line loads nothing, also where no line of another package has loaded something before.
     line = LINE.read_text()
     code = f"import site, sys; before = set(sys.modules); exec({line!r}); print(*set(sys.modules) - before)"
     environ = {name: value for name, value in os.environ.items() if name != "DBG_AUTOSTART"}

@@ -1,4 +1,4 @@
-"""DBG_LOG has a rank log to a file, which costs training nothing whatever becomes of it."""
+"""DBG_LOG has a rank log to a file, and no failure of that file disturbs the training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No value of the program's keeps a rank from making a message: it is cut to what the broker takes."""
+"""No value of the program keeps a rank from making a message: the value is cut to what the broker takes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tests.wire.test_records import kinds
 
 ROOT = Path(dbg_agent.__file__).parent
 FIT_ALREADY = {"Report", "Probe", "Repaint"}
-"""What is made of records alone, or of nothing."""
+"""Messages that are made of records alone, or of nothing."""
 
 names = st.text(st.characters(exclude_characters="\0"), max_size=30) | st.integers(4000, 70_000).map("é".__mul__)
 file_names = st.text(st.characters(exclude_characters="\0"), min_size=1) | st.just("\udcff" * 5000)
 
 
 def made_in(path: Path) -> Iterator[tuple[int, str]]:
-    """Return where a module makes messages, or parts of them, of what is no constant."""
+    """Yield line and class of each message, or part of one, that a module makes by its class of what is no constant."""
     known = {kind.__name__ for kind in kinds()} | {message.__name__ for message in MESSAGES}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in known - FIT_ALREADY:
@@ -103,7 +103,7 @@ def test_sites_and_ranks_may_be_any(site: str, ranks: list[int], more: int) -> N
     waiting = holds.visit(site, (*ranks, *range(more)))
     report = RankReport(state=RankState.HELD, arrivals=holds.arrivals(), waits=waiting)
     assert is_taken(Report(report=report))
-    # Both ends of a hold are known by one name, however long it was.
+    # Both ends of a hold are known by one name, also if it was cut.
     assert report.arrivals[0].site == waiting.site
 
 

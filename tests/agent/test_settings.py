@@ -1,4 +1,4 @@
-"""What a rank is told, whatever it is told: bad values warn by name and the default is taken."""
+"""What a rank takes from arguments and variables: a warning names a bad value, and the default is taken."""
 
 from __future__ import annotations
 

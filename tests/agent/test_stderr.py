@@ -1,4 +1,4 @@
-"""What the agent says reaches the job's stderr, and nobody waits for that."""
+"""What the agent says reaches the job's stderr, and no thread of the program waits for that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules are changed when they are loaded, and their import never fails for that."""
+"""Modules are changed when they are loaded, and a change that fails leaves the import alone."""
 
 from __future__ import annotations
 

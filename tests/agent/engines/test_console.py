@@ -1,4 +1,4 @@
-"""When the begin of a line is shown whose end doesn't come, and when it is left for the prompt that it may be."""
+"""The console holds back the begin of a line, which may be a prompt, and shows it after a while."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_what_a_finalizer_prints_in_the_midst_of_a_line_follows_it(
         shown.terminal.write(data)
 
     monkeypatch.setattr(shown.terminal, "write", collecting_garbage)
-    # A thread that waits for itself waits for ever.
+    # A console that waits for a lock of its own never ends, so another thread writes.
     writing = threading.Thread(target=shown.write, args=("loss 3\n", "next\n"), daemon=True)
     writing.start()
     writing.join(SECONDS)

@@ -36,7 +36,7 @@ def test_commands_expressions_and_steps(driver: Driver) -> None:
 
 
 def callback() -> int:
-    """Be what the interpreter may run between any two instructions, as a garbage collector's callbacks are."""
+    """Stand for a call that may come between any two instructions, such as a garbage collector's callback."""
     return 1
 
 
@@ -245,7 +245,7 @@ def test_source_is_told_at_every_stop(driver: Driver) -> None:
 
 
 class Switching:
-    """Change between PuDB and pdb on a stop, and type into PuDB."""
+    """A terminal that changes between PuDB and pdb at a stop, and types into PuDB."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -255,7 +255,7 @@ class Switching:
         """Step in pdb to where ``total`` is 2, with a breakpoint set two lines on, and open PuDB."""
         self._driver.say(f"b {train.__code__.co_firstlineno + 5}")
         if sys.version_info >= (3, 13):
-            # There pdb begins on the line of the stop itself, and not on the next.
+            # This pdb begins on the line of the stop itself, and not on the next.
             self._driver.say("n")
         self._driver.say("n")
         self._driver.prompt()
@@ -344,7 +344,7 @@ def test_keys_that_another_debugger_was_opened_before_are_told_as_lost_and_not_k
 
 
 class Slow:
-    """Have attributes whose look-up takes a minute, or fails."""
+    """An object with attributes whose look-up takes a minute, never ends, or fails."""
 
     @property
     def minute(self) -> Slow:

@@ -1,4 +1,4 @@
-"""Completion of what stands for itself at pdb's prompt: expressions and statements, beside commands."""
+"""Completion of expressions and statements at pdb's prompt, beside that of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command of pdb where what it looks at fails: the error is shown, the prompt comes back, the stop stands."""
+"""Each command of pdb at a frame whose values and source fail: pdb shows the error and prompts, and the stop stays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def step(rank, argument, frame_of):
 """
 
 UNREADABLE = "def step(rank, argument, frame_of):\n    '''\n    total = (\n  bad\n \t x\n"
-"""What can't be tokenized, nor parsed."""
+"""A source that can be neither tokenized nor parsed."""
 
 MOVING = {"c", "cont", "continue", "n", "next", "s", "step", "r", "return", "unt", "until"}
 ASKING = {"q", "quit", "exit", "EOF"}
@@ -31,7 +31,7 @@ COMMANDS = sorted(name.removeprefix("do_") for name in dir(pdb.Pdb) if name.star
 
 
 class Hostile:
-    """Fail at whatever is asked of it."""
+    """A value of which every operation fails."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -76,7 +76,7 @@ def run(rank: Rank, directory: Path, error: type[BaseException]) -> int:
 def test_every_command_leads_back_to_the_prompt(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    """At a frame whose argument raises at its repr, in a file that can't be tokenized any more."""
+    """The frame's argument raises at its repr, and its file can't be tokenized any more."""
     monkeypatch.chdir(tmp_path)
 
     def script() -> None:
@@ -87,7 +87,7 @@ def test_every_command_leads_back_to_the_prompt(
             for words in ("", " argument", " step", " 5", " no such thing("):
                 driver.say(command + words)
                 while (prompt := driver.prompt()).state is not PromptState.COMMAND:
-                    # Lists of commands, interpreters and recursive debuggers end so, and questions stay.
+                    # This ends a list of commands or an interpreter, and answers a question by staying.
                     driver.say("end" if prompt.state is PromptState.COMMANDS else "EOF")
                 if prompt.text != "(Pdb) ":
                     driver.say("q")

@@ -1,4 +1,4 @@
-"""Ctrl-C in the rank's own pdb: in what runs, and at every sort of prompt."""
+"""Ctrl-C in the rank's own pdb: while a command runs, and at each kind of prompt."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_ctrl_c_at_pdbs_own_prompt_does_nothing_then_or_later(driver: Driver) ->
 
 @pytest.mark.usefixtures("driver")
 def test_ctrl_c_while_it_prints_takes_no_later_output_with_it() -> None:
-    # Written in C, which Ctrl-C can't come into the midst of, as the driver's own way to read.
+    # `put` is written in C: unlike the driver's own reader, Ctrl-C can't interrupt it halfway.
     output: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     driver = Driver(output.put)
 

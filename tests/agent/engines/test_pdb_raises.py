@@ -1,4 +1,4 @@
-"""What is raised at pdb's prompt: shown there, and never let into the program, nor lost in an expression."""
+"""An exception at pdb's prompt is shown there and stays out of the program; a rank goes on also from an `input()`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.agent.pdb_scripts import Event, conversations, differences, driven, p
 ROOT = Path(__file__).parents[3]
 
 ENOUGH = {(3, 10): 35, (3, 11): 40, (3, 12): 40, (3, 13): 50}
-"""Scripts that must be driven at least; Python 3.10 came with fewer than 40 that a rank can have."""
+"""Scripts that must be driven at least; Python 3.10 has fewer than 40 that a rank can run."""
 
 pytestmark = pytest.mark.skipif(pdb_scripts.source_of_tests() is None, reason="this Python came without its own tests")
 

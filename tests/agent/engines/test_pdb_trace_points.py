@@ -1,4 +1,4 @@
-"""Breakpoints with commands that print and go on: all that they print is one log, and the rank never seems to stop."""
+"""Breakpoints with commands that print and go on: all output is in one log, and the rank is never told as stopped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def set_trace_point(driver: Driver, *commands: str) -> None:
 def go(driver: Driver, rank_loop: Callable[[], int], script: Callable[[], None]) -> int:
     finish = drive(driver, script)
     result = rank_loop()
-    driver.tell()  # the end of a stop that nobody was told of isn't told either
+    driver.tell()  # a stop that was not told has no end that is told, so the script is woken here
     finish()
     return result
 

@@ -341,8 +341,8 @@ def test_the_programs_own_trace_function_is_back_afterwards(viewer: Viewer) -> N
 def test_sigint_in_a_stop_reaches_the_program_as_always(viewer: Viewer) -> None:
     def script() -> None:
         viewer.opens()
-        # Sent once the thread has nothing left to do but to wait: raised elsewhere it may hit code that is being
-        # collected, where Python drops what a signal handler raises.
+        # The signal comes once the thread only waits. Before that it may come in a finalizer, where Python drops what
+        # a signal handler raises.
         late = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
         viewer.rank.inbox.put(1, RunJob(late.start))
 

@@ -20,7 +20,7 @@ from tests.agent.pudb_viewer import COLUMNS, ROWS, SECONDS, Viewer, drive, let_g
 from tests.support.time_unit import seconds
 
 begun = threading.Event()
-"""Set by whatever never ends, once it runs."""
+"""Set by each endless call, once it runs."""
 
 
 def loops(_self: object = None) -> str:
@@ -66,7 +66,7 @@ def has_begun() -> None:
 
 
 def keep_time(viewer: Viewer) -> None:
-    """Call later what the link's thread would: a signal that comes just before a wait begins is sent again."""
+    """Keep time as the link's thread does: a signal that comes just before a wait begins has to be sent again."""
 
     def call_later(after: float, call: Callable[[], None]) -> None:
         timer = threading.Timer(after, call)
@@ -253,7 +253,7 @@ def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_onc
     viewer: Viewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rank = viewer.rank
-    # Without a link nobody keeps time: the waits are the test's.
+    # No link keeps time here: the test ends the waits itself.
     waits: list[Callable[[], None]] = []
     viewer.network.later = lambda seconds, call: waits.append(call)
 
@@ -262,7 +262,7 @@ def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_onc
         viewer.type(b"import tests.agent.engines.test_pudb_command_line as t; t.loops()\r")
         has_begun()
         asks(viewer, Action.EVAL, 3, "1 + 1")
-        # As if it had begun long ago.
+        # From here on the command counts as begun long ago.
         monkeypatch.setattr(busy, "SLOW_STEP_SECONDS", 0.0)
         for call in list(waits):
             call()
@@ -277,7 +277,7 @@ def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_onc
             assert "test_pudb_command_line.py:" in answer_of(viewer, request)
         asks(viewer, Action.INTERRUPT, 7)
         viewer.sees("KeyboardInterrupt")
-        # It is on the screen before the command has ended, and nobody asks again here.
+        # KeyboardInterrupt is on the screen before the command has ended, and the waits below end only once.
         viewer.wait_for(lambda: rank.rank_report().state.value == "stopped", "the command's end")
         for call in list(waits):
             call()
@@ -295,7 +295,7 @@ def test_a_flood_of_output_shows_its_end_and_says_how_much_is_missing(viewer: Vi
 
     def script() -> None:
         at_command_line(viewer)
-        # Of this process's own time: a machine that does something else meanwhile is no slow command line.
+        # CPU time of this process: a busy machine does not make the command line slow.
         begun = time.process_time()
         viewer.type(b"for i in range(100_000): print('line', i)\r")
         viewer.sees("line 99999")
@@ -334,7 +334,7 @@ def test_what_is_printed_to_stderr_is_shown_and_other_threads_keep_their_own(
 def test_tab_completes_and_writes_nothing_and_changes_no_setting(
     viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import jedi.settings  # PuDB imports it at the first Tab, and it is the rank's then
+    import jedi.settings  # PuDB imports it into the rank at the first Tab
 
     places = tmp_path / "tmp"
     places.mkdir()

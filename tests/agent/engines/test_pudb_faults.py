@@ -1,4 +1,4 @@
-"""Whatever PuDB fails with, the stop stays, in PuDB or at the very worst in pdb, and the terminal is told why."""
+"""A failure of PuDB ends no stop: the stop stays in PuDB or, at worst, in pdb, and the terminal is told why."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stop_with(rank: Rank, value: object) -> str:
 
 
 def steps_on(viewer: Viewer) -> None:
-    """See PuDB at the stop, make a step, and leave."""
+    """See PuDB at the stop, and make a step."""
     viewer.waits_for_stop(1)
     viewer.look()
     viewer.sees_current_line("rank.stop(")
@@ -65,7 +65,7 @@ def shows(viewer: Viewer, value: object, script: Callable[[], None] | None = Non
 
 
 def raising(error: type[BaseException], *names: str) -> object:
-    """Return an object whose methods and properties of these names raise this."""
+    """Return an object whose methods and properties of these names raise this error."""
 
     def fail(*_arguments: object) -> Any:
         raise error("on purpose")
@@ -85,7 +85,7 @@ def test_a_value_that_fails_to_be_shown_costs_neither_the_stop_nor_the_others(
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, RecursionError])
 def test_a_repr_that_fails_and_members_that_fail(viewer: Viewer, error: type[BaseException]) -> None:
     def script() -> None:
-        # In the variables, the first one: expanded, then by its repr and by its str.
+        # The first of the variables is expanded, then shown by its repr, then by its str.
         viewer.type(b"V\rrs\r")
         viewer.sees("rank: ")
         viewer.type(b"C")
@@ -121,7 +121,7 @@ def test_every_character_of_a_wide_string_is_seen_when_it_is_wrapped(viewer: Vie
     text = "".join(chr(0x4E00 + number) for number in range(40))
 
     def script() -> None:
-        # At the top: the value is longer than the pane is wide.
+        # The value, wider than the pane, is the first of the variables.
         viewer.type(b"V")
         viewer.wait_for(lambda: all(c in "".join(viewer.display.display) for c in text), "all of it")
         viewer.type(b"C")
@@ -160,7 +160,7 @@ def test_a_stringifier_of_the_users_own_that_ends_the_process(
     stringifier.write_text("import sys\ndef pudb_stringifier(value):\n    sys.exit('stringifier')\n")
 
     def script() -> None:
-        # Not before: the rank's own way to import PuDB is to be the first.
+        # Not at the top of the file: the rank itself must import PuDB first.
         from pudb import debugger, var_view
 
         monkeypatch.setitem(debugger.CONFIG, "stringifier", str(stringifier))
@@ -211,7 +211,7 @@ def test_a_source_that_was_changed_meanwhile(viewer: Viewer, tmp_path: Path, cha
         viewer.sees("Variables:")
         viewer.type(b"n")
         stops_at_line(viewer, 3)
-        # On a line that may not be there any more: a breakpoint, to the cursor, and a search.
+        # A breakpoint, a run to the cursor and a search, on a line that the file may have lost.
         viewer.type(b"b\rt\r/x\r")
         viewer.sees("Variables:")
         let_go(viewer)
@@ -284,7 +284,7 @@ def test_a_key_that_fails_is_told(viewer: Viewer, error: type[BaseException]) ->
 
 
 def failing_draw(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    """Have PuDB's window fail to be drawn so many times, once it has been drawn once more."""
+    """Have PuDB's window be drawn once more, and then fail to be drawn this many times."""
     import urwid
 
     usual, left = urwid.Frame.render, [times + 1]
@@ -343,7 +343,7 @@ def test_pdb_opens_where_pudb_can_not_and_pudb_is_tried_again_at_the_next_stop(
 
     def again() -> None:
         viewer.waits_for_stop(2)
-        # The line is on the screen still, from the stop before.
+        # The line is still on the screen, from the stop before.
         viewer.wait_for(lambda: viewer.rank.stops.engine == "pudb", "PuDB")
         viewer.sees_current_line("rank.stop(")
         viewer.type(b"c")

@@ -1,4 +1,4 @@
-"""PuDB is imported without a trace, and without importing for the program what it has not imported itself."""
+"""The import of PuDB leaves nothing behind, and loads no large module that the program has not loaded itself."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.agent.pdb_driver import Driver, drive
 
 COMMANDS = sorted(name.removeprefix("do_") for name in dir(pdb.Pdb) if name.startswith("do_"))
 TAKES_WORDS = sys.version_info < (3, 13)
-"""Earlier releases move whatever words follow the command; later ones say that they are wrong."""
+"""Up to 3.12 pdb ignores words behind `n` and `s`; from 3.13 on it refuses them."""
 
 
 def train(rank: Rank) -> int:
@@ -34,7 +34,7 @@ LAST = FIRST + 8
 
 
 class Asking:
-    """Ask the rank what a terminal asks of a set."""
+    """A terminal that asks the rank as one of a set."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver

@@ -65,7 +65,7 @@ def record(own: tuple[str, ...] = ("/own/dbg_agent",)) -> DumpRecord:
 
 
 def dump_of(stacks_: list[Stack]) -> str:
-    """Write threads as faulthandler does."""
+    """Return threads as faulthandler writes them."""
     sections = []
     for stack in stacks_:
         lines = [f"{'Current thread' if stack.current else 'Thread'} {stack.thread:#018x} (most recent call first):"]
@@ -110,7 +110,7 @@ here()
 
 
 def test_a_real_dump_is_read(tmp_path: Path) -> None:
-    # A process of its own: faulthandler tells of a hundred threads, and other tests leave theirs in this one.
+    # A separate process: faulthandler tells of a hundred threads, and other tests leave threads in this one.
     path = tmp_path / "train.py"
     path.write_text(DUMPS)
     printed = subprocess.run([sys.executable, path], capture_output=True, check=True, text=True).stdout

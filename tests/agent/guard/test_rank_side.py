@@ -1,4 +1,4 @@
-"""What a guard takes of its rank, and how it gives it back: faulthandler, a signal, a pipe."""
+"""What a guard takes from its rank, and gives back: faulthandler, a signal, a pipe."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ wait_until(guards)
 
 
 def test_a_forked_child_may_have_a_guard_of_its_own() -> None:
-    # A fork in the middle of another thread's import of `logging` makes Python complain.
+    # The script imports `logging` first: Python complains of a fork during another thread's import of it.
     script = """\
 import logging
 install()
@@ -127,7 +127,7 @@ try:
 except ChildProcessError:
     print("nothing left")
 """
-"""Runs a program as process 1 of a container would: its orphans become children of that, which waits for none."""
+"""Runs a program as process 1 of a container does: orphans become its children, and it waits for none of them."""
 
 
 @pytest.mark.parametrize(

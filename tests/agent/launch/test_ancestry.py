@@ -1,4 +1,4 @@
-"""What ``/proc`` tells of the processes above one."""
+"""What ``/proc`` tells of the ancestors of a process."""
 
 from __future__ import annotations
 

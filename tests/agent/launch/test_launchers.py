@@ -1,4 +1,4 @@
-"""Each launcher's own variables, as it sets them for a rank, must give that rank; wrong ones must not."""
+"""The variables that each launcher sets for a rank give that rank; a launcher with wrong values does not count."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_shell_of_sbatch_is_stale_too() -> None:
 
 
 def test_mpiexec_hands_its_slurm_variables_to_other_hosts() -> None:
-    # There its SLURM_TASK_PID is no ancestor, and still the job must be that of the first host.
+    # On another host SLURM_TASK_PID is no ancestor, and the job must still be that of the first host.
     assert who(INTEL | SBATCH_SHELL, ancestors=(800, 1)).job == "4711"
 
 

@@ -1,4 +1,4 @@
-"""A process must know who it is whatever its environment and its frameworks say."""
+"""A process finds an identity of its own in any environment and beside any framework."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_explicit_rank_beats_the_framework() -> None:
 def test_framework_corrects_the_launcher() -> None:
     me = who(TORCH, framework=(6, 16))
 
-    # The launcher's local rank, here left in LOCAL_RANK, is the best there is.
+    # The framework names no local rank, so that of the launcher, in LOCAL_RANK, counts.
     assert (me.rank, me.local_rank, me.world_size) == (6, 1, 16)
 
 

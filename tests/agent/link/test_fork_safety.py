@@ -46,7 +46,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 class Link:
-    """Be a thread with a rest, which does one thing after another and is at rest between them."""
+    """A thread that does one thing after another and is at rest between them."""
 
     def __init__(self) -> None:
         self.fork_safety = ForkSafety()
@@ -89,7 +89,7 @@ def link() -> Iterator[Link]:
 
 @contextmanager
 def forking(fork_safety: ForkSafety) -> Iterator[float]:
-    """Stand for a fork; give the seconds that it had to wait."""
+    """Stand for a fork; yield the seconds that it had to wait."""
     before = time.monotonic()
     fork_safety.before_fork()
     try:
@@ -100,7 +100,7 @@ def forking(fork_safety: ForkSafety) -> Iterator[float]:
 
 @contextmanager
 def busy(link: Link) -> Iterator[None]:
-    """Have the thread be in the middle of something."""
+    """Keep the link's thread in the middle of its work."""
     inside, enough = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -146,7 +146,7 @@ def test_the_thread_does_nothing_during_a_fork_and_goes_on_afterwards(link: Link
 
 
 class Turn:
-    """Be a lock that calls ``taken`` whenever this thread has it."""
+    """A lock that calls ``taken`` each time that the thread that made it gets it."""
 
     def __init__(self, taken: Callable[[], object]) -> None:
         self._lock, self._taken, self._owner = threading.RLock(), taken, threading.get_ident()
@@ -194,7 +194,7 @@ def test_a_thread_that_is_never_idle_lets_a_fork_in_between(link: Link, monkeypa
         with forking(link.fork_safety):
             passed.append(len(rounds) - seen[-1])
     ending.set()
-    # Whatever had begun when the fork had its turn; no other round begins after that.
+    # One round may have begun when the fork got its turn; no other begins after that.
     assert max(passed) <= 1
 
 

@@ -38,7 +38,7 @@ def authority() -> trustme.CA:
 
 
 class FakeBroker:
-    """Be a broker in a thread: accept, welcome, and let the test say and see what follows."""
+    """A broker in a thread: it accepts and welcomes, and the test sends and sees what follows."""
 
     def __init__(self, authority: trustme.CA, *, port: int = 0, status: int | None = None, body: str = "") -> None:
         certificate = authority.issue_cert("127.0.0.1")
@@ -107,7 +107,7 @@ class FakeBroker:
 
 
 class FakeDesk:
-    """Be the rank behind the link, and keep what the link tells it."""
+    """The rank behind the link, which keeps what the link tells it."""
 
     def __init__(self) -> None:
         self.reach: Reach | DbgError = NoBroker()

@@ -1,5 +1,5 @@
 # ruff: noqa: F401, F811 - fixtures of another file
-"""A link whose broker falls silent or whose name server hangs: it comes to another one, and its clock goes on."""
+"""A link whose broker falls silent or whose name server hangs: it finds another broker, and its clock goes on."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_broker_that_answers_pings_keeps_its_rank(
     desk: FakeDesk,
     link: Link,
 ) -> None:
-    # More than a busy machine keeps the thread of a broker waiting.
+    # Longer than a busy machine delays the broker's thread.
     monkeypatch.setattr(silence, "SILENT_SECONDS", seconds(1.5))
     desk.attended = True
     broker = start_broker()
@@ -140,7 +140,7 @@ def test_where_nobody_takes_a_connection_who_is_in_a_hurry_does_not_wait(
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
-        # With its queue full, its kernel answers nobody: as a network that swallows everything.
+        # With the queue full, the kernel answers no connection, like a network that drops everything.
         queued = [socket.create_connection(full.getsockname())]
         desk.reach = Reach(
             endpoint=Endpoint(host="127.0.0.1", port=full.getsockname()[1], secure=False, fingerprint=None),

@@ -1,4 +1,4 @@
-"""Where a rank finds its broker, and in which words it says that it doesn't."""
+"""Where a rank finds its broker, and what it says if it finds none."""
 
 from __future__ import annotations
 
@@ -74,5 +74,5 @@ def test_the_loopback_of_another_host_is_no_ranks(tmp_path: Path) -> None:
     write_home(tmp_path, url="wss://127.0.0.1:6900", host="login1")
     with pytest.raises(WrongHost, match="this rank is on"):
         find(tmp_path)
-    # Somebody typed it: a tunnel may end here.
+    # A typed address of the loopback may be that of a tunnel.
     assert find(tmp_path, DBG_BROKER="127.0.0.1:6900")[0].endpoint.fingerprint == PIN

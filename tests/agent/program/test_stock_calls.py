@@ -1,4 +1,4 @@
-"""Stock calls that a program has already go to the agent, and back."""
+"""Stock calls that a program has already go to the agent, until they are restored."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 from dbg_agent.program import stock_calls, stock_objects
 
 Stop = tuple[str, str]
-"""What was asked for, and in which function or by which exception."""
+"""How the agent was asked to stop, or the exception that it was to keep, and the function."""
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def caught() -> ValueError:
 
 @pytest.fixture
 def no_collection() -> Iterator[None]:
-    """Have no callback of the collector's, such as the property tester's, run as the first thing that is traced."""
+    """Keep callbacks of the garbage collector, such as hypothesis's, from being the first call that is traced."""
     gc.disable()
     yield
     gc.enable()

@@ -1,4 +1,4 @@
-"""What is typed for many ranks: expressions and commands at a frame, and what becomes of their answers."""
+"""Expressions and commands that a terminal sends to many ranks: how a frame evaluates them, and their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rank tells of the breakpoints that people set in its pdb; PuDB's are beside PuDB's other tests."""
+"""What a rank tells of the breakpoints that people set in its pdb; ``test_pudb.py`` has the tests for PuDB."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_breakpoint_for_a_function_is_told_as_the_line_where_pdb_stops_for_it(
 
 @pytest.fixture
 def rank(driver: Driver) -> Rank:
-    """Return a rank with the breakpoint of the program's own debugger, too."""
+    """Return a rank whose program has set a breakpoint in a debugger of its own."""
     bdb.Breakpoint(FILE, 1)
     return driver.rank
 

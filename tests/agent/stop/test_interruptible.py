@@ -24,7 +24,7 @@ def interruptible() -> Interruptible:
 
 
 def in_thread(work: Callable[[], None]) -> list[BaseException]:
-    """Return what comes out of this work in a thread of its own."""
+    """Return what this work raises in a thread of its own."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -94,14 +94,14 @@ sys.settrace(lambda *event: None)
 
 
 def test_a_traced_call_begins_after_an_interrupt_was_taken_back() -> None:
-    # A process of its own: what is tested is a mark of the interpreter's, and a call that never begins can't be ended.
+    # A separate process: a mark that an interrupt leaves in the interpreter would keep the call from ever beginning.
     command = [sys.executable, "-c", TRACED_AFTERWARDS]
     ended = subprocess.run(command, capture_output=True, check=True, text=True, timeout=20)
     assert (ended.stdout, ended.stderr) == ("interrupted\ncalled\n", "")
 
 
 class Finalized:
-    """Work in a finalizer, of which Python drops what it raises."""
+    """An object that does some work in its finalizer, of which Python drops the exceptions."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -120,7 +120,7 @@ def test_an_interrupt_that_comes_out_in_a_finalizer_is_raised_again_and_not_prin
     def work_for_long() -> None:
         with interruptible.running() as ticket:
             threading.Timer(0.1, interruptible.interrupt, (ticket,)).start()
-            # Its finalizer runs at once, and is where the interrupt comes out first.
+            # The finalizer runs at once, so the interrupt is first raised in it.
             Finalized(spin)
             spin()
 
@@ -152,7 +152,7 @@ def test_an_interrupt_that_is_not_raised_before_the_end_never_is(interruptible: 
         for _ in range(200):
             try:
                 with interruptible.running() as ticket:
-                    # In C code, from which the work returns with the interrupt still to be raised.
+                    # `sleep` is C code: the work may return from it before the interrupt is raised.
                     threading.Thread(target=interruptible.interrupt, args=(ticket,)).start()
                     time.sleep(0.0005)
             except KeyboardInterrupt:

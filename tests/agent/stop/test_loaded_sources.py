@@ -1,4 +1,4 @@
-"""Debuggers show, and tell of a breakpoint, the lines that the rank runs, and not those that were saved since."""
+"""Debuggers, and reports of breakpoints, show the lines that the rank runs, and not those that were saved since."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def stopped(driver: Driver, model: ModuleType, script: Callable[[], None]) -> No
 
 @pytest.fixture
 def may_read(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Return what lets the rank read the program's files: set, unless a test clears it."""
+    """Return the event that lets the rank read the program's files: set, unless a test clears it."""
     allowed = threading.Event()
     allowed.set()
     read_all = Loaded.read_all
@@ -88,7 +88,7 @@ def may_read(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 @pytest.fixture
 def was_read(monkeypatch: pytest.MonkeyPatch, may_read: threading.Event) -> threading.Event:
-    """Return what is set when the rank has read what an editor changes next."""
+    """Return the event that is set when the rank has read the files, so that a test may change them."""
     ended = threading.Event()
     read_all = Loaded.read_all
 
@@ -125,7 +125,7 @@ def test_a_breakpoint_is_told_with_the_line_that_runs(
         assert "# two" not in driver.text
 
     stopped(driver, model, script)
-    # Behind the stop everybody sees the files as they are.
+    # After the stop linecache shows the files as they are.
     assert linecache.getline(str(folder / "edited_model.py"), 1) in ("# one\n", "")
     linecache.checkcache()
     assert linecache.getline(str(folder / "edited_model.py"), 1) == "# one\n"
@@ -208,7 +208,7 @@ def test_what_linecache_has_kept_is_shown_where_it_is_what_runs(
 
 
 def frames_of(model: ModuleType) -> list[str]:
-    """Return what a debugger would say has changed at a stop in the module."""
+    """Return the files that a debugger calls changed, at a stop in the module."""
     found: list[list[str]] = []
 
     class Stops:

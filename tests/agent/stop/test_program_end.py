@@ -1,4 +1,4 @@
-"""A program's end is told from the program: nobody is to be stopped there."""
+"""Frames of a program's end, in hooks and finalizers, are told from those of the program: no rank stops there."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from dbg_wire.limits import MAX_TEXT, SOURCE_LINES
 
 
 def frame_in(path: Path, lines: list[str]) -> FrameType:
-    """Return the frame of a module of these lines, the last of which binds it to ``frame``."""
+    """Return the frame of a module that has these lines before and behind the one that takes the frame."""
     path.write_text("\n".join([*lines, "frame = sys._getframe()", *lines]) + "\n")
     names = {"sys": sys}
     exec(compile(path.read_text(), str(path), "exec"), names)  # noqa: S102

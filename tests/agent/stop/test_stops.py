@@ -15,7 +15,7 @@ from dbg_wire.states import StopPhase
 
 
 class Watched:
-    """Be told of changes, and let a test wait for one."""
+    """Stops, with changes that a test can wait for."""
 
     def __init__(self) -> None:
         self.condition = threading.Condition()

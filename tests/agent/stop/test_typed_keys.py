@@ -64,7 +64,7 @@ def test_too_much_typed_ahead_is_dropped_whole(keys: TypedKeys) -> None:
 
 @dataclass
 class Sender:
-    """Be a client that resends from any settled offset, as after any number of reconnects."""
+    """A client that resends from any settled offset, as after any number of reconnects."""
 
     typed: bytearray = field(default_factory=bytearray)
 

@@ -1,4 +1,4 @@
-"""A condition is part of the function that it stops in, and of nothing else there."""
+"""The condition of a stop sees the variables of its function, and changes nothing of that function."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def module(monkeypatch: pytest.MonkeyPatch, line: int, condition: str) -> dict[s
         (7, "step == limit - 1", [2]),
         (6, "seen > 2", [1, 2]),
         (7, "inner(step) == 2", [1]),
-        (7, "rank is None", [0, 1, 2]),  # the function's own
+        (7, "rank is None", [0, 1, 2]),  # the function's own `rank`
         (5, "rank == 0", [0, 1, 2]),
         (5, "x in (0, 2) and rank == 0", [0, 2]),
         (5, "rank == 1", []),
@@ -149,7 +149,7 @@ def test_a_condition_that_raises_leaves_no_exception_behind(
 
 
 CALLS_COST = 40
-"""Calls of an empty function that a false condition may cost; measured were 10 to 15, and 200 before."""
+"""Calls of an empty function that a false condition may cost; 10 to 15 were measured."""
 
 
 def test_a_false_condition_costs_little(monkeypatch: pytest.MonkeyPatch, reached: list[Any]) -> None:

@@ -85,7 +85,7 @@ def run(source: str, stop: StopAt | StopIn) -> tuple[Placed, list[int], dict[str
     ("line", "stops_at", "times"),
     [
         (1, 4, 1),  # a docstring
-        (2, 4, 1),  # of the future
+        (2, 4, 1),  # an import of the future
         (4, 4, 1),
         (7, 7, 1),
         (8, 12, 1),  # a docstring, and a declaration
@@ -165,7 +165,7 @@ def test_nothing_but_the_calls_is_new() -> None:
     assert not [name for name in names if name.startswith("__dbg")]
     assert names["train"].__code__.co_firstlineno == 22
     assert names["Model"].__doc__ == "A model."
-    # Annotations are text in this module, since it says so, and for no other reason.
+    # Annotations are text in this module, which asks for that, and in no other.
     assert names["Model"].__annotations__ == {"size": "int"}
     assert run("def f(x: int): pass\n", StopAt(file="m", line=1))[2]["f"].__annotations__ == {"x": int}
 

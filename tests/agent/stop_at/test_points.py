@@ -26,7 +26,7 @@ if __name__ == "__main__":
     train()
     print("trained")
 """
-"""Says where it would have stopped: what a stop is has its own tests."""
+"""Prints where it would stop; other tests are about the stop itself."""
 
 HELPER = """\
 def double(x):
@@ -50,7 +50,7 @@ def run(
     inside: str = "",
     **environ: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python with these stops, where no broker is, and none is waited for within the program's life."""
+    """Run Python with these stops, and without a broker."""
     variables = {"DBG_AUTOSTART": str(os.getpid()), "DBG_GUARD": "0", "DBG_CONNECT_TIMEOUT": "60", **environ}
     variables |= {"DBG_STOP_AT": at, "DBG_STOP_IN": inside, "PYTHONDONTWRITEBYTECODE": ""}
     return subprocess.run(
@@ -101,7 +101,7 @@ def test_a_file_elsewhere_is_meant_by_the_end_of_its_path(folder: Path, tmp_path
     assert len(stops(run(elsewhere, script, at="helper.py:3"))) == 3
     assert len(stops(run(elsewhere, script, at=f"{folder.name}/helper.py:3"))) == 3
     assert stops(run(elsewhere, script, at="per.py:3")) == []
-    # A file of that name that is here is the one that is meant.
+    # A file of that name in the working directory is meant before one elsewhere.
     (elsewhere / "helper.py").write_text("")
     assert stops(run(elsewhere, script, at="helper.py:3")) == []
 

@@ -1,4 +1,4 @@
-"""A stop in a function that torch compiles breaks no graph, whatever its condition, and says that it won't come."""
+"""A stop in a function that torch compiles breaks no graph, and the rank says that the stop won't come."""
 
 from __future__ import annotations
 

@@ -21,14 +21,14 @@ from dbg_agent.values.describe import Described, describe
 from dbg_agent.values.text import MAX_VALUE_TEXT
 
 PLENTY = 60.0
-"""Seconds that no test needs."""
+"""Seconds within which every value here is described."""
 
 ATOMS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=5)
 KEYS = st.booleans() | st.integers() | st.text(max_size=5) | st.tuples(st.integers(), st.text(max_size=3))
 
 
 def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Put values into a container, whichever may hold them."""
+    """Return containers of these values, and sets of keys."""
     return (
         st.lists(inner, max_size=4)
         | st.lists(inner, max_size=4).map(tuple)
@@ -190,7 +190,7 @@ def test_dicts_and_their_views_are_compared_without_order() -> None:
 
 
 class Plain:
-    """Show itself by its address, as most objects do."""
+    """An object that shows itself by its address, as most do."""
 
 
 @pytest.mark.parametrize("wrap", [lambda value: value, lambda value: [value], repr, lambda value: {value: {value}}])
@@ -262,7 +262,7 @@ def test_long_text_is_abbreviated_in_its_middle_and_says_how_long_it_is() -> Non
 
 
 class Raises:
-    """Raise what it is given when it is shown."""
+    """An object whose repr raises this error."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -272,7 +272,7 @@ class Raises:
 
 
 class Shows:
-    """Show itself as it is told, be that a string or not."""
+    """An object whose repr returns this, a string or not."""
 
     def __init__(self, shown: Any) -> None:
         self.shown = shown
@@ -282,7 +282,7 @@ class Shows:
 
 
 class Mute(Exception):
-    """Raise when its message is asked for."""
+    """An exception whose message raises."""
 
     def __str__(self) -> str:
         raise ValueError

@@ -14,7 +14,7 @@ from dbg_agent.values.describe import Described, describe
 from dbg_wire.limits import MIB
 
 PLENTY = 60.0
-"""Seconds that no test needs."""
+"""Seconds within which every value here is described."""
 
 
 def told(value: object, *, seconds: float = PLENTY) -> Described:
@@ -35,7 +35,7 @@ def compared(value: object) -> Described:
 
 @dataclass
 class Batch:
-    """Hold a field that isn't shown and one that may be unset."""
+    """A dataclass with a field that isn't shown and one that may be unset."""
 
     loss: object
     names: set[str]
@@ -43,7 +43,7 @@ class Batch:
 
 
 class Point(NamedTuple):
-    """Hold more than numbers."""
+    """A named tuple that holds more than numbers."""
 
     x: int
     name: str
@@ -106,7 +106,7 @@ def test_a_proxy_is_not_taken_for_what_it_says_it_is() -> None:
 
 
 class Shows:
-    """Show itself as it is told."""
+    """An object whose repr returns this text."""
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
@@ -116,7 +116,7 @@ class Shows:
 
 
 def not_compared(described: Described, reason: str) -> str:
-    """Check that a value was given up for this reason; return its text without it."""
+    """Check that a value was given up for this reason; return its text without the reason."""
     assert described.digest == ""
     assert described.exact == ""
     text, _, said = described.text.rpartition("[values not compared: ")

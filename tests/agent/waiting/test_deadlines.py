@@ -1,4 +1,4 @@
-"""The first deadline is named with what is left, kept up to date, and groups get their timeouts back."""
+"""A stop names the first deadline and the time left until it, and process groups get their timeouts back."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_held_rank_names_no_clock(c10d: FakeC10d) -> None:
 
 
 class TestGroups:
-    """With a timeout for collectives, each stop has it and the last one gives it back."""
+    """Groups have the collective timeout during each stop, and their own again some time after the last stop."""
 
     @pytest.fixture
     def timeouts(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[GroupTimeouts]:

@@ -26,7 +26,7 @@ def c10d(monkeypatch: pytest.MonkeyPatch) -> FakeC10d:
 
 @pytest.fixture
 def timeouts() -> Iterator[GroupTimeouts]:
-    """Return timeouts that nobody has changed yet."""
+    """Return timeouts that are not changed yet."""
     made = GroupTimeouts()
     yield made
     made.uninstall()

@@ -1,4 +1,4 @@
-"""Who waits for whom, by counts and a clock that the test turns."""
+"""Which chosen ranks a held rank waits for, by counts and a clock that the test turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SITE = "train.py:41"
 
 
 class Clock:
-    """Show what the test has set."""
+    """A clock that shows what the test has set."""
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""A chosen rank that is lost while its stop stands: it may come back, so those that are held for it wait on."""
+"""A chosen rank that is lost during its stop may come back, so the ranks that are held for it wait on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a rank holds its exit for others that are kept after a crash."""
+"""How long a rank holds its exit for other ranks that are kept after a crash."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STOP = 4
 
 
 class Held:
-    """Be a rank whose exit is held, with a link that remembers what is to be called when."""
+    """A rank whose exit is held, with a link that keeps what is to be called later."""
 
     def __init__(self) -> None:
         self.later: list[tuple[float, Callable[[], None]]] = []
@@ -29,7 +29,7 @@ class Held:
         self.holding = Holding(cast("Any", self))
 
     def end_step(self) -> None:
-        """Be no rank that steps."""
+        """Do nothing: this rank makes no step."""
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         self.later.append((seconds, call))
@@ -39,7 +39,7 @@ class Held:
         self.body()
 
     def body(self) -> None:
-        """Be what happens while the exit is held."""
+        """Do nothing while the exit is held; a test puts its own in this place."""
 
     def hold_exit(self, body: Callable[[], None]) -> None:
         self.body = body  # type: ignore[method-assign]
