@@ -1,4 +1,4 @@
-"""Frames become messages and back; whatever else comes in is refused by name."""
+"""Frames become messages and back; anything else that comes in is refused by name."""
 
 from __future__ import annotations
 

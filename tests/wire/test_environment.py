@@ -18,7 +18,7 @@ SPELLED_ONCE_MORE = {
     "agent/dbg_agent/launch/claim.py": {environment.AUTOSTART},
     "agent/dbg_agent/launch/this_process.py": {environment.JOB},
 }
-"""What runs in every interpreter of a job, and imports nothing."""
+"""Modules that run in every interpreter of a job, and so do not import dbg_wire."""
 
 
 def test_no_other_module_spells_them() -> None:

@@ -1,4 +1,4 @@
-"""A message stands in a log as one short line that holds nothing of anybody's."""
+"""A message is one short line in a log, without what a person typed or a program holds."""
 
 from __future__ import annotations
 

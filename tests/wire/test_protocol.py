@@ -25,7 +25,7 @@ SENDERS = {
 
 
 def described() -> dict[str, set[Sender]]:
-    """Return which types the page's tables describe, and under whose heading."""
+    """Return the types that the page's tables describe, with the senders of their headings."""
     found: dict[str, set[Sender]] = {}
     for section in re.split(r"(?m)^(?=### )", PAGE):
         sender = SENDERS.get(section.splitlines()[0])

@@ -11,7 +11,7 @@ from dbg_wire.messages import MESSAGES, Complete, Message, Register, Testimony
 from dbg_wire.records import Nested, Record, fields_of
 
 MAX_SAMPLE = 30
-"""Characters of a text that is tried; the longest that may be are tried by themselves."""
+"""Most characters of a text that is tried; texts at their bound have tests of their own."""
 
 anything = st.text(st.characters(), max_size=MAX_SAMPLE)
 """Any text that Python can hold, lone surrogates included."""
@@ -62,7 +62,7 @@ def _agreeing(kind: type[Record], values: dict[str, Any]) -> dict[str, Any]:
 
 
 def wished(bound: Bound) -> st.SearchStrategy[Any]:
-    """Return values of the right type that a program may come up with, whatever the bound says."""
+    """Return values of the right type that a program may come up with, within the bound or not."""
     if isinstance(bound, Maybe):
         return st.none() | wished(bound.bound)
     if isinstance(bound, Many):

@@ -15,7 +15,6 @@ from tests.wire.messages.test_report import RUNNING
 
 
 def registration(**changes: Any) -> Register:
-    """Return what a rank registers with."""
     said: dict[str, Any] = {
         "minor": 0,
         "release": "0.1.0",

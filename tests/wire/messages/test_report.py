@@ -19,17 +19,14 @@ SET = Breakpoint(file="/home/me/train.py", line=44, condition="loss > 9")
 
 
 def stop(number: int = 1, reason: str = "breakpoint", age: float = 0.25) -> StopInfo:
-    """Return a stop."""
     return StopInfo(number=number, reason=reason, where=WHERE, age=age, thread="MainThread")
 
 
 def session(number: int = 1, engine: str = "pudb", rows: int = 24) -> SessionInfo:
-    """Return a debugger that is open on it."""
     return SessionInfo(number=number, engine=engine, rows=rows, columns=80)
 
 
 def running(**changes: object) -> RankReport:
-    """Return a report of a rank that runs."""
     return RankReport(state=RankState.RUNNING, **changes)  # type: ignore[arg-type] # what is tested
 
 
