@@ -1,4 +1,4 @@
-"""A WebSocket to the pinned broker, and what is said of anybody else."""
+"""A WebSocket to the pinned broker, and the error for each other peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets are read only where others can't have touched them, and never waited for."""
+"""Secrets are read only where others can't have touched them, and no read waits without a bound."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_one_that_others_can_touch_is_not(secret: Path, mode: int) -> None:
 
 
 def test_one_of_another_user_is_not(secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # One more than the owner, so that it isn't root's either.
+    # This user is neither the owner of the file nor root.
     monkeypatch.setattr(os, "getuid", partial(int, os.getuid() + 1))
     if os.geteuid() == 0:
         os.chown(secret, 4711, -1)

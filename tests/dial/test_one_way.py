@@ -1,7 +1,7 @@
 """There is one way to a broker: pinned, or without TLS with a token that opens nothing later.
 
-All ways that the packages offer are tried with a broker that must not be dialled, and the packages' sources are read:
-nobody else makes TLS for one who dials, opens a WebSocket, or sends a token.
+All ways that the packages offer are tried with a broker that must not be dialled. The packages' sources are read, too:
+only dbg_dial makes TLS for connections that it dials, opens a WebSocket, or sends a token.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ WAYS: dict[str, Way] = {
     "dbg_client.core.connection.dial": of_a_terminal,
     "dbg_broker.verbs.probe.BrokerProbe": of_the_brokers_verbs,
 }
-"""Whatever can bring a token to a broker."""
+"""All calls that can bring a token to a broker."""
 
 MUST_NOT_BE_DIALLED: dict[str, Callable[[int], Reach]] = {
     "TLS without a pin": lambda port: reach(port, secure=True),
@@ -134,10 +134,10 @@ FORBIDDEN = {
     *("_create_default_https_context", "wrap_socket", "wrap_bio", "start_tls", "get_server_certificate"),
     *("HTTPSConnection", "urlopen", "ClientProtocol", "unix_connect"),
 }
-"""Names that only who dials by TLS or WebSocket needs."""
+"""Names that only a package that dials by TLS or WebSocket needs."""
 
 MAY_TAKE_SSL = {"connect_accepted_socket", "Server"}
-"""Calls that speak TLS with those who have dialled us."""
+"""Calls that speak TLS with peers that have dialled us."""
 
 
 def sources() -> Iterator[tuple[str, ast.Module]]:
@@ -226,7 +226,7 @@ def test_all_who_dial_are_tried_here() -> None:
 
 
 def test_every_check_is_made_where_the_token_is_sent() -> None:
-    """Each function of dbg_dial that presents a token has had it checked, and the certificate is looked at before."""
+    """Two functions of dbg_dial present a token, after token and certificate were checked; no other function does."""
     presenting = []
     for path, tree in sources():
         for function in ast.walk(tree):

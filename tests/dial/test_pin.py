@@ -1,4 +1,4 @@
-"""Who may be dialled with what, and when a certificate is the pinned one."""
+"""Which broker may be dialled with which token, and when a certificate is the pinned one."""
 
 from __future__ import annotations
 

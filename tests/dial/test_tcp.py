@@ -27,7 +27,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
 async def test_kernel_that_answers_is_not_silent_although_its_process_is() -> None:
     near, far = pair()
     transport = await transport_of(near)
-    # Time itself is what is measured here, so some has to pass.
+    # The test measures time, so some has to pass.
     threading.Event().wait(0.15)
     before = seconds_since_ack(transport)
     wrote = time.monotonic()
@@ -37,7 +37,7 @@ async def test_kernel_that_answers_is_not_silent_although_its_process_is() -> No
     transport.close()
     far.close()
     assert 0.1 < before < 10
-    # Without an acknowledgement it would be all of the time before as well.
+    # Without an acknowledgement `after` would contain all of the time before the write.
     assert after < passed + before / 2
 
 
@@ -71,7 +71,7 @@ async def test_a_connection_that_is_given_up_leaves_nothing_open(monkeypatch: py
     with really() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
-        # With its queue full, its kernel answers nobody.
+        # With the queue full, the kernel answers no connection.
         with socket.create_connection(full.getsockname()):
             monkeypatch.setattr(socket, "socket", make)
             connecting = asyncio.ensure_future(connected((socket.AF_INET, full.getsockname())))
