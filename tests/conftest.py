@@ -1,4 +1,4 @@
-"""What every test gets: an environment of its own, processes that end with it, and logs if it failed.
+"""What every test gets: an environment of its own, processes that end with the test, and their logs if it failed.
 
 Options: ``--no-skips`` turns a skip into a failure, for machines on which nothing may be missing; ``--logs`` says where
 the logs of failed tests go.
@@ -25,13 +25,13 @@ from tests.support.signals import pass_no_ignored_signals
 from tests.support.slurm import slurm, slurm_cluster
 from tests.support.terminal import Terminal
 
-# Whatever the environment says: rewriting the asserts of all tests takes 7 s, in each worker, and every process that a
-# test starts would compile the packages for itself.
+# Set also where the environment forbids bytecode: without it each worker rewrites the asserts of all tests (7 s), and
+# each process that a test starts compiles the packages.
 sys.dont_write_bytecode = False
 
 __all__ = ["slurm", "slurm_cluster", "two_hosts"]
 
-# A deadline in wall-clock time would fail on a machine that does something else meanwhile; every test has a time-out.
+# A busy machine would miss hypothesis's deadline, which is in wall-clock time; every test has a time-out.
 settings.register_profile("dbg", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dbg")
 
@@ -43,11 +43,10 @@ FAILED = pytest.StashKey[bool]()
 STDERR = pytest.StashKey[int]()
 
 GRACE_SECONDS = 30.0
-"""Seconds after a test's time-out for it to end in; its fixtures end processes within them."""
+"""Seconds that a test and its fixtures, which end processes, have after the time-out."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the project's own options."""
     parser.addoption("--no-skips", action="store_true", help="count a skipped test as failed")
     parser.addoption("--logs", type=Path, default=LOGS, help="folder for the logs of failed tests (default: logs/)")
 
@@ -57,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     pass_no_ignored_signals()
     home = Path(tempfile.mkdtemp(prefix="dbg-test-home-"))
     config.stash[HOME] = home
-    # A copy: a test's own output goes elsewhere.
+    # A copy: pytest redirects descriptor 2 while a test runs.
     config.stash[STDERR] = os.dup(2)
     for name in [name for name in os.environ if is_foreign(name)]:
         del os.environ[name]
@@ -74,8 +73,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """End this process, with the stacks of all threads, if a test goes on for long after its time-out.
 
-    A time-out is raised in the main thread. In a debugger that runs there it is one more thing that a command raised:
-    it is shown, and the next command waited for.
+    The time-out is raised in the main thread. A debugger that runs there takes it for an exception of its command: it
+    shows the exception and waits for the next command.
     """
     marker = item.get_closest_marker("timeout")
     timeout = float(marker.args[0] if marker else item.config.getini("timeout") or 0)
@@ -87,7 +86,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         faulthandler.cancel_dump_traceback_later()
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own
+@pytest.hookimpl(tryfirst=True)  # before xdist's own hook, which reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the tests of one emulated cluster in one worker: each worker would start its own."""
     for item in items:
@@ -129,7 +128,7 @@ def reason_of(longrepr: object) -> object:
 
 
 def sections_of(folder: Path | None) -> Iterator[tuple[str, str]]:
-    """Return the end of each log as a section of a report."""
+    """Yield the end of each log as a section of a report."""
     for log in sorted(folder.glob("*.log")) if folder is not None else ():
         yield f"log of {log.stem} ({log})", log.read_text(errors="replace")[-TAIL:]
 

@@ -1,4 +1,4 @@
-"""What is written of how the code is built agrees with the code: its files, names, imports, locks and threads."""
+"""docs/architecture.md and the README of each role agree with the code: files, names, imports, locks and threads."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tests.support.packages import ARCHITECTURE, BEGIN, END, ROOT, Module, drawi
 PAGE = ARCHITECTURE.read_text()
 
 LOCKS = frozenset({"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"})
-"""What makes a lock in ``threading``."""
+"""Names in ``threading`` that make a lock."""
 
 CODE = re.compile(r"`([^`\n]+)`")
 FILE = re.compile(r"[a-z]+(?:/\w+)+\.py")
 NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?")
 FOLLOWS = re.compile(r"(?:\s|,|and)*")
-"""What stands between a file and the names that are said to be in it."""
+"""Text between a file and the names that the page places in that file."""
 
 
 def short_names() -> dict[str, Module]:
-    """Return all modules by what documents call them."""
+    """Return all modules by the names that documents use."""
     return {module.short: module for module in modules()}
 
 

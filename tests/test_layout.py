@@ -17,7 +17,7 @@ def is_empty(module: Module) -> bool:
 
 
 def untested() -> dict[str, str]:
-    """Return the reasons that are given, by module."""
+    """Return the given reasons, by module."""
     lines = [line for line in UNTESTED.read_text().splitlines() if line and not line.startswith("#")]
     reasons = dict(line.split(": ", 1) for line in lines)
     assert len(reasons) == len(lines)

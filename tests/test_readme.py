@@ -1,4 +1,4 @@
-"""What the README tells people to type exists, and what can be set is in its table."""
+"""Each option that the README names exists, and each setting is in its table."""
 
 from __future__ import annotations
 
