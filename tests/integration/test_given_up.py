@@ -1,4 +1,4 @@
-"""A break-in that was given up stops nobody later, and none stops a program in its end."""
+"""A break-in that was given up stops no rank later, and no break-in stops a program that ends."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ print("ended well", flush=True)
 
 
 def let_go(home: Path) -> None:
-    """Let the rank out of C code, and end."""
+    """Let the rank leave its C code and end."""
     (home / "homes" / "rank0" / "end").touch()
     (home / "homes" / "rank0" / "free").touch()
 

@@ -1,4 +1,4 @@
-"""How soon much output, Ctrl-C in the midst of it, and many lines typed ahead are through at pdb's prompt."""
+"""The time that pdb's prompt needs for much output, for Ctrl-C amid output, and for many lines typed ahead."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def terminal(
     open_terminal: OpenTerminal,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Terminal:
-    """A window at the prompt whose bytes count: to draw them all would take longer than anything measured here."""
+    """A window at the prompt that draws nothing: to draw all bytes would take longer than what is measured."""
     assert broker.port
     start(processes, home)
     terminal = sit(open_terminal)
@@ -50,7 +50,7 @@ def terminal(
 
 
 def took(terminal: Terminal, typed: str, end: bytes) -> float:
-    """Type something; return the seconds until ``end`` has come."""
+    """Send ``typed``; return the seconds until the output has ``end``."""
     seen = len(terminal.output)
     begun = time.monotonic()
     terminal.send(typed)

@@ -1,4 +1,4 @@
-"""The time from a command to PuDB on the screen, beside the same job with stock ``pudb.remote`` and a listener."""
+"""The time from a command to PuDB on the screen, compared with stock ``pudb.remote`` and a listener."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_it_takes_hardly_longer_than_stock(processes: Processes, home: Path, tmp
     stock: list[float] = []
     ours: list[float] = []
     for _ in range(ROUNDS):
-        # The first of ours starts the broker as well; what counts is the shortest of each.
+        # The first run starts the broker as well, so the shortest time of each kind counts.
         ours.append(run_seconds(tmp_path, environ))
         stock.append(stock_seconds(tmp_path, environ))
         if len(ours) > 1 and min(ours) <= MOST * min(stock):
