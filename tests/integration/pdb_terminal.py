@@ -16,24 +16,24 @@ from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
 Answer = Callable[[list[Event]], str | None]
-"""Tells what to reply, given what the program has noted since the last prompt; None to leave for good."""
+"""A function from the events since the last prompt to the reply; None detaches for good."""
 
 ROWS, COLUMNS = 28, 150
-"""Too few rows for the source to be shown after each stop, and columns for every line that a script makes pdb print."""
+"""Rows are too few for the source to be shown after each stop; columns hold every line that pdb prints in a script."""
 
 SCROLLED = 80
-"""Rows that are read off the screen: what has left the window's few is still there when one scrolls back."""
+"""Rows of the emulated screen, so that rows which a window of ROWS would scroll out can still be read."""
 
 CLEAR = b"\x0c"
 """Ctrl-L: the prompt goes to the top of an empty screen."""
 
 NEXT_STOP = 5.0
-"""Seconds for a rank that went on to end or to stop once more, when the terminal has waited in vain."""
+"""Seconds that a rank has to end after its terminal has; otherwise its next stop is waited for."""
 
 WENT_ON, ENDED = 7, 8
 
 BUSY = re.compile(r"Ctrl-C|the debugger opens")
-"""What the toolbar says while no prompt stands."""
+"""Text of the toolbar while no prompt is open."""
 
 OWN_WORDS = re.compile(
     r"\S+ is running, [0-9]+ (?:breakpoints? left|more threads? stopped).*\.$"

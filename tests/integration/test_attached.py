@@ -47,7 +47,7 @@ def main():
 
 main()
 """
-"""It runs into a pause behind its stop, and writes ``result 3``."""
+"""A program that pauses after its stop, and then writes ``result 3``."""
 
 LOOP = f"""\
 {PAUSE}
@@ -65,7 +65,7 @@ ASKS = "Leave the debugger?"
 """Title of the dialog that ``q`` opens."""
 
 AT_ONCE = seconds(3)
-"""Well below what a person who resized a window would try next, and above a stall of a busy machine."""
+"""Seconds: longer than a busy machine stalls, shorter than users wait before they resize again."""
 
 
 @pytest.fixture(autouse=True)

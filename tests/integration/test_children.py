@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 HERE = os.uname().nodename.partition(".")[0]
 
 TORCH_SECONDS = 60.0
-"""Seconds for a script and two children to import torch, on two cores that others use as well."""
+"""Seconds for a script and two children to import torch on two cores, beside other tests."""
 
 WORKERS = """\
 import multiprocessing, os, subprocess, sys

@@ -18,7 +18,7 @@ TORCH_SECONDS = 60.0
 """Seconds for launcher and ranks to import torch: 10 on two idle cores, several times that beside other tests."""
 
 OWN_SECONDS = 5
-"""Timeout that the script gives its groups: more than two ranks need to meet, even on a busy machine."""
+"""Timeout in seconds that the script gives its groups: two ranks connect sooner, even on a busy machine."""
 
 pytestmark = [
     pytest.mark.integration,

@@ -34,7 +34,7 @@ from tests.support.time_unit import seconds
 pytestmark = pytest.mark.integration
 
 KEPT = {"CI": "", "DBG_LEASE": "600"}
-"""Where tests run crashed ranks are not kept, unless they are asked for."""
+"""Variables that keep crashed ranks, since ranks of test runs and CI jobs are not kept by default."""
 
 JOB = """\
 import os
@@ -50,7 +50,7 @@ def step(batch):
         time.sleep(0.05)
 step(batch=7)
 """
-"""The others end as soon as the test has seen the crash: one that ends before it is announced is just gone."""
+"""The other ranks end once the test has seen the crash: a rank that ends before has no reason to hold its exit."""
 
 FORKS = """\
 from multiprocessing import get_context
@@ -150,7 +150,7 @@ try:
 except ValueError:
     dbg_agent.post_mortem({lease})
 """
-"""A program that asks to be kept itself."""
+"""A program that calls post_mortem() itself."""
 
 
 def test_a_lease_given_at_install_counts_for_post_mortem_too_and_so_where_ci_is_set(

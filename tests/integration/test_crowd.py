@@ -18,7 +18,7 @@ pytestmark = pytest.mark.integration
 RANKS, STEP = 256, 8
 
 MAX_CPU_SECONDS = 1.2
-"""Seconds of the broker's own processor time; 0.4 were measured, and 2.4 when everybody was told everything."""
+"""Seconds of the broker's own processor time; 0.4 were measured, and 2.4 when every rank was told everything."""
 
 
 def cpu_seconds(pid: int) -> float:

@@ -82,7 +82,7 @@ def ended(terminal: Terminal, home: Path) -> tuple[int, str]:
 STEP_OFF_THE_END = "n" * 12
 
 DIED = "died: it was killed, crashed, or called os._exit"
-"""What the broker says of a rank that it sees gone; its guard, which knows the signal, may be a moment before it."""
+"""The broker's words for a rank that is gone. The guard, which knows the signal, may report the end first."""
 
 ENDS: dict[str, tuple[str, Callable[[Terminal, Child], None], int, str]] = {
     "killed": ("", lambda _, rank: rank.kill(), -signal.SIGKILL, f"({DIED}|was killed by SIGKILL)"),

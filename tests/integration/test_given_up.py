@@ -48,7 +48,7 @@ while not os.path.exists("end"):
     time.sleep(0.02)
 print("ended well", flush=True)
 """
-"""Is in C code, which no signal gets it out of, until there is a file."""
+"""A program in C code that no signal interrupts, until a file exists."""
 
 
 def let_go(home: Path) -> None:

@@ -43,10 +43,10 @@ def wait():
     sys.stdin.readline()
 
 """
-"""Installs with a watchdog that is soon impatient; ``wait()`` until the test says go, once."""
+"""The head of each program: short intervals of the watchdog; ``wait()`` blocks until the test says go, once."""
 
 STUCK_SECONDS = 6
-"""For how long the rank is stuck: to be found, asked, and seen to go on before its next probe is due."""
+"""Seconds that the rank is stuck: it is found and asked meanwhile, and goes on before its next probe is due."""
 
 STUCK_SCRIPT = (
     PRELUDE
@@ -66,7 +66,7 @@ CRASH_LINE = CRASH.splitlines().index("    ctypes.string_at(0)") + 1
 
 
 PATTERN = Path("/proc/sys/kernel/core_pattern").read_text().strip()
-"""Where this kernel puts core files; only a name is relative to the process's folder."""
+"""Where this kernel puts core files; a bare name is relative to the process's folder."""
 
 
 class Job:

@@ -39,10 +39,10 @@ print("after")
 """
 
 WAIT_SECONDS = seconds(1)
-"""Time-out given to ranks that are to wait for it."""
+"""Timeout in seconds of ranks that wait until it is over."""
 
 LONG_SECONDS = 100.0
-"""Time-out given to ranks that are to find out at once: far above what any of them takes."""
+"""Timeout in seconds of ranks that give up at once: far more than such a rank takes."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Place:
 
 
 Make = Callable[[Place], AbstractContextManager[dict[str, str]]]
-"""Sets up what is wrong and gives the variables that lead a rank to it."""
+"""A function that sets up the fault, and gives the variables that lead a rank to it."""
 
 
 @contextlib.contextmanager
@@ -191,7 +191,7 @@ ABSENT = {
     "broken welcome": (faked(fake.accept_and_send(fake.message(type="welcome", minor="x"))), "not take this rank in"),
     "closes": (faked(fake.accept_and_send(fake.frame(fake.CLOSE, b"\x03\xf3"))), "does not take this rank in"),
 }
-"""What may still become a broker: a rank waits as long as it is told to."""
+"""Faults that a broker's start may still end: a rank waits until its timeout."""
 
 FINAL = {
     "wrong token": (wrong_token, "does not take this token"),
@@ -217,7 +217,7 @@ FINAL = {
     "broker.json empty": (written("broker.json", ""), "is not a JSON object"),
     "broker.json newer": (written("broker.json", '{"schema":2}'), "has schema 2"),
 }
-"""What will not become a broker by waiting: a rank says so at once."""
+"""Faults that no wait ends: a rank names them at once."""
 
 
 def pass_by(place: Place, variables: dict[str, str], timeout: float) -> tuple[float, str]:

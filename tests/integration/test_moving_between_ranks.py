@@ -38,7 +38,7 @@ from tests.support.terminal import Terminal
 pytestmark = pytest.mark.integration
 
 ME = f"{getpass.getuser()}@{os.uname().nodename.partition('.')[0]}"
-"""What the others at a rank call whoever runs these tests."""
+"""The name of this test's user as other terminals at a rank show it."""
 
 DETACH, NEXT, PREVIOUS, PICK = "\x1dd", "\x1dn", "\x1dp", "\x1dr"
 

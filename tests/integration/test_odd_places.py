@@ -26,7 +26,7 @@ class Situation:
     started_by: str = 'exec "$@"'
     env: Mapping[str, str] = field(default_factory=dict)
     can_say: bool = True
-    """Whether its stderr can be written to."""
+    """Whether the stderr of the script can be written to."""
 
     def start(self, processes: Processes, home: Path, **variables: str) -> Child:
         env = {**self.env, **variables}

@@ -25,7 +25,7 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 
 ENOUGH = 40 if sys.version_info >= (3, 11) else 35
-"""Scripts that must be driven at least; Python 3.10 came with fewer than 40 that a rank can have."""
+"""Scripts that must run at least; Python 3.10 has fewer than 40 that a rank can run."""
 
 SHARES = 2
 """Tests over which the programs are spread, so that two may run at once."""

@@ -57,10 +57,10 @@ print("trained to", train(8), flush=True)
 
 # From Python 3.13 on pdb begins on the line of the stop itself, not on the line after.
 FIRST, AFTER_FIRST = (24, "loss = loss / 2") if sys.version_info >= (3, 13) else (25, "loss = loss - 1")
-"""The line of the script at which pdb begins, and what the next one says."""
+"""The line of the script at which pdb begins, and the text of the next line."""
 
 LATER = 26
-"""A line further on."""
+"""A line after FIRST."""
 
 COLUMNS = 200
 

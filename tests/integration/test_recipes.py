@@ -31,7 +31,7 @@ PAGE = Path(__file__).parents[2] / "docs/launchers.md"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - of a network of the test's own
 
 JOB_SECONDS = 60.0
-"""Seconds that a job may take to end: ``sbatch --wait`` looks every ten."""
+"""Seconds that a job may take to end: ``sbatch --wait`` looks every ten seconds."""
 
 TwoHosts = tuple[Host, Host]
 
@@ -55,7 +55,7 @@ TOTAL = 6
 """The line that adds."""
 
 STOPS = f"train.py:{TOTAL}, step == 1 and 7 %n == 3\ntrain.py:{TOTAL + 1}"
-"""Two, with all that a shell, a list, an assignment or pdsh takes for its own."""
+"""Two stops, with all characters that a shell, a list, an assignment or pdsh gives a meaning."""
 
 
 def recipes(section: str) -> pytest.MarkDecorator:

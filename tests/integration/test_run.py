@@ -41,7 +41,7 @@ STOP = ("--stop-at", f"train.py:{LINE}")
 PYTHON = ("--", sys.executable, "train.py")
 
 CYCLES = 5
-"""Runs of one directory, one after the other: what each left behind would be there four times."""
+"""Runs in one directory, one after the other, so that anything left behind by each of them adds up."""
 
 
 def go_through(terminal: Terminal, line: int = LINE) -> None:

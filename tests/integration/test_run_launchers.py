@@ -32,8 +32,8 @@ LINE = line_of(STEP)
 ONCE = ("--stop-at", f"train.py:{LINE}, step == 1")
 
 ENDS_WELL = PROGRAM.replace(f"sys.exit({STATUS})", "sys.exit(0)")
-"""The program where one rank ends while the other one stays stopped: of a rank that fails, mpirun's SIGTERM follows to
-all others within a second."""
+"""The program for tests where one rank ends while the other stays stopped: when a rank fails, mpirun sends SIGTERM to
+all other ranks within a second."""
 
 TORCH_SECONDS = 120.0
 """Seconds for launcher and ranks to import torch: 10 on two idle cores, several times that beside other tests."""

@@ -12,10 +12,10 @@ from tests.support.requirements import needs_torch
 from tests.support.time_unit import seconds
 
 MOST = 1.1
-"""Times as long as stock's, at most."""
+"""Allowed factor between our time and that of stock PuDB."""
 
 ROUNDS = 8
-"""Times that both are measured at most: what else the machine does only ever makes one of them longer."""
+"""Measurements of both times at most: the shortest count, since other load can only add to them."""
 
 
 @pytest.mark.integration

@@ -27,7 +27,7 @@ from tests.support.time_unit import seconds
 pytestmark = [pytest.mark.integration, needs_tmux]
 
 PROMPT = re.compile(r"^[#$] *$", re.MULTILINE)
-"""What a plain shell shows, to root or to others."""
+"""The prompt of a plain shell, for root or another user."""
 
 STOPPING = """\
 import os

@@ -24,12 +24,12 @@ pytestmark = [pytest.mark.integration, pytest.mark.netns]
 TwoHosts = tuple[Host, Host]
 
 NO_SUCH_PROXY = "http://127.0.0.1:9"
-"""Port 9 discards; nobody listens on it here, and whoever dials it is refused."""
+"""Port 9 has no listener here, so a dial is refused."""
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - of a network of the test's own
 
 NEVER = "600"
-"""Seconds of a time-out that no test waits for: what is said at once does not depend on it."""
+"""Seconds of a timeout that no test waits for, since ranks and terminals say at once what is wrong."""
 
 SCRIPT = """\
 import os

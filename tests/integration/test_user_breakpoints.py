@@ -27,7 +27,7 @@ EMPTY_PROMPT = re.compile(r"^\(Pdb\)$", re.MULTILINE)
 NEXT, PREVIOUS = b"\x1dn", b"\x1dp"
 
 FIRST, SECOND, THIRD = COUNTING_STOP + 1, COUNTING_STOP + 2, COUNTING_STOP + 3
-"""Lines that count, behind the stop."""
+"""The first counting lines after the stop."""
 
 
 @pytest.fixture(autouse=True)

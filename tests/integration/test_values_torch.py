@@ -22,7 +22,7 @@ from tests.support.requirements import needs_torch
 pytestmark = [pytest.mark.integration, needs_torch]
 
 PLENTY = 60.0
-"""Seconds that no test needs."""
+"""Seconds: more than any test needs."""
 
 
 @pytest.fixture(scope="module")
