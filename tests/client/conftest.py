@@ -20,7 +20,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture(autouse=sys.version_info < (3, 11))
 def collected() -> Iterator[None]:
-    """Collect what Python 3.10 forgot to close: its half of a TLS connection whose handshake failed."""
+    """Collect the sockets that Python 3.10 leaves open when a TLS handshake fails."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)

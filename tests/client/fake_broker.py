@@ -1,6 +1,6 @@
-"""A broker that does what a test says: it keeps what terminals sent, and answers as the protocol asks unless told else.
+"""A broker for tests: it keeps what terminals send, and answers as the protocol asks unless a test says otherwise.
 
-It runs in a thread of its own, so that a test may drive a real terminal meanwhile.
+The broker runs in a thread of its own, so that a test can drive a real terminal meanwhile.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def make_pdb_report(prompt: PromptInfo | None, stop: int = 1, **changes: object)
 
 
 class FakeBroker:
-    """Serve ``ranks`` on loopback until the ``with`` block ends; public methods are for the test's thread."""
+    """A broker of ``ranks`` on loopback until the ``with`` block ends; public methods are for the test's thread."""
 
     def __init__(
         self,
@@ -175,26 +175,26 @@ class FakeBroker:
 
     def draw(self, data: bytes, *, session: int = 1, skip: int = 0) -> None:
         """Send terminal bytes that follow what was drawn before, ``skip`` bytes lost in between."""
-        # Counted before it is sent: the broker's own thread draws, too, as soon as somebody asks for a repaint.
+        # The bytes are counted before they are sent: the broker's thread draws too when a terminal asks for a repaint.
         offset = self._offset + skip
         self._offset = offset + len(data)
         self.tell(Output(session, offset, data))
 
     def report(self, prompt: PromptInfo | None, key: str = "", stop: int = 1, **changes: object) -> None:
-        """Tell every terminal that pdb is at ``prompt``, and let whoever attaches know."""
+        """Tell every terminal that pdb is at ``prompt``, also those that attach later."""
         key = key or next(iter(self.ranks))
         self.reports[key] = make_pdb_report(prompt, stop, generation=self._generation, **changes)
         self.tell(Report(report=self.reports[key]))
 
     def write(self, text: str, *, skip: int = 0) -> None:
-        """Add to pdb's log and send it, but for the first ``skip`` bytes."""
+        """Add ``text`` to pdb's log, and send it without its first ``skip`` bytes."""
         offset, data = len(self.log), text.encode()
         self.log += data
         if data[skip:]:
             self.tell(Output(1, offset + skip, data[skip:]))
 
     def take(self, prompt: PromptInfo, text: str, answer: str = "", *, number: int | None = None) -> PromptInfo:
-        """Do as a rank that takes a reply: echo it, settle it, answer, and prompt again; return the new prompt."""
+        """Act as a rank that takes a reply: settle it, echo it, answer, and prompt again; return the new prompt."""
         self.tell(Replied(prompt=prompt.number, taken=True))
         self.write(f"{prompt.text}{text}\n")
         self.report(None)
@@ -210,11 +210,11 @@ class FakeBroker:
         self.tell(Answers(request=question.request, answers=answers))
 
     def do(self, call: Callable[[], object]) -> None:
-        """Have the broker's thread call something, and do nothing else meanwhile."""
+        """Call something in the broker's thread, which does nothing else meanwhile."""
         self._loop.call_soon_threadsafe(call)
 
     def cut(self) -> None:
-        """Break all connections without a word, and go on serving."""
+        """Break all connections without a closing handshake, and go on serving."""
         self._on_loop(self._abort_all)
 
     def wait_for(self, kind: type[T], fits: Callable[[T], bool] = lambda item: True, count: int = 1) -> T:
@@ -229,7 +229,7 @@ class FakeBroker:
             return found()[count - 1]
 
     async def heard(self, kind: type[T], count: int = 1) -> T:
-        """Do as :meth:`wait_for` does, for a test whose own loop has to run meanwhile."""
+        """Run :meth:`wait_for` in a thread, so that the loop of the test goes on meanwhile."""
         return await asyncio.to_thread(self.wait_for, kind, count=count)
 
     def typed(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What ``import dbg_client`` offers to people's own programs, and what its core must not know."""
+"""What ``import dbg_client`` offers to programs of users, and what its core must not use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real terminal at the pdb of one rank: its prompts answered, and what is seen there read off its screen."""
+"""The real terminal at the pdb of one rank: prompts are answered, and output is read off the screen."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
 Answer = Callable[[list[Event]], str | None]
-"""Tells what to reply, given what the program has noted since the last prompt; None to leave for good."""
+"""A function from the events since the last prompt to the reply; None detaches for good."""
 
 ROWS, COLUMNS = 28, 150
-"""Too few rows for the source to be shown after each stop, and columns for every line that a script makes pdb print."""
+"""Rows are too few for the source to be shown after each stop; columns hold every line that pdb prints in a script."""
 
 SCROLLED = 80
-"""Rows that are read off the screen: what has left the window's few is still there when one scrolls back."""
+"""Rows of the emulated screen, so that rows which a window of ROWS would scroll out can still be read."""
 
 CLEAR = b"\x0c"
 """Ctrl-L: the prompt goes to the top of an empty screen."""
 
 NEXT_STOP = 5.0
-"""Seconds for a rank that went on to end or to stop once more, when the terminal has waited in vain."""
+"""Seconds that a rank has to end after its terminal has; otherwise its next stop is waited for."""
 
 WENT_ON, ENDED = 7, 8
 
 BUSY = re.compile(r"Ctrl-C|the debugger opens")
-"""What the toolbar says while no prompt stands."""
+"""Text of the toolbar while no prompt is open."""
 
 OWN_WORDS = re.compile(
     r"\S+ is running, [0-9]+ (?:breakpoints? left|more threads? stopped).*\.$"
@@ -42,7 +42,7 @@ OWN_WORDS = re.compile(
 
 
 class PdbWindow:
-    """Sit at one rank, which is the whole of a job, and put together what is seen there."""
+    """A window at the only rank of a job, with all events that are seen there."""
 
     def __init__(self, open_terminal: OpenTerminal, child: Child, job: str, noted: Path) -> None:
         self._open_terminal = open_terminal
@@ -68,7 +68,7 @@ class PdbWindow:
                 return True
 
     def _open(self) -> Terminal:
-        """Wait in a window of its own for the rank to stop, as somebody does who has started it elsewhere."""
+        """Open a window that waits for the rank to stop, like a user's whose rank was started elsewhere."""
         command = attach_command(self._target, "--engine", "pdb", "--wait", "60")
         terminal = self._open_terminal(command, rows=ROWS, cols=COLUMNS)
         terminal.virtual.resize(SCROLLED, COLUMNS)
@@ -83,7 +83,7 @@ class PdbWindow:
         return _prompt_row(terminal.screen) is not None and not terminal.ended
 
     def _reply(self, terminal: Terminal, answer: Answer) -> bool:
-        """Reply to the prompt that stands, and take in what comes up to the next one."""
+        """Reply to the open prompt, and note all events up to the next prompt; return False if ``answer`` leaves."""
         terminal.send(CLEAR)
         terminal.wait_for(lambda it: _prompt_row(it.screen) == 0)
         prompt = terminal.row(0)
@@ -99,7 +99,7 @@ class PdbWindow:
         terminal.wait_for(lambda it: it.ended or (_prompt_row(it.screen) or 0) > 0)
         typed, *rows = terminal.screen
         assert typed.startswith(prompt), terminal.dump()
-        # Blanks at its end can't be seen.
+        # Blanks at the end of a reply can't be seen.
         seen = reply.rstrip()
         assert typed.endswith(seen), terminal.dump()
         asked = typed.removesuffix(seen)
@@ -110,26 +110,26 @@ class PdbWindow:
         return True
 
     def _show(self, rows: list[str]) -> None:
-        """Note what stands on the screen, but for what the terminal itself says of a rank that runs."""
+        """Note these rows of the screen, without the terminal's own words about a running rank."""
         kept = [row for row in rows if not OWN_WORDS.match(row)]
         if kept:
             self.events.append(["log", "".join(f"{row}\n" for row in kept)])
 
     def _note_program(self) -> None:
-        """Note what the program printed; that came after the reply that let it go on."""
+        """Note what the program has printed since the last reply let it go on."""
         text = self._noted.read_text(encoding="utf-8") if self._noted.exists() else ""
         self.events += [json.loads(line) for line in text[self._read :].splitlines()]
         self._read = len(text)
 
 
 def _prompt_row(rows: list[str]) -> int | None:
-    """Return the row of the prompt that waits for a reply, the one above the toolbar; None if none does."""
+    """Return the row of the prompt that waits for a reply, just above the toolbar; None if no prompt does."""
     last = max((number for number, row in enumerate(rows) if row), default=0)
     waits = "  stopped  " in rows[last] and not BUSY.search(rows[last])
     return last - 1 if waits and last > 0 else None
 
 
 def _without_farewell(rows: list[str]) -> list[str]:
-    """Return the rows above what the terminal itself says at its end."""
+    """Return the rows above the last words of the terminal."""
     said = [number for number, row in enumerate(rows) if row]
     return rows[: said[-1]] if said else []

@@ -47,7 +47,7 @@ def main():
 
 main()
 """
-"""It runs into a pause behind its stop, and writes ``result 3``."""
+"""A program that pauses after its stop, and then writes ``result 3``."""
 
 LOOP = f"""\
 {PAUSE}
@@ -65,7 +65,7 @@ ASKS = "Leave the debugger?"
 """Title of the dialog that ``q`` opens."""
 
 AT_ONCE = seconds(3)
-"""Well below what a person who resized a window would try next, and above a stall of a busy machine."""
+"""Seconds: longer than a busy machine stalls, shorter than users wait before they resize again."""
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def broker(processes: Processes, home: Path) -> RunningBroker:
 
 
 def shows_dialog(title: str) -> re.Pattern[str]:
-    """Return what stands on the screen while PuDB shows the dialog of that title: its whole box."""
+    """Return a pattern of the whole box of PuDB's dialog with that title."""
     return re.compile(rf"┌─+┐.*│ +{re.escape(title)} +│.*└─+┘", re.DOTALL)
 
 
@@ -102,7 +102,7 @@ class TestLooks:
         terminal.wait_for(lambda terminal: "def" in "".join(terminal.screen) and "stopped" in terminal.row(-1))
         drawn = rows_of_rank(home, "0")
         assert (len(drawn), max(map(len, drawn))) == (12, 40)
-        # In the last column stands what was written there last; everything to its left is in its place.
+        # The last column shows what was written there last; every column to its left is in its place.
         part = [row[:29].rstrip() for row in drawn[:9]]
         terminal.wait_for(lambda terminal: [row[:29].rstrip() for row in terminal.screen[:9]] == part)
         terminal.send("n")

@@ -1,4 +1,4 @@
-"""What is asked, typed and signalled at the worst moments never reaches the program, and never keeps it for ever."""
+"""Questions, keys and signals at the worst moments never reach the program, and never keep it for ever."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_deadline_of_a_question_leaves_an_open_prompt_alone(
     terminal.send(b"interact\r")
     terminal.wait_for(">>>")
     assert texts(ask(home, "0", "--timeout", "0.5", "-e", "6 * 7")) == {"0": "42"}
-    # Longer than that question's deadline, in the rank.
+    # This sleep in the rank outlasts the deadline of the question before.
     assert texts(ask(home, "0", "-e", "__import__('time').sleep(1)")) == {"0": "None"}
     terminal.send(b"'pro' + 'mpt'\r")
     terminal.wait_for("'prompt'")
@@ -283,7 +283,7 @@ def test_whoever_interrupts_a_held_exit_sees_nothing_of_ours(processes: Processe
     )
     ranks = start_ranks(processes, home, script, 2)
     wait_until(home, lambda listed: [rank["reason"] for rank in listed] == [None, "crash"], "a crash")
-    # The answer of the other rank comes after the message that one is kept.
+    # Rank 0 answers after the message that rank 1 is kept as a crash.
     assert attach(home, "0", "-w").returncode == 0
     (home / "crashed").touch()
     wait_until_states(home, {0: "held", 1: "stopped"})
@@ -350,7 +350,7 @@ def test_the_stack_of_a_crash_is_where_its_frames_were_left(processes: Processes
     (rank,) = start_ranks(processes, home, script, 1)
     wait_until_states(home, {0: "stopped"})
     assert "rank_script.py(5)fail()" in texts(ask(home, "0", "-c", "w"))["0"]
-    # Who wants it to end gets that, and no line of ours about it.
+    # SIGINT ends the rank without a second traceback.
     rank.signal(signal.SIGINT)
     assert rank.wait(seconds(20)) == 1
     assert rank.text("stderr").count("Traceback") == 1

@@ -1,4 +1,4 @@
-"""Ranks that take part without a change of code, under real launchers, and nobody else; stops named from outside."""
+"""Autostart under real launchers: only ranks take part, without a change of code; stops are named from outside."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ exec "$@"
 
 
 def write_program(folder: Path, name: str) -> Path:
-    """Write a program that knows nothing of us."""
+    """Write a program that does not import the agent."""
     path = folder / name
     path.write_text(PROGRAM.format(python=sys.executable))
     path.chmod(0o755)
@@ -75,7 +75,7 @@ def environment(stop_at: str, environ: Mapping[str, str] | None = None, **more: 
 
 
 def check_ranks(home: Path, addresses: list[str], script: Path, timeout: float | None = None) -> None:
-    """Wait until these ranks are stopped at their line; fail if anybody else has ever registered."""
+    """Wait until these ranks are stopped at their line; fail if another process has ever registered."""
     stopped = wait_until_stopped(home, len(addresses), timeout)
     assert [rank["address"] for rank in stopped] == addresses
     assert sorted(rank["address"] for rank in attach_list(home, "--all")) == addresses
@@ -85,7 +85,7 @@ def check_ranks(home: Path, addresses: list[str], script: Path, timeout: float |
 
 
 def let_end(home: Path, job: Child, ranks: int, timeout: float | None = None) -> None:
-    """Let all go on to their end."""
+    """Let all ranks go on, and wait for the end of the job."""
     result = attach(home, "all", "--continue")
     assert result.returncode == 0, result.stderr
     assert job.wait(timeout) == 0, job.tail()
@@ -160,7 +160,7 @@ def test_chosen_ranks_stop_and_the_others_wait(processes: Processes, home: Path,
 
 
 def at_prompt(terminal: Terminal, line: int) -> None:
-    """Wait until pdb asks, before this line of the program."""
+    """Wait until pdb shows its prompt before this line of the program."""
 
     def asks(seen: Terminal) -> bool:
         rows = [row for row in seen.screen if row]

@@ -1,4 +1,4 @@
-"""Whatever a user mistypes, the answer is one sentence that names it and says what to do."""
+"""Every mistyped input is answered with one sentence that names it and says what to do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Commands = dict[str, "Case"]
 
 @dataclass(frozen=True)
 class Case:
-    """A command, its exit status, and what its sentence says; ``{…}`` in all of them is filled in from the test."""
+    """A command, its exit status, and what its sentence says; the test fills in each ``{…}``."""
 
     command: Sequence[str]
     status: int
@@ -55,7 +55,7 @@ def runs(*arguments: str, says: str) -> Case:
 
 
 def check(case: Case, env: Mapping[str, str], secrets: Sequence[str] = (SECRET,), **values: object) -> None:
-    """Run a case's command without a terminal; fail unless it says its one sentence, and nothing else."""
+    """Run the command of a case without a terminal; fail unless it prints only its one sentence."""
     filled = {name: text.format(**values) for name, text in case.env.items()}
     done = subprocess.run(
         [word.format(**values) for word in case.command],

@@ -1,4 +1,4 @@
-"""Whatever a rank or a terminal claims or sends, the broker names what is wrong with it, and no terminal suffers."""
+"""The broker names what is wrong in the messages of a rank or a terminal, and no terminal suffers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 
 
 def secrets_of(broker: RunningBroker) -> tuple[str, ...]:
-    """Return the three tokens."""
     return tuple(broker.rendezvous["tokens"].values())
 
 
@@ -52,10 +51,10 @@ REGISTER = json.loads(encode(registration()))
 
 @contextlib.contextmanager
 def peer(broker: RunningBroker, path: str) -> Iterator[ClientConnection]:
-    """Connect as a rank (``/agent``) or terminal (``/client``) that says whatever the test wants it to.
+    """Connect as a rank (``/agent``) or terminal (``/client``) that speaks for the test.
 
-    Without TLS: the library's threads read and write one TLS object at once, which before Python 3.13 loses an answer
-    now and then.
+    The connection has no TLS: the library's threads read and write one TLS object at once, which before Python 3.13
+    loses an answer now and then.
     """
     token = broker.rendezvous["tokens"]["rank" if path == "/agent" else "driver"]
     with connect(
@@ -77,7 +76,7 @@ def answer_to(connection: ClientConnection, kind: str) -> dict[str, Any]:
 
 
 def assert_closed_as_broken(connection: ClientConnection) -> None:
-    """Fail unless the broker hangs up for a breach of the protocol."""
+    """Fail unless the broker closes the connection for a breach of the protocol."""
     with pytest.raises(ConnectionClosed) as closed:
         connection.recv(timeout=seconds(10))
     assert closed.value.rcvd is not None

@@ -1,4 +1,4 @@
-"""Running ranks are broken into, wherever they are, and go on afterwards as if nothing had been."""
+"""Running ranks are broken into at any place, and go on afterwards as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_one_in_c_code_says_where_it_is_and_stops_on_return(processes: Processes
         assert "c_code" in group["text"]
         assert "stops on return" in group["text"]
     else:
-        # The call had returned just then.
+        # The C code returned in the moment of the break-in.
         assert group["text"] == "stopped"
     wait_until_states(home, {0: "stopped"}, seconds(60))
     end(home, rank)
@@ -173,12 +173,12 @@ async def test_python_code_and_waits_stop_within_50_ms(processes: Processes, hom
             keys[rank.rank] = rank.key
         for key in keys.values():
             times = [await break_in(peer, key) for _ in range(9)]
-            # The median, there and back through the broker: a busy machine stalls now and then.
+            # Only the median of the round trips counts, since a busy machine stalls now and then.
             assert sorted(times)[4] < seconds(0.05)
 
 
 async def break_in(peer: Peer, key: str) -> float:
-    """Break into a rank and let it go on; return how long the first took."""
+    """Break into a rank and let it go on; return the seconds that the break-in took."""
     began = time.monotonic()
     assert await answer(peer, key, Action.INTERRUPT) == "stopped"
     took = time.monotonic() - began

@@ -51,7 +51,7 @@ def broker(processes: Processes, home: Path) -> RunningBroker:
 
 @pytest.fixture
 def proxy(broker: RunningBroker) -> Iterator[Proxy]:
-    """A bad network in front of the broker, also of one that is started again on its port."""
+    """A bad network in front of the broker, and of a broker that is started later on the same port."""
     with Proxy(("127.0.0.1", broker.port)) as proxy:
         yield proxy
 
@@ -65,7 +65,7 @@ def start_one(processes: Processes, home: Path, script: str = STRAIGHT, proxy: P
 
 
 def let_finish(terminal: Terminal, rank: Child) -> None:
-    """Type ``c``: the rank ends as if nobody had looked, and so does the terminal."""
+    """Type ``c``; fail unless rank and terminal end, and the rank as if no terminal had been there."""
     terminal.send("c")
     assert terminal.exit_status() == 7
     assert rank.wait() == 0
@@ -74,7 +74,7 @@ def let_finish(terminal: Terminal, rank: Child) -> None:
 
 
 def wait_for_at_least(terminal: Terminal, line: int) -> None:
-    """Wait until the rank is stopped at this line or behind it."""
+    """Wait until the rank is stopped at this line or a later one."""
     terminal.wait_for(lambda terminal: line_shown(terminal) >= line)
 
 
@@ -107,7 +107,7 @@ def test_ranks_and_terminal_come_back_to_the_same_frame(
     if same_port:
         broker.restart()
     else:
-        # Bound but not listened on, so that the new broker can't be given this port by chance.
+        # The old port is bound without a listener, so that the new broker can't get it by chance.
         with socket.socket() as holder:
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             holder.bind(("127.0.0.1", old_port))
@@ -129,7 +129,7 @@ def test_keys_before_during_and_after_outages_are_applied_once_each(
     terminal = sit_in_pudb(open_terminal, ":0")
     typed = 0
     for _ in range(3):
-        # Typed at once and not waited for: some are applied, some under way, when the broker dies.
+        # The keys are typed at once: when the broker dies, some are applied and some are under way.
         terminal.send("n" * 40)
         wait_for_at_least(terminal, STOP + typed + 3)
         broker.kill()
@@ -195,10 +195,10 @@ def test_keys_that_never_arrived_are_sent_again(
     terminal = sit_in_pudb(open_terminal, ":0")
     proxy.swallow("down")
     terminal.send("n" * 25)
-    # Two probes have been lost as well by the time it counts as silent.
+    # The proxy has swallowed two probes as well by the time the rank counts as silent.
     terminal.wait_for("silent for")
     broker.kill()
-    # The end of the connection was swallowed as well, and the rank would wait minutes for a sign of life.
+    # The end of the connection was swallowed too: without the cut, the rank would wait for minutes.
     proxy.cut()
     proxy.mend()
     broker.restart()
@@ -217,7 +217,7 @@ def test_keys_for_a_stop_that_ended_meanwhile_never_reach_the_next_one(
     broker.kill()
     terminal.wait_for("broker gone")
     terminal.send("n" * 12)
-    # It comes back only when the rank is in its next stop.
+    # The terminal is suspended, so that it comes back only when the rank is in its next stop.
     terminal.signal(signal.SIGSTOP)
     rank.signal(signal.SIGUSR1)
     rank.wait_for_output("^woken$")
@@ -342,7 +342,7 @@ def test_a_broker_killed_while_output_floods_leaves_no_broken_screen(
     rows, cols = 60, 160
     terminal = sit_in_pudb(open_terminal, ":0", rows=rows, cols=cols)
     for _ in range(2):
-        # Each key moves the whole source window; nobody reads meanwhile, so it piles up on every part of the way.
+        # Each key redraws the whole source window; the terminal does not read meanwhile, so output fills every queue.
         terminal.send(b"Gg" * 40 + b"H")
         broker.kill()
         terminal.wait_for("broker gone")
@@ -356,7 +356,7 @@ def test_a_broker_killed_while_output_floods_leaves_no_broken_screen(
 
 
 def padded(rows: list[str], count: int) -> list[str]:
-    """Return ``rows`` with the empty ones at the end that a print leaves out."""
+    """Return ``rows`` with the empty rows that a print leaves out at the end."""
     return rows + [""] * (count - len(rows))
 
 

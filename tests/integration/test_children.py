@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 HERE = os.uname().nodename.partition(".")[0]
 
 TORCH_SECONDS = 60.0
-"""Seconds for a script and two children to import torch, on two cores that others use as well."""
+"""Seconds for a script and two children to import torch on two cores, beside other tests."""
 
 WORKERS = """\
 import multiprocessing, os, subprocess, sys
@@ -63,7 +63,7 @@ sys.exit(other.wait() if other else 0)
 
 
 def write(folder: Path, text: str) -> Path:
-    """Write the program, and one beside it that says nothing and is no rank."""
+    """Write the program, and beside it one that prints nothing and is no rank."""
     (folder / "quiet.py").write_text("pass\n")
     path = folder / "train.py"
     path.write_text(text)
@@ -76,7 +76,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def check_children(home: Path, job: Child, timeout: float | None = None) -> list[dict[str, Any]]:
-    """Wait until two children are stopped; let them go on, and the job end."""
+    """Wait until two children are stopped; let them go on, and wait for the end of the job."""
     stopped = wait_until_stopped(home, 2, timeout)
     assert sorted(rank["address"] for rank in stopped) == [f"{HERE}:0.1", f"{HERE}:0.2"]
     assert {(rank["where"]["function"], rank["where"]["line"]) for rank in stopped} == {("work", LINE)}
@@ -86,7 +86,7 @@ def check_children(home: Path, job: Child, timeout: float | None = None) -> list
     result = attach(home, "stopped", "-e", "value")
     assert "10" in result.stdout
     assert "20" in result.stdout
-    # A child that ends at once may not come to say that it went on.
+    # A child that ends at once may be gone before it has said that it went on.
     attach(home, "stopped", "--continue")
     assert job.wait(timeout) == 0, job.tail()
     assert "ended [0, 0]" in job.text()
@@ -133,7 +133,7 @@ def test_breakpoint_stays_what_the_user_says_in_children(processes: Processes, t
     script = tmp_path / "train.py"
     script.write_text("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'breakpoint()'])\n")
     for more in ({"PYTHONBREAKPOINT": "0"}, {"DBG_BREAKPOINT": "0"}):
-        # Nobody is there, so that a child which stops by us would wait.
+        # No broker runs, so a child whose breakpoint() called the agent would wait for one.
         env = environment(DBG_HOME=str(tmp_path), DBG_CONNECT_TIMEOUT="60", **more)
         job = processes.start(next(iter(more)), [sys.executable, str(script)], env=env)
         assert job.wait() == 0

@@ -1,4 +1,4 @@
-"""Stock debuggers as people have them in their scripts, the real broker, and the real terminal in a window."""
+"""Stock debuggers in scripts of users, with the real broker and the real terminal in a window."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def classic_port(broker: RunningBroker) -> int:
 
 
 def start_pudb(processes: Processes, broker: RunningBroker, rank: int, home: Path) -> Child:
-    """Start a script with stock PuDB; its owner has seen PuDB's welcome before."""
+    """Start a script with stock PuDB, configured so that PuDB shows no welcome."""
     config = home / "config" / "pudb"
     config.mkdir(parents=True, exist_ok=True)
     (config / "pudb.cfg").write_text("[pudb]\nseen_welcome = z\n")

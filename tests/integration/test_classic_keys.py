@@ -1,7 +1,7 @@
-"""Keys at a stock PuDB: told where they have no effect, and taken by the agent's PuDB on every Python.
+"""Keys at a stock PuDB: a terminal says where they have no effect, and the agent's PuDB takes them on every Python.
 
-On Python 3.12 and newer stock ``pudb.remote`` takes no key with urwid 4.1.0 and newer. Which one a test meets depends
-on the Python that runs it.
+On Python 3.12 and newer stock ``pudb.remote`` takes no key with urwid 4.1.0 and newer, so the Python that runs a test
+decides which case it sees.
 """
 
 from __future__ import annotations

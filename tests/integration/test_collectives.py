@@ -1,4 +1,4 @@
-"""Real process groups of torch and ranks that stop for longer than those would wait."""
+"""Ranks in real process groups of torch that stop for longer than the groups would wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TORCH_SECONDS = 60.0
 """Seconds for launcher and ranks to import torch: 10 on two idle cores, several times that beside other tests."""
 
 OWN_SECONDS = 5
-"""Timeout that the script gives its groups: more than two ranks need to meet, even on a busy machine."""
+"""Timeout in seconds that the script gives its groups: two ranks connect sooner, even on a busy machine."""
 
 pytestmark = [
     pytest.mark.integration,
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.timeout(seconds(2 * TORCH_SECONDS)),
 ]
 
-# The groups are connected before anybody stops; how long that takes is not the question here.
+# The groups are connected before a rank stops, so that the time for it does not count.
 SCRIPT = f"""\
 import os
 from datetime import timedelta
@@ -83,12 +83,12 @@ def start(processes: Processes, home: Path, script: str, *how: str) -> Child:
     """Start two ranks of a script under torchrun."""
     path = home / "train.py"
     path.write_text(script)
-    # As many threads as there are cores would only wait for each other.
+    # With the usual one thread per core, two ranks would only wait for each other.
     return processes.start("torchrun", torchrun(2, *how, str(path)), env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def stop_for_longer_than_the_group_waits(job: Child) -> None:
-    """Return when rank 0 is stopped, and rank 1 would have waited for it for too long."""
+    """Return when rank 0 has been stopped for longer than the group's own timeout lets rank 1 wait."""
     job.wait_for_output("rank 1 waits", seconds(TORCH_SECONDS))
     assert not job.ends_within(OWN_SECONDS + 2)
 

@@ -1,4 +1,4 @@
-"""``Ctrl-] :`` from end to end: other ranks asked and let go from within a session, which is as it was afterwards."""
+"""``Ctrl-] :`` from end to end: a session asks other ranks and lets them go, and is afterwards as it was."""
 
 from __future__ import annotations
 

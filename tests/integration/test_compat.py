@@ -1,4 +1,4 @@
-"""MindSpeed's functions, one by one, between two ranks: who stops, who waits, and what lets the others go."""
+"""MindSpeed's functions, one by one, on two ranks: which rank stops, which waits, and what ends the wait."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_clear_lets_the_others_go_before_the_stop_ends_and_counts_once(
     terminal.wait_for(re.compile(r"clear_\(\)\n\(Pdb\)"))
     terminal.send(DETACH)
     assert terminal.exit_status() == 0
-    # The other one is at its second visit by now, for which the first stop of this one does not count.
+    # Rank 0 is at its second visit now, where it waits for the second stop of rank 1, not the first.
     wait_until_states(home, {0: "held", 1: "stopped"})
     assert texts(ask(home, "all", "-e", "turn")) == {"0": "1", "1": "0"}
     assert attach(home, "1", "--continue").returncode == 0

@@ -1,4 +1,4 @@
-"""A crashed rank is kept as a stop, its job with it, and everything ends afterwards as it would have."""
+"""A crashed rank and its job are kept, and everything ends afterwards as without the debugger."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.time_unit import seconds
 pytestmark = pytest.mark.integration
 
 KEPT = {"CI": "", "DBG_LEASE": "600"}
-"""Where tests run crashed ranks are not kept, unless they are asked for."""
+"""Variables that keep crashed ranks, since ranks of test runs and CI jobs are not kept by default."""
 
 JOB = """\
 import os
@@ -50,7 +50,7 @@ def step(batch):
         time.sleep(0.05)
 step(batch=7)
 """
-"""The others end as soon as the test has seen the crash: one that ends before it is announced is just gone."""
+"""The other ranks end once the test has seen the crash: a rank that ends before has no reason to hold its exit."""
 
 FORKS = """\
 from multiprocessing import get_context
@@ -64,13 +64,13 @@ CRASHED = {0: "held", 1: "stopped", 2: "held"}
 
 
 def wait_until_kept(home: Path, wanted: Mapping[int, str], timeout: float | None = None) -> list[dict[str, Any]]:
-    """Return the ranks once the crash is listed and all others have come to their ends."""
+    """Return the ranks once the crash is listed and all ranks are in the ``wanted`` states."""
 
     def all_there(listed: list[dict[str, Any]]) -> bool:
         return len(listed) == len(wanted) and "crash" in [rank["reason"] for rank in listed]
 
     wait_until(home, all_there, "all ranks and a crash", timeout=timeout)
-    # They have heard of the crash once they have answered, and hold their exits only then.
+    # A rank holds its exit only once it has heard of the crash, and each rank that has answered has heard of it.
     assert ask(home, "all", "-w")["answered"] == len(wanted)
     (home / "crashed").touch()
     return wait_until_states(home, wanted, timeout)
@@ -84,7 +84,7 @@ def test_a_crashed_rank_is_kept_with_its_exception_and_the_others_hold_their_exi
     listed = wait_until_kept(home, CRASHED)
     assert {rank["rank"]: rank["reason"] for rank in listed} == {0: None, 1: "crash", 2: None}
     assert listed[1]["where"] == {"file": str(home / "rank_script.py"), "line": 9, "function": "step"}
-    # As always, and before anything of ours.
+    # The traceback is on stderr as without the agent.
     assert "ValueError: bad batch 7" in ranks[1].text("stderr")
     assert "ValueError: bad batch 7" in attach(home, "--list").stdout
     assert texts(ask(home, "crashed", "-e", "batch")) == {"1": "7"}
@@ -150,7 +150,7 @@ try:
 except ValueError:
     dbg_agent.post_mortem({lease})
 """
-"""A program that asks to be kept itself."""
+"""A program that calls post_mortem() itself."""
 
 
 def test_a_lease_given_at_install_counts_for_post_mortem_too_and_so_where_ci_is_set(
@@ -158,7 +158,7 @@ def test_a_lease_given_at_install_counts_for_post_mortem_too_and_so_where_ci_is_
 ) -> None:
     running_broker(processes, home)
     script = CAUGHT.format(install="dbg_agent.install(post_mortem=True, lease=600)", lease="")
-    # A variable says less than what the program says.
+    # The lease that the program gives goes before the variables.
     (rank,) = start_ranks(processes, home, script, 1, env={"CI": "1", "DBG_LEASE": "0"})
     wait_until_states(home, {0: "stopped"})
     assert attach(home, "0", "--continue").returncode == 0
@@ -242,7 +242,7 @@ def test_a_cuda_error_says_that_its_traceback_may_be_late(processes: Processes, 
 
 def test_the_traceback_is_there_while_it_is_kept_whoever_calls_our_hook(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
-    # As torch does once it has a process group.
+    # Torch installs such a hook once it has a process group.
     script = """\
 import io, sys
 import dbg_agent
@@ -274,7 +274,7 @@ def test_ctrl_c_and_exit_are_no_crashes(processes: Processes, home: Path) -> Non
     assert rank.wait() == 3
     (rank,) = start_ranks(processes, home, f"{head}print('up', flush=True)\ntime.sleep(600)\n", 1, name="interrupted")
     rank.wait_for_output("up")
-    # While modules are still imported, Python forgets that it was a Ctrl-C which ended it.
+    # A Ctrl-C during imports would not show as SIGINT in the exit status.
     wait_until_states(home, {0: "running"})
     rank.signal(signal.SIGINT)
     assert rank.wait() == -signal.SIGINT

@@ -1,4 +1,4 @@
-"""A rank that crashes where a network swallows all that it says: it ends soon, with its own traceback and status."""
+"""A rank that crashes while the network swallows all its data ends soon, with its own traceback and status."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_crash_that_nobody_can_hear_of_ends_at_once(tmp_path: Path) -> None:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         address = full.getsockname()
-        # With its queue full, its kernel answers nobody: as a network that swallows everything.
+        # The full queue of the listener drops every dial, like a network that swallows everything.
         with socket.create_connection(address):
             environ = {
                 **{name: value for name, value in os.environ.items() if name != "CI"},

@@ -1,4 +1,4 @@
-"""A job of many ranks that are held costs the broker little, and another job's keys next to nothing."""
+"""A job of many held ranks costs the broker little processor time."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.integration
 RANKS, STEP = 256, 8
 
 MAX_CPU_SECONDS = 1.2
-"""Seconds of the broker's own processor time; 0.4 were measured, and 2.4 when everybody was told everything."""
+"""Seconds of the broker's own processor time; 0.4 were measured, and 2.4 when every rank was told everything."""
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the processor time that a process has had: what else runs on this machine doesn't count."""
+    """Return the processor time of a process, to which other processes of the machine add nothing."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -39,6 +39,6 @@ def test_many_ranks_are_held_and_let_go_at_a_cost_that_grows_with_their_number(
     spent = cpu_seconds(broker.process.pid) - before
     told = json.loads(crowd.text())
     chosen = RANKS // STEP
-    # All of them once, and each of the two changes of each; told of all at each change it was 32 times as much.
+    # Each held rank hears of each chosen rank once, and of its two changes. A whole list each time is 32 times as much.
     assert told["changes"] <= (RANKS - chosen) * chosen * 4
     assert spent < seconds(MAX_CPU_SECONDS)

@@ -1,4 +1,4 @@
-"""A cable between two hosts is cut for longer than kernels are patient: both ends notice, and both are back at once."""
+"""A long cut between two hosts: rank and terminal notice it, and are back within seconds of its end."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_after_a_cut_rank_and_terminal_are_back_within_seconds(
     assert time.monotonic() - cut < seconds(15)
     assert listed["driver"]
     far.send("n")
-    # Long enough for the kernels' own attempts to be seconds apart, or given up.
+    # By then the kernels' own retries are seconds apart, or given up.
     near.wait_for(lambda terminal: "silent for 12 s" in terminal.row(-1), timeout=seconds(30))
 
     h2.plug()

@@ -1,4 +1,4 @@
-"""The demo shows what it promises, and leaves nothing behind whichever way one leaves it."""
+"""The demo shows what it promises, and leaves nothing behind after any way to leave it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEMO = [sys.executable, str(Path(__file__).parents[2] / "examples/demo.py")]
 
 @pytest.fixture
 def environ(processes: Processes, tmp_path: Path) -> dict[str, str]:
-    """An environment whose temporary folder is the test's own, to look for what is left."""
+    """An environment whose temporary folder is the test's own, so that leftovers can be found."""
     return processes.marked(os.environ) | {"TMPDIR": str(tmp_path)}
 
 
@@ -67,6 +67,6 @@ def test_on_a_terminal_it_sits_in_the_debugger_until_one_leaves(
         terminal.wait_for("STOP_AT_STEP")
         leave(terminal)
         assert terminal.exit_status(seconds(60)) == status
-        # The terminal's own processes carry the mark too.
+        # The processes of the test's terminal carry the mark too.
         assert [pid for pid in processes.strays() if pid not in terminal.processes] == []
     assert list(tmp_path.glob("dbg-demo-*")) == []

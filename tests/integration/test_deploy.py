@@ -41,7 +41,7 @@ def let_all_go_on(home: Path) -> None:
 def test_ranks_of_a_batch_job_find_the_broker_on_the_login_node(
     slurm: Slurm, processes: Processes, home: Path, tmp_path: Path
 ) -> None:
-    # The emulated nodes have names of their own, so a broker on loopback would rightly be another host's.
+    # The emulated nodes have names of their own: to their ranks, a broker on loopback is on another host.
     running_broker(processes, home, listen="0.0.0.0")  # noqa: S104 - as the script's first lines say
     (tmp_path / "train.py").write_text(SCRIPT)
     log = tmp_path / "job.log"
@@ -86,7 +86,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     text = (DEPLOY / "systemd/dbg-broker.service").read_text()
     assert "%h/.local/bin/dbg-broker" in text
     unit = tmp_path / "dbg-broker.service"
-    # Only the command's path is not of this machine.
+    # The command's path does not exist on this machine.
     unit.write_text(text.replace("%h/.local/bin/dbg-broker", "/bin/true"))
     result = subprocess.run(
         ["systemd-analyze", "--user", "verify", str(unit)],

@@ -1,4 +1,4 @@
-"""Answers that read the same and differ say where; answers from up the stack say from which frame they are."""
+"""Answers that differ but read the same say where they differ; answers from an outer frame name the frame."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_values_that_read_the_same_say_where_they_differ(processes: Processes, h
     assert other["difference"] == "first difference: ['names'][12345]: 'a' | 'b', @1 first"
     shown = attach(home, "all", "-e", "count()").stdout
     assert "(first difference: ['names'][12345]: 'a' | 'b', @1 first)" in shown
-    # Looking for it has evaluated nothing again.
+    # The search for the difference has not evaluated the expression again.
     assert [group["text"] for group in ask(home, "all", "-e", "times")["groups"]] == ["2"]
     (same,) = ask(home, "0-1", "-e", "table")["groups"]
     assert "difference" not in same

@@ -1,4 +1,4 @@
-"""What is edited while a rank is stopped changes neither what its debugger shows nor which statements are meant."""
+"""An edit of the source during a stop changes neither what the debugger shows nor which statements have breakpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However it ends, the terminal says how, is given back as it was, and the exit status tells scripts the same."""
+"""At every end of a session the terminal says how it ended, is given back, and tells scripts by its exit status."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def broker(processes: Processes, home: Path) -> RunningBroker:
 
 @pytest.fixture
 def proxy(broker: RunningBroker) -> Iterator[Proxy]:
-    """A network between broker and rank that can be cut."""
+    """A network in front of the broker that can be cut."""
     with Proxy(("127.0.0.1", broker.port)) as proxy:
         yield proxy
 
@@ -65,14 +65,14 @@ def start_running(processes: Processes, home: Path) -> None:
 
 
 def attach_with_own_settings(open_terminal: OpenTerminal, home: Path, *arguments: str) -> Terminal:
-    """Return a terminal in PuDB whose settings are checked by :func:`ended`."""
+    """Return a terminal in PuDB whose settings :func:`ended` checks."""
     terminal = open_terminal(with_own_settings(home, attach_command("0", *arguments)))
     terminal.wait_for(DRAWN)
     return terminal
 
 
 def ended(terminal: Terminal, home: Path) -> tuple[int, str]:
-    """Return status and last words of a terminal's program that has ended and given the terminal back."""
+    """Return status and last words of a terminal's program; fail unless it has given the terminal back."""
     status = terminal.exit_status()
     assert_given_back(terminal, home)
     said = [row for row in terminal.screen if row]
@@ -82,7 +82,7 @@ def ended(terminal: Terminal, home: Path) -> tuple[int, str]:
 STEP_OFF_THE_END = "n" * 12
 
 DIED = "died: it was killed, crashed, or called os._exit"
-"""What the broker says of a rank that it sees gone; its guard, which knows the signal, may be a moment before it."""
+"""The broker's words for a rank that is gone. The guard, which knows the signal, may report the end first."""
 
 ENDS: dict[str, tuple[str, Callable[[Terminal, Child], None], int, str]] = {
     "killed": ("", lambda _, rank: rank.kill(), -signal.SIGKILL, f"({DIED}|was killed by SIGKILL)"),
@@ -119,7 +119,7 @@ class TestRankEnds:
             "exited",
             {"has exited with status 1": 1}.get(says, listed["exit"]),
         )
-        # Nothing of ours is in the job's log but the one line of the stop.
+        # The only line of the agent in the job's log is that of the stop.
         others = [line for line in rank.text("stderr").splitlines() if "dbg" in line and "rank_script.py" not in line]
         assert others == []
         assert "Exception ignored" not in rank.text("stderr")
@@ -154,7 +154,7 @@ class TestRankEnds:
 
 
 def silence(terminal: Terminal) -> int:
-    """Return for how many seconds the rank is silent, as the status line says."""
+    """Return the seconds of silence that the status line shows; 0 if it shows none."""
     found = re.search(r":0  silent for (\d+) s ", terminal.row(-1))
     return int(found[1]) if found else 0
 
@@ -210,7 +210,7 @@ class TestSuspendedRank:
 
 
 class TestExitStatus:
-    """The list that the command's help promises; 7 and 8 are also above."""
+    """Each exit status that the command's help lists; tests above cover 7 and 8 as well."""
 
     def test_0_detached(self, processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
         start_one(processes, home)

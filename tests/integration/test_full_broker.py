@@ -1,4 +1,4 @@
-"""A broker that may open few files takes as many ranks as it can serve, says so to the rest, and stays in reach."""
+"""A broker that may open few files takes the ranks that it can serve, tells the rest, and stays reachable."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ pytestmark = pytest.mark.integration
 
 
 def with_files(count: int, command: Sequence[str]) -> list[str]:
-    """Return a command that may have so many open files."""
+    """Return ``command`` with a limit of ``count`` open files."""
     return ["/bin/sh", "-c", f'ulimit -n {count}; exec "$@"', "sh", *command]
 
 
 def dial(broker: RunningBroker) -> ClientConnection:
-    """Connect as a rank."""
     return connect(
         f"{broker.url}/agent",
         subprotocols=[Subprotocol("dbg.v1")],

@@ -1,4 +1,4 @@
-"""A rank whose stderr nobody reads can be attached to, held and let go."""
+"""A rank whose stderr no process reads can be attached to, held and let go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A break-in that was given up stops nobody later, and none stops a program in its end."""
+"""A break-in that was given up stops no rank later, and no break-in stops a program that ends."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ while not os.path.exists("end"):
     time.sleep(0.02)
 print("ended well", flush=True)
 """
-"""Is in C code, which no signal gets it out of, until there is a file."""
+"""A program in C code that no signal interrupts, until a file exists."""
 
 
 def let_go(home: Path) -> None:
-    """Let the rank out of C code, and end."""
+    """Let the rank leave its C code and end."""
     (home / "homes" / "rank0" / "end").touch()
     (home / "homes" / "rank0" / "free").touch()
 

@@ -1,4 +1,4 @@
-"""A rank that can't speak any more: its guard says where it is, and what ended it."""
+"""A rank that can no longer send: its guard says where the rank is, and what ended it."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def wait():
     sys.stdin.readline()
 
 """
-"""Installs with a watchdog that is soon impatient; ``wait()`` until the test says go, once."""
+"""The head of each program: short intervals of the watchdog; ``wait()`` blocks until the test says go, once."""
 
 STUCK_SECONDS = 6
-"""For how long the rank is stuck: to be found, asked, and seen to go on before its next probe is due."""
+"""Seconds that the rank is stuck: it is found and asked meanwhile, and goes on before its next probe is due."""
 
 STUCK_SCRIPT = (
     PRELUDE
@@ -66,11 +66,11 @@ CRASH_LINE = CRASH.splitlines().index("    ctypes.string_at(0)") + 1
 
 
 PATTERN = Path("/proc/sys/kernel/core_pattern").read_text().strip()
-"""Where this kernel puts core files; only a name is relative to the process's folder."""
+"""Where this kernel puts core files; a bare name is relative to the process's folder."""
 
 
 class Job:
-    """Hold one rank, seen by a terminal, that does what comes after ``wait()`` when told to."""
+    """One rank that goes on from ``wait()`` when told to, and a terminal that sees it."""
 
     def __init__(self, broker: RunningBroker, rank: Child, peer: Peer, go: Path) -> None:
         self.broker = broker
@@ -79,15 +79,14 @@ class Job:
         self._go = go
 
     def go(self) -> None:
-        """Let the rank go on from ``wait()``, as soon as it is there."""
+        """Let the rank go on from ``wait()``; block until the rank is there."""
         self._go.write_text("go\n")
 
     async def listed(self, so_that: Callable[[RankInfo], bool]) -> RankInfo:
-        """Wait until the rank is listed like this."""
+        """Wait until ``so_that`` holds for the rank as it is listed, and return that."""
         return await listed(self._peer, so_that)
 
     async def where(self, rank: RankInfo) -> RankAnswer:
-        """Return the rank's answer to ``where``."""
         await self._peer.say(Question(request=1, keys=(rank.key,), action=Action.WHERE, seconds=seconds(8)))
         return (await self._peer.expect(Answers)).answers[0]
 
@@ -112,7 +111,7 @@ def guards(processes: Processes) -> list[int]:
 
 
 def guard_of(processes: Processes) -> int:
-    """Return the one guard as soon as it watches its rank; each look goes over all processes, which is pause enough."""
+    """Return the only guard as soon as it watches its rank; a look at all processes takes long enough as a pause."""
     deadline = time.monotonic() + seconds(10)
     while time.monotonic() < deadline:
         found = guards(processes)
@@ -122,7 +121,7 @@ def guard_of(processes: Processes) -> int:
 
 
 def descriptors_of(pid: int) -> dict[int, str]:
-    """Return what sort of thing each descriptor of a process is."""
+    """Return the kind of file of each descriptor of a process; empty if the process has ended."""
     kinds = {}
     with suppress(FileNotFoundError):
         for entry in Path(f"/proc/{pid}/fd").iterdir():
@@ -131,7 +130,7 @@ def descriptors_of(pid: int) -> dict[int, str]:
 
 
 def shown_of(pid: int) -> bytes:
-    """Return what other processes can see of a process; nothing, if it has ended."""
+    """Return environment and command line of a process; empty if it has ended."""
     try:
         return b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("environ", "cmdline"))
     except (FileNotFoundError, ProcessLookupError):
@@ -139,7 +138,7 @@ def shown_of(pid: int) -> bytes:
 
 
 def wait_for_end(pids: list[int], within: float) -> None:
-    """Wait until these processes, which are no children of ours, have ended."""
+    """Wait until these processes have ended; they need not be children of the test."""
     for pid in pids:
         with suppress(ProcessLookupError):
             handle = os.pidfd_open(pid)

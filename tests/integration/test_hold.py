@@ -1,4 +1,4 @@
-"""Chosen ranks stop, and the others wait for them outside of any collective, neither too long nor too short."""
+"""Chosen ranks stop, and the other ranks wait for them outside of collectives, as long as the stops last."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_each_visit_is_waited_for_by_itself(processes: Processes, home: Path) ->
     wait_until_states(home, both)
     assert attach(home, "0", "--continue").returncode == 0
     ranks[0].wait_for_output("passed 0")
-    # Rank 1 is still at its first visit, rank 0 at its second: rank 2 waits on.
+    # Rank 2 still waits: rank 1 is at its first visit, although rank 0 is at its second.
     wait_until_states(home, both)
     assert "passed" not in ranks[2].text()
     assert attach(home, "1", "--continue").returncode == 0
@@ -183,7 +183,7 @@ def test_who_only_watches_does_not_end_a_lease_and_who_drives_does(
     terminal.wait_for("PuDB")
     terminal.send(b"\x1dd")
     assert terminal.exit_status() == 0
-    # Its lease is over for good: only a word lets it go.
+    # The driver ended the lease for good, so only --continue lets the rank go.
     assert not driven.ends_within(seconds(3))
     assert attach(home, "0", "--continue").returncode == 0
     assert driven.wait() == 0

@@ -1,4 +1,4 @@
-"""Somebody else takes the broker's port: no rank, terminal or command tells them a token or a byte of a session."""
+"""An impostor takes the broker's port: no rank, terminal or command sends it a token or a byte of a session."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ask_broker(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def assert_nothing_told(impostor: Impostor, kind: Kind, broker: RunningBroker) -> None:
-    """Fail if the impostor has learned anything."""
+    """Fail if the impostor has received a token or more than the first message of TLS."""
     heard = impostor.heard()
     for secret in broker.rendezvous["tokens"].values():
         assert not any(secret.encode() in said for said in heard)
@@ -71,7 +71,7 @@ def test_rank_and_terminal_tell_an_impostor_nothing_and_go_on_with_the_real_brok
         terminal.wait_for("broker gone")
         terminal.send("nnnn")
         impostor.wait_for_more(3)
-        # One at a time, so that each is known to have called; one more may have been under way.
+        # Rank and terminal call one at a time, so that each is known to have called; one call may have been under way.
         terminal.signal(signal.SIGSTOP)
         impostor.wait_for_more(3)
         rank.signal(signal.SIGSTOP)
@@ -101,7 +101,7 @@ def test_everything_goes_on_with_the_real_broker_on_another_port_while_the_impos
         terminal.wait_for("broker gone")
         terminal.send("nn")
         impostor.wait_for_more(4)
-        # On the same home; it asks first whether the one whom broker.json names is still there.
+        # The second broker has the same home, and first asks whether the broker in broker.json is still there.
         second = running_broker(processes, home)
         wait_for_line(terminal, STOP + 2)
         terminal.send("c")

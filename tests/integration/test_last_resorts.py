@@ -1,4 +1,4 @@
-"""A process with nothing left passes a stop by with one line, and what the program raises in a stop comes out of it."""
+"""A process without resources passes a stop with one line; what the program raises in a stop leaves the stop."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_signal_after_a_step_ends_a_dialog_of_the_debugger(
     terminal = sit_in_pudb(open_terminal, ":0")
     terminal.send("nn?")
     terminal.wait_for(HELP)
-    # It answers, and so it waits: what is raised in the midst of drawing PuDB shows in a dialog of its own.
+    # Once drawn, PuDB waits for a key: an exception amid the drawing would show in a dialog of PuDB instead.
     wait_for_whole(terminal, home, ":0")
     rank.signal(number)
     assert rank.wait() == 0

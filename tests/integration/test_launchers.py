@@ -1,4 +1,4 @@
-"""Ranks of real launchers: each is listed for what its launcher made it, and can be attached by its address.
+"""Ranks of real launchers: each is listed with its launcher's numbers, and can be attached to by its address.
 
 The worker scripts do without torch wherever torch adds nothing but time.
 """
@@ -32,8 +32,8 @@ HERE = os.uname().nodename.partition(".")[0]
 TORCH_SECONDS = 120.0
 """Seconds for launcher and ranks to import torch: 10 on two idle cores, several times that beside other tests."""
 
-# What the launcher calls this rank stands among PuDB's variables, and so shows whose debugger a terminal has got.
-# One write for a whole line, since launchers pass on what comes from each rank as it comes.
+# PuDB's variables show ``who``, the launcher's name for the rank, so that a test sees which rank a terminal is at.
+# A whole line is one write, since launchers pass on the output of ranks in the pieces in which it comes.
 SCRIPT = """\
 import os
 from dbg_agent import set_trace
@@ -62,7 +62,7 @@ def numbers(listed: list[dict[str, Any]]) -> list[tuple[str, int, int, int]]:
 
 
 def look_at_each(open_terminal: OpenTerminal, whose: dict[str, str]) -> None:
-    """Attach to each address in turn, find there the one it should be, and leave it."""
+    """Attach to each address in turn, check that the rank is the expected one, and detach."""
     for address, who in whose.items():
         terminal = open_pudb(open_terminal, address, address)
         terminal.wait_for(f"who: '{who}'")
@@ -92,7 +92,7 @@ def test_every_rank_of_a_torchrun_is_listed_and_can_be_attached(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
-    # Four ranks with as many threads each as there are cores would only wait for each other.
+    # Four ranks with one thread per core each would only wait for each other.
     env = dict(os.environ) | {"OMP_NUM_THREADS": "1"}
     job = processes.start("torchrun", torchrun(4, str(DDP), "--stop-at-step", "3", "--epochs", "1"), env=env)
     stopped = wait_until_stopped(home, 4, seconds(TORCH_SECONDS))
@@ -106,7 +106,7 @@ def test_every_rank_of_a_torchrun_is_listed_and_can_be_attached(
     assert engines(home) == [("stopped", "pudb")] * 4
     let_all_go_on(home)
     assert job.wait(seconds(TORCH_SECONDS)) == 0
-    # Not at the beginning of lines: under torchrun a rank writes text and line end apart.
+    # The text may be within a line: under torchrun a rank writes text and line end apart.
     assert sorted(re.findall(r"rank (\d) of 4: loss", job.text())) == ["0", "1", "2", "3"]
 
 
@@ -132,7 +132,7 @@ def test_every_rank_of_an_srun_over_two_nodes_is_listed_and_can_be_attached(
 ) -> None:
     running_broker(processes, home)
     script = write_script(tmp_path, "rank {SLURM_PROCID} on {SLURMD_NODENAME}")
-    # Two on each node, or SLURM might give three to the first.
+    # Two ranks are asked for on each node, or SLURM might give three to the first.
     command = ["srun", "-N2", "-n4", "--ntasks-per-node=2", sys.executable, str(script)]
     job = processes.start("srun", command, env=slurm.environment())
     stopped = wait_until_stopped(home, 4)
@@ -150,7 +150,7 @@ def test_every_rank_of_an_srun_over_two_nodes_is_listed_and_can_be_attached(
 
 
 def candidates_for(open_terminal: OpenTerminal, target: str) -> list[str]:
-    """Attach to a target that fits several ranks, be refused, and return what the refusal names instead."""
+    """Attach to a target that fits several ranks, and return the targets that the refusal names instead."""
     terminal = open_terminal(attach_command(target), cols=300)
     assert terminal.exit_status() == 2, terminal.dump()
     found = re.search(rf"target '{target}' fits several ranks: (.+); name one of them", "\n".join(terminal.screen))
@@ -159,7 +159,7 @@ def candidates_for(open_terminal: OpenTerminal, target: str) -> list[str]:
 
 
 def names_of_each(open_terminal: OpenTerminal, candidates: list[str], address: str) -> list[str]:
-    """Type each candidate as it was printed and return whose debugger that opens."""
+    """Attach to each candidate as it was printed, and return the name of the rank that it leads to."""
     names = []
     for candidate in candidates:
         terminal = open_pudb(open_terminal, candidate, address)
@@ -249,7 +249,7 @@ def test_two_torchruns_in_one_allocation_stay_apart(
     log = tmp_path / "job.log"
     job = slurm.sbatch("-N1", f"--output={log}", str(batch), *torchrun(2, str(script)))
     stopped = wait_until_stopped(home, 4, seconds(TORCH_SECONDS))
-    # It is one job of the scheduler's, with two runs in it.
+    # The scheduler's job is one, with two runs in it.
     assert {rank["job"] for rank in stopped} == {job}
     assert len({rank["run"] for rank in stopped}) == 2
     candidates = candidates_for(open_terminal, "0")

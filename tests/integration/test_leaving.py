@@ -1,4 +1,4 @@
-"""Leaving is safe and coming back is whole; who types is one terminal, and the others know which."""
+"""Detaching loses nothing, attaching again shows everything; one terminal types, and the others know which."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.support.terminal import Terminal
 pytestmark = pytest.mark.integration
 
 ME = f"{getpass.getuser()}@{os.uname().nodename.partition('.')[0]}"
-"""What the others at a rank call whoever runs these tests."""
+"""The name of this test's user as other terminals at a rank show it."""
 
 DETACH, TAKE = "\x1dd", "\x1dw"
 
@@ -94,7 +94,7 @@ class TestLeaving:
         assert attach_list(home)[0]["driver"] == ME
         first.send("nn")
         wait_for_line(first, COUNTING_STOP + 2)
-        first.send("?")  # a dialog is open, and stays so
+        first.send("?")  # a dialog opens, and stays open
         first.wait_for(HELP)
         leave(first)
         (listed,) = wait_for_list(home, nobody_there)
@@ -189,7 +189,7 @@ class TestTwoTerminals:
         watcher = open_terminal(attach_command("0", "--watch"), rows, cols)
 
         def wait_for_what_fits() -> None:
-            # In the last column stands whatever was written there last.
+            # The last column shows what was written there last.
             drawn = [row[: cols - 1].rstrip() for row in rows_of_rank(home, "0")][: rows - 1]
             expected = drawn + [""] * (rows - 1 - len(drawn))
             watcher.wait_for(lambda terminal: [row[: cols - 1].rstrip() for row in terminal.screen[:-1]] == expected)

@@ -1,4 +1,4 @@
-"""What ``q`` says where a crash is kept: letting go ends what the exception ends."""
+"""The question of ``q`` at a kept crash: it says that the exception ends the program, not that the program goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rank takes its locks in the order that docs/architecture.md says, whatever is done with it."""
+"""A rank takes its locks in the order of docs/architecture.md in everything that a terminal does with it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_an_inner_lock_comes_behind_the_outer_one(
     order = order_of_locks()
     seen = {tuple(json.loads(line)) for line in pairs.read_text().splitlines()}
     assert [pair for pair in seen if order[pair[0]] >= order[pair[1]]] == []
-    # What is recorded is what happens: these are taken one inside the other by whatever prints, draws and ends a stop.
+    # The recording works: output, drawing and the end of a stop take these locks one inside the other.
     assert {
         ("agent/engines/console.py _lock", "agent/stop/terminal.py _lock"),
         ("agent/stop/terminal.py _lock", "agent/link/outgoing.py _lock"),

@@ -1,4 +1,4 @@
-"""What the logs of broker and rank hold after a session, and what they don't."""
+"""What the logs of broker and rank hold after a session, and what they must not hold."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ OF_BROKER_DEBUG = [
 
 
 def session(processes: Processes, home: Path, tmp_path: Path, *verbose: str) -> tuple[str, str]:
-    """Have a rank stopped, asked and let go; return what broker and rank have logged."""
+    """Stop a rank, ask it and let it go; return what broker and rank have logged."""
     broker = running_broker(processes, home, *verbose)
     log = tmp_path / "rank.log"
     [rank] = start_ranks(processes, home, SCRIPT, 1, env={"DBG_LOG": str(log)})

@@ -1,4 +1,4 @@
-"""A whole job stops at once: every rank is there, any can be attached, none is harmed."""
+"""A whole job stops at once: every rank is listed, each can be attached to, and all end well."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ assert step(int(os.environ["RANK"])) == 2 * int(os.environ["RANK"])
 @pytest.mark.timeout(300)
 def test_256_ranks_at_the_same_stop_at_once(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     running_broker(processes, home)
-    # Each waits for the broker as long as it takes this machine to start them all, two cores for 256 processes.
+    # Two cores need a long time to start 256 processes, and each rank has to wait for the broker meanwhile.
     ranks = start_ranks(processes, home, SCRIPT, RANKS, env={"DBG_CONNECT_TIMEOUT": str(seconds(60))})
     wait_until_stopped(home, RANKS, seconds(LISTED_WITHIN))
 
-    # One table, and nobody left out, however different the answers are.
+    # One table has the answers of all ranks, although they differ.
     asked = ask(home, "all", "-e", "doubled // 400")
     assert (asked["asked"], asked["answered"]) == (RANKS, RANKS)
     assert texts(asked) == {"0-199": "0", "200-255": "1"}
@@ -52,7 +52,7 @@ def test_256_ranks_at_the_same_stop_at_once(processes: Processes, home: Path, op
         terminal.wait_for(f"doubled: {2 * rank}")
         detach(terminal)
 
-    # They end all at once then, and 256 interpreters take two cores 15 s to do so, in which nobody else gets much.
+    # All ranks end at once: 256 interpreters keep two cores busy for 15 s, and slow down everything else.
     patience = seconds(30)
     continued = attach(home, "all", "--continue", "--timeout", str(patience), timeout=2 * patience)
     assert continued.returncode == 0, continued.stderr

@@ -1,4 +1,4 @@
-"""Tensors of ranks are compared by their whole content, whatever of it is shown."""
+"""Tensors of ranks are compared by their whole content, although an answer shows only a part."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_one_differing_element_of_a_million_makes_a_group_of_its_own(processes: 
     wait_until_states(home, dict.fromkeys(range(3), "stopped"), seconds(90))
     answers = texts(ask(home, "all", "-e", "weight"))
     assert set(answers) == {"0-1", "2"}
-    # It is told by its shape, not by its values: they look alike.
+    # Both answers read the same, since they show shapes and not values.
     assert answers["0-1"].split() == answers["2"].split()
     assert "1000000" in answers["2"]
     assert "float32" in answers["2"]

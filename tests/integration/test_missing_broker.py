@@ -1,4 +1,4 @@
-"""Whatever is wrong with the broker, training goes on: one line on stderr, and the wait for it is paid once."""
+"""Training goes on without a working broker: a rank prints one line, and waits only once."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ print("after")
 """
 
 WAIT_SECONDS = seconds(1)
-"""Time-out given to ranks that are to wait for it."""
+"""Timeout in seconds of ranks that wait until it is over."""
 
 LONG_SECONDS = 100.0
-"""Time-out given to ranks that are to find out at once: far above what any of them takes."""
+"""Timeout in seconds of ranks that give up at once: far more than such a rank takes."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a test's broker would be, and is not as it should be."""
+    """The place where a test arranges a missing or faulty broker."""
 
     processes: Processes
     home: Path
 
 
 Make = Callable[[Place], AbstractContextManager[dict[str, str]]]
-"""Sets up what is wrong and gives the variables that lead a rank to it."""
+"""A function that sets up the fault, and gives the variables that lead a rank to it."""
 
 
 @contextlib.contextmanager
 def nobody(place: Place) -> Iterator[dict[str, str]]:
-    """Have no address anywhere."""
+    """Give a rank no address of a broker."""
     yield {}
 
 
 @contextlib.contextmanager
 def closed_port(place: Place) -> Iterator[dict[str, str]]:
-    """Name a port that nobody listens on, and hold it so that nobody will."""
+    """Name a port without a listener, and hold it so that no process gets it."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         yield {"DBG_BROKER": f"127.0.0.1:{holder.getsockname()[1]}#{PIN}", "DBG_TOKEN": TOKEN}
@@ -73,14 +73,14 @@ def closed_port(place: Place) -> Iterator[dict[str, str]]:
 
 @contextlib.contextmanager
 def mute_port(place: Place) -> Iterator[dict[str, str]]:
-    """Name a port where connections come about and nothing is ever said."""
+    """Name a port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=1000) as listener:
         yield {"DBG_BROKER": f"127.0.0.1:{listener.getsockname()[1]}#{PIN}", "DBG_TOKEN": TOKEN}
 
 
 @contextlib.contextmanager
 def black_hole(place: Place) -> Iterator[dict[str, str]]:
-    """Name a port whose host drops everything: the queue of its listener is full."""
+    """Name a port that drops every dial, since the queue of its listener is full."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, contextlib.ExitStack() as stack:
         for _ in range(8):
             filler = stack.enter_context(socket.socket())
@@ -98,26 +98,26 @@ def dead_broker(place: Place) -> Iterator[dict[str, str]]:
 
 @contextlib.contextmanager
 def wrong_token(place: Place) -> Iterator[dict[str, str]]:
-    """Have a broker, and a token of another one."""
+    """Run a broker, and give the token of another broker."""
     running_broker(place.processes, place.home)
     yield {"DBG_TOKEN": TOKEN}
 
 
 @contextlib.contextmanager
 def terminals_token(place: Place) -> Iterator[dict[str, str]]:
-    """Have a broker, and its token for terminals."""
+    """Run a broker, and give its token for terminals."""
     yield {"DBG_TOKEN": running_broker(place.processes, place.home).rendezvous["tokens"]["driver"]}
 
 
 @contextlib.contextmanager
 def other_certificate(place: Place) -> Iterator[dict[str, str]]:
-    """Have a broker, and the fingerprint of another one."""
+    """Run a broker, and give the fingerprint of another broker."""
     yield {"DBG_BROKER": f"127.0.0.1:{running_broker(place.processes, place.home).port}#{PIN}"}
 
 
 @contextlib.contextmanager
 def only_version_2(place: Place) -> Iterator[dict[str, str]]:
-    """Have a WebSocket server that knows no other subprotocol than ``dbg.v2``."""
+    """Run a WebSocket server that knows only the subprotocol ``dbg.v2``."""
     fake_broker = FakeBroker(fake.hang_up)
     fake_broker.close()
     context = fake_broker.context
@@ -131,8 +131,6 @@ def only_version_2(place: Place) -> Iterator[dict[str, str]]:
 
 
 def faked(answer: Answer) -> Make:
-    """Have a fake broker."""
-
     @contextlib.contextmanager
     def make(place: Place) -> Iterator[dict[str, str]]:
         with FakeBroker(answer) as broker:
@@ -142,7 +140,7 @@ def faked(answer: Answer) -> Make:
 
 
 def written(name: str, text: str, mode: int = 0o600, **variables: str) -> Make:
-    """Have a file in the home, which ``%`` in a variable stands for."""
+    """Write a file in the home; ``%`` in a variable stands for its path."""
 
     @contextlib.contextmanager
     def make(place: Place) -> Iterator[dict[str, str]]:
@@ -155,7 +153,7 @@ def written(name: str, text: str, mode: int = 0o600, **variables: str) -> Make:
 
 
 def piped(name: str, **variables: str) -> Make:
-    """Have a named pipe in the home, into which nobody writes; ``%`` in a variable stands for it."""
+    """Make a named pipe in the home that has no writer; ``%`` in a variable stands for its path."""
 
     @contextlib.contextmanager
     def make(place: Place) -> Iterator[dict[str, str]]:
@@ -166,7 +164,7 @@ def piped(name: str, **variables: str) -> Make:
 
 
 def named(**variables: str) -> Make:
-    """Have nothing but these variables."""
+    """Set these variables, and nothing else."""
 
     @contextlib.contextmanager
     def make(place: Place) -> Iterator[dict[str, str]]:
@@ -193,7 +191,7 @@ ABSENT = {
     "broken welcome": (faked(fake.accept_and_send(fake.message(type="welcome", minor="x"))), "not take this rank in"),
     "closes": (faked(fake.accept_and_send(fake.frame(fake.CLOSE, b"\x03\xf3"))), "does not take this rank in"),
 }
-"""What may still become a broker: a rank waits as long as it is told to."""
+"""Faults that a broker's start may still end: a rank waits until its timeout."""
 
 FINAL = {
     "wrong token": (wrong_token, "does not take this token"),
@@ -219,7 +217,7 @@ FINAL = {
     "broker.json empty": (written("broker.json", ""), "is not a JSON object"),
     "broker.json newer": (written("broker.json", '{"schema":2}'), "has schema 2"),
 }
-"""What will not become a broker by waiting: a rank says so at once."""
+"""Faults that no wait ends: a rank names them at once."""
 
 
 def pass_by(place: Place, variables: dict[str, str], timeout: float) -> tuple[float, str]:
@@ -303,7 +301,7 @@ print(f"forked after {{time.monotonic() - began:.3f}} s")
     assert found, rank.text()
     passed, forked = map(float, found.groups())
     assert passed < wait + seconds(2.5)
-    # The child has a wait of its own.
+    # The forked child waits once itself.
     assert forked < passed + wait + seconds(2.5)
     assert took < forked + seconds(5)
     assert f"{home / file} does not let itself be opened" in one_line(rank)

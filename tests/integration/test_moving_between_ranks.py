@@ -1,4 +1,4 @@
-"""From rank to rank in one terminal: waiting, following, picking from the list, and the keys behind the prefix."""
+"""From rank to rank in one terminal: waiting, following, picking from the list, and the keys after the prefix."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.support.terminal import Terminal
 pytestmark = pytest.mark.integration
 
 ME = f"{getpass.getuser()}@{os.uname().nodename.partition('.')[0]}"
-"""What the others at a rank call whoever runs these tests."""
+"""The name of this test's user as other terminals at a rank show it."""
 
 DETACH, NEXT, PREVIOUS, PICK = "\x1dd", "\x1dn", "\x1dp", "\x1dr"
 
@@ -67,7 +67,7 @@ class TestWaiting:
         terminal.wait_for(DRAWN)
         terminal.send("c")
         terminal.wait_for(re.compile(r":0 went on\.\nWaiting for 0 to stop; Ctrl-C gives up\."))
-        terminal.send("nnn")  # meant for nobody, and dropped
+        terminal.send("nnn")  # the terminal is at no rank, so these keys are dropped
         rank.signal(signal.SIGUSR1)
         terminal.wait_for("n: 10")
         assert line_after_all_keys(terminal, home) == COUNTING_STOP
@@ -80,7 +80,7 @@ class TestWaiting:
         wait_for_line(terminal, COUNTING_STOP)
         wait_for_whole(terminal, home)
         again.kill()
-        # Its guard may be first to say how, or the broker to see that it is gone.
+        # Either the guard first says how the rank ended, or the broker first sees that the rank is gone.
         terminal.wait_for(re.compile(r":0 (died|was killed by SIGKILL).*\nWaiting for 0 to stop"))
         terminal.send("\x03")
         assert terminal.exit_status() == 130
@@ -150,7 +150,7 @@ class TestPicking:
 
 
 def line_after_all_keys_of(terminal: Terminal, home: Path, rank: int) -> int:
-    """Return the line where this rank is once the terminal at it has had all its keys taken."""
+    """Return the line where this rank is once it has taken all keys of its terminal."""
     terminal.send("?")
     terminal.wait_for(HELP)
     terminal.send("\x1b")
@@ -160,7 +160,7 @@ def line_after_all_keys_of(terminal: Terminal, home: Path, rank: int) -> int:
 
 
 def shows_another(address: str, terminal: Terminal) -> bool:
-    """Tell whether the status line is that of another rank than of the one with this address."""
+    """Tell whether the status line shows another rank than the one at ``address``."""
     return terminal.row(-1).split()[:1] not in ([address], [])
 
 
@@ -209,7 +209,7 @@ class TestPrefix:
         terminal.send("?")
         terminal.wait_for("detach: the rank stays as it is")
         assert DRAWN not in "\n".join(terminal.screen)
-        terminal.send("n")  # goes back, and is no step
+        terminal.send("n")  # closes the help, and is no step
         terminal.wait_for(DRAWN)
         wait_for_whole(terminal, home)
         assert line_after_all_keys(terminal, home) == COUNTING_STOP

@@ -1,4 +1,4 @@
-"""Wherever ``set_trace()`` stands and whatever is missing around it, it stops or goes on, and never raises."""
+"""``set_trace()`` in odd places, and where files, threads or output are missing: it stops or goes on, never raises."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ class Situation:
     started_by: str = 'exec "$@"'
     env: Mapping[str, str] = field(default_factory=dict)
     can_say: bool = True
-    """Whether its stderr can be written to."""
+    """Whether the stderr of the script can be written to."""
 
     def start(self, processes: Processes, home: Path, **variables: str) -> Child:
-        """Start it as a rank."""
         env = {**self.env, **variables}
         (rank,) = start_ranks(
             processes, home, self.script, 1, env=env, wrap=lambda command: ["sh", "-c", self.started_by, "sh", *command]
@@ -37,7 +36,7 @@ class Situation:
         return rank
 
     def check(self, rank: Child, line: str) -> None:
-        """Fail if the rank did not end as it would have without us, but for one line on stderr."""
+        """Fail unless the rank ended as without the agent, but for one line on stderr that matches ``line``."""
         assert rank.wait() == 0
         if "1>&-" not in self.started_by:
             assert rank.text() == "done\n"

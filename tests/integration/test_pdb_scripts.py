@@ -25,14 +25,14 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 
 ENOUGH = 40 if sys.version_info >= (3, 11) else 35
-"""Scripts that must be driven at least; Python 3.10 came with fewer than 40 that a rank can have."""
+"""Scripts that must run at least; Python 3.10 has fewer than 40 that a rank can run."""
 
 SHARES = 2
 """Tests over which the programs are spread, so that two may run at once."""
 
 
 class Ranks:
-    """Start the rank's side of scripts, each with a window on it and a file for what its program prints."""
+    """The processes of scripts, each with a window and a file for what its program prints."""
 
     def __init__(self, processes: Processes, broker: RunningBroker, open_terminal: OpenTerminal, folder: Path) -> None:
         self._broker = broker
@@ -42,7 +42,6 @@ class Ranks:
         self._count = 0
 
     def start(self, arguments: list[str], env: Mapping[str, str]) -> tuple[Child, PdbWindow]:
-        """Return the process, and its window."""
         self._count += 1
         job = f"script{self._count}"
         noted = self._folder / f"printed-{self._count}"
@@ -54,7 +53,7 @@ class Ranks:
             "PDB_SCRIPT_EVENTS": str(noted),
         }
         if "--stop-first" in arguments:
-            # As `python -m pdb` does.
+            # `python -m pdb` reads .pdbrc too.
             variables["DBG_PDBRC"] = "1"
         command = [sys.executable, "-m", "tests.agent.pdb_script_rank", *arguments]
         child = self._processes.start("rank", command, env=variables, cwd=Path.cwd())
@@ -67,14 +66,14 @@ def ranks(processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_pat
 
 
 class Prompter:
-    """Know what is to be typed next, by what the rank has noted of where it is."""
+    """The next line to type, found from the rank's notes of the conversation that runs."""
 
     def __init__(self) -> None:
         self._name = ""
         self._lines: Iterator[str] = iter(())
 
     def __call__(self, noted: list[Event]) -> str:
-        """Return the next line of the script that runs; past its end, let the rank go on to the next one."""
+        """Return the next line of the running script; past its end, ``continue`` leads to the next script."""
         for event in noted:
             if event[0] == "conversation":
                 self._name = str(event[1])
@@ -84,7 +83,7 @@ class Prompter:
 
 
 def by_conversation(events: list[Event]) -> dict[str, list[Event]]:
-    """Return what was seen of each."""
+    """Return the events of each conversation by its name."""
     seen: dict[str, list[Event]] = {}
     name = ""
     for event in events:
@@ -95,7 +94,7 @@ def by_conversation(events: list[Event]) -> dict[str, list[Event]]:
 
 
 def on_screen(text: str) -> str:
-    """Return what of a text can be read off a screen: tabs and blanks at the end of a line can't."""
+    """Return a text as a screen shows it: tabs are expanded, and blanks at the end of a line are lost."""
     return "".join(f"{line.expandtabs().rstrip()}\n" for line in text.splitlines())
 
 
@@ -119,7 +118,7 @@ def test_programs(ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         if not window.drive(lambda _: next(fed, None)):
             child.kill()
         status = child.wait()
-        # What the rank itself says on stderr, no debugger of one's own terminal would.
+        # Lines of the agent on stderr are left out, since stock pdb prints none.
         said = [line for line in child.text("stderr").splitlines() if not line.startswith("dbg-agent: ")]
         return Ran(window.events, status if status >= 0 else None, "\n".join(said))
 

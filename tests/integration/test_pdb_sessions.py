@@ -55,12 +55,12 @@ def train(loss):
 print("trained to", train(8), flush=True)
 """
 
-# From Python 3.13 on pdb begins on the line of the stop itself, and not on the one after it.
+# From Python 3.13 on pdb begins on the line of the stop itself, not on the line after.
 FIRST, AFTER_FIRST = (24, "loss = loss / 2") if sys.version_info >= (3, 13) else (25, "loss = loss - 1")
-"""The line of the script at which pdb begins, and what the next one says."""
+"""The line of the script at which pdb begins, and the text of the next line."""
 
 LATER = 26
-"""A line further on."""
+"""A line after FIRST."""
 
 COLUMNS = 200
 
@@ -85,7 +85,7 @@ def sit(open_terminal: OpenTerminal, *arguments: str, rows: int = 24, env: dict[
 
 
 def at_prompt(terminal: Terminal, line: str = "(Pdb)") -> None:
-    """Wait until the row above the toolbar is this one, and nothing runs."""
+    """Wait until the row above the toolbar is ``line``, and no command runs."""
 
     def stands(seen: Terminal) -> bool:
         rows = [row for row in seen.screen if row]
@@ -106,7 +106,6 @@ def run(terminal: Terminal, command: str, prompt: str = "(Pdb)") -> str:
 
 
 def let_end(terminal: Terminal, rank: Child) -> None:
-    """Let the rank go on to its end."""
     terminal.send("c\r")
     assert terminal.exit_status() == 7, terminal.dump()
     assert rank.wait() == 0
@@ -332,7 +331,7 @@ def test_leaving_asks_and_kill_ends_the_rank(
 
 @pytest.fixture
 def proxy(broker: RunningBroker) -> Iterator[Proxy]:
-    """A way to the broker that can be cut."""
+    """A network in front of the broker that can be cut."""
     with Proxy(("127.0.0.1", broker.port)) as proxy:
         yield proxy
 
@@ -352,7 +351,7 @@ def test_a_cut_in_the_middle_of_ten_megabytes_loses_nothing_unsaid_and_doubles_n
     terminal = sit(open_terminal, env={**os.environ, "DBG_BROKER": f"127.0.0.1:{proxy.port}"})
     terminal.send(f"long({LINES})\r")
     with monkeypatch.context() as unseen:
-        # The bytes are what counts here, and to draw them all would take a minute.
+        # Only the bytes count here: the emulator would need a minute to draw them.
         unseen.setattr(terminal.virtual, "feed", lambda data: None)
         terminal.wait_for(lambda it: b"0001000 " in it.output)
         proxy.cut()

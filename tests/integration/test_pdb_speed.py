@@ -1,4 +1,4 @@
-"""How soon much output, Ctrl-C in the midst of it, and many lines typed ahead are through at pdb's prompt."""
+"""The time that pdb's prompt needs for much output, for Ctrl-C amid output, and for many lines typed ahead."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tests.support.time_unit import seconds
 
 LINES = 20_000
 LINES_SECONDS = 1.5
-"""Seconds for so many lines on a machine that does other things as well; on a quiet one it is a third of a second. They
-took 3 s and more when each was a frame of its own."""
+"""Seconds for LINES lines on a busy machine; a quiet machine takes a third of a second. They took 3 s and more when
+each line was a frame of its own."""
 
 INTERRUPT_SECONDS = 0.5
 """Seconds from Ctrl-C in a flood to the prompt; it took 2 to 18 s."""
 
 AHEAD = 1000
 AHEAD_SECONDS = 10.0
-"""Seconds for so many lines typed ahead, on a machine that does other things as well; they took 20 to 50 s
-on a quiet one when a prompt looked at every key."""
+"""Seconds for AHEAD lines typed ahead on a busy machine; they took 20 to 50 s on a quiet machine when a prompt
+looked at every key."""
 
 ROUNDS = 5
-"""Times that each is measured at most: what else the machine does only ever makes it longer."""
+"""Measurements of each time at most: the shortest counts, since other load can only add to it."""
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone, pytest.mark.timeout(seconds(120))]
 
@@ -41,7 +41,7 @@ def terminal(
     open_terminal: OpenTerminal,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Terminal:
-    """A window at the prompt whose bytes count: to draw them all would take longer than anything measured here."""
+    """A window at the prompt that draws nothing: to draw all bytes would take longer than what is measured."""
     assert broker.port
     start(processes, home)
     terminal = sit(open_terminal)
@@ -50,7 +50,7 @@ def terminal(
 
 
 def took(terminal: Terminal, typed: str, end: bytes) -> float:
-    """Type something; return the seconds until ``end`` has come."""
+    """Send ``typed``; return the seconds until the output has ``end``."""
     seen = len(terminal.output)
     begun = time.monotonic()
     terminal.send(typed)

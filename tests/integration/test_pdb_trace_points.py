@@ -1,4 +1,4 @@
-"""A breakpoint whose commands print and go on, at a real rank: each value is seen, in order, however soon they come."""
+"""A breakpoint whose commands print and go on, at a real rank: the terminal shows all values in order."""
 
 from __future__ import annotations
 

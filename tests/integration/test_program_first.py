@@ -1,4 +1,4 @@
-"""The program's own doings go before ours: its arguments, forks, signals, tracing and depth, whatever they are."""
+"""The program goes before the agent: its arguments, forks, signals, tracing and recursion work as without."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ pytestmark = pytest.mark.integration
 
 
 def start_one(processes: Processes, home: Path, script: str, **variables: str) -> Child:
-    """Start one rank."""
     (rank,) = start_ranks(processes, home, script, 1, env=variables)
     return rank
 
 
 def let_go(home: Path, target: str) -> None:
-    """Let a stopped rank go on."""
     done = attach(home, target, "--continue")
     assert done.returncode == 0, done.stderr
 
@@ -167,7 +165,7 @@ FORKED = {
 
 
 def forking(how: str) -> str:
-    """Return a script whose child stops, and which then stops itself."""
+    """Return a script that starts a child which stops, and that then stops itself."""
     body = "".join(f"    {line}\n" for line in FORKED[how].splitlines())
     return f"""\
 import os, sys, threading
@@ -202,7 +200,7 @@ def test_a_child_stops_by_itself_and_leaves_its_parents_connection_alone(
     assert both == {parent["pid"]: "running", child["pid"]: "stopped"}
     terminal = sit_in_pudb(open_terminal, child["address"])
     terminal.send("c")
-    # One that calls os._exit() at once may be gone before it has said that it went on.
+    # A child that calls os._exit() at once may be gone before it has said that it went on.
     assert terminal.exit_status() in (7, 8)
     rank.wait_for_output("child done")
     (again,) = wait_until_stopped(home, 1)

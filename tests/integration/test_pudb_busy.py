@@ -1,4 +1,4 @@
-"""What runs at PuDB's command line without an end: everybody is told so at once, and Ctrl-C and ``-i`` end it."""
+"""Endless commands at PuDB's command line: the rank is listed as running at once, and Ctrl-C and ``-i`` end them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def broker(processes: Processes, home: Path) -> RunningBroker:
 
 
 def runs_forever(terminal: Terminal) -> None:
-    """Type what never ends, and wait until the status line tells that the rank runs."""
+    """Type an endless command, and wait until the status line says that the rank runs."""
     terminal.send("!while True: pass\r")
     terminal.wait_for(lambda terminal: " running " in terminal.row(-1))
 

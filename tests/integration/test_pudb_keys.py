@@ -1,4 +1,4 @@
-"""Keys of PuDB over the broker: they do what they do on the rank's own terminal, or say why not; threads take turns."""
+"""Keys of PuDB over the broker: they work as on the rank's own terminal, or say why not; threads take turns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def broker(processes: Processes, home: Path) -> RunningBroker:
 
 
 def shows_dialog(title: str) -> re.Pattern[str]:
-    """Return what stands on the screen while PuDB shows the dialog of that title: its whole box."""
+    """Return a pattern of the whole box of PuDB's dialog with that title."""
     return re.compile(rf"┌─+┐.*│ +{re.escape(title)} +│.*└─+┘", re.DOTALL)
 
 
@@ -66,7 +66,7 @@ class TestKeys:
         terminal.send("nn")
         terminal.wait_for("a: 50")
         wait_for_line(terminal, WORKING_STOP + 2)
-        # Two lines down, a breakpoint: `c` leads there and no further.
+        # A breakpoint is set two lines down, where `c` stops.
         terminal.send("jjb")
         terminal.wait_for(re.compile(r"rank_script\.py:17"))
         terminal.send("c")

@@ -56,7 +56,7 @@ LINE = SCRIPT.splitlines().index("    dbg_agent.set_trace()") + 1
 
 @pytest.fixture
 def job(processes: Processes, home: Path) -> list[Child]:
-    """Have four ranks stopped in ``work``."""
+    """Four ranks that are stopped in ``work``."""
     running_broker(processes, home)
     ranks = start_ranks(processes, home, SCRIPT, 4)
     wait_until_states(home, dict.fromkeys(range(4), "stopped"))
@@ -159,14 +159,14 @@ def test_a_question_leaves_an_open_debugger_and_its_driver_alone(
 @pytest.mark.parametrize("engine", ["pudb", "pdb"])
 def test_a_step_is_one_step_everywhere(processes: Processes, home: Path, engine: str) -> None:
     running_broker(processes, home)
-    # They live on, for one that ends may do so before its last answer is out.
+    # The ranks live on, since a rank that ends may be gone before its last answer is sent.
     start_ranks(processes, home, f"{SCRIPT}waits()\n", 3, env={"DBG_ENGINE": engine})
     wait_until_states(home, dict.fromkeys(range(3), "stopped"))
     first = texts(ask(home, "all", "-c", "n"))
     second = texts(ask(home, "all", "-c", "n"))
     (there,), (then,) = first.values(), second.values()
     assert list(first) == ["0-2"]
-    # pdb's stop begins at the next line, and its first step leads one further.
+    # pdb begins at the line after the stop, so its first step ends one line later than PuDB's.
     begin = LINE + (1 if engine == "pudb" else 2)
     assert there.endswith(f":{begin} work")
     assert then.endswith(f":{begin + 1} work")
@@ -267,7 +267,7 @@ def interview(home: Path, n: int, job: Child, within: float | None = None) -> No
     wait_until_states(home, dict.fromkeys(range(n), "running"), within)
     assert [group["ranks"] for group in ask(home, "all", "-w")["groups"]] == [everyone]
     assert texts(ask(home, "all", "-e", "count >= 0", "--live")) == {everyone: "True"}
-    # Some were in their short sleep and stop on its way out; all are stopped a moment later.
+    # Ranks in their short sleep stop when it returns, so all are stopped a moment later.
     assert ask(home, "all", "-i")["asked"] == n
     wait_until_states(home, dict.fromkeys(range(n), "stopped"))
     assert texts(ask(home, "all", "-e", "count >= 0")) == {everyone: "True"}

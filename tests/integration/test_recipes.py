@@ -1,6 +1,6 @@
-"""The recipes of docs/launchers.md, as they stand there: with each, ranks of both hosts take part; without it, none.
+"""The recipes of docs/launchers.md, run as written: with a recipe, the ranks of both hosts take part.
 
-Between the hosts nothing is handed down by itself: the remote shells begin with an environment of their own.
+No variable goes from host to host by itself: the remote shells begin with an environment of their own.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ PAGE = Path(__file__).parents[2] / "docs/launchers.md"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - of a network of the test's own
 
 JOB_SECONDS = 60.0
-"""Seconds that a job may take to end: ``sbatch --wait`` looks every ten."""
+"""Seconds that a job may take to end: ``sbatch --wait`` looks every ten seconds."""
 
 TwoHosts = tuple[Host, Host]
 
-# The children are those of any job: none of them is a rank.
+# The program starts children as any job does: none of them is a rank.
 PROGRAM = """\
 import os, subprocess, sys
 
@@ -55,11 +55,11 @@ TOTAL = 6
 """The line that adds."""
 
 STOPS = f"train.py:{TOTAL}, step == 1 and 7 %n == 3\ntrain.py:{TOTAL + 1}"
-"""Two, with all that a shell, a list, an assignment or pdsh takes for its own."""
+"""Two stops, with all characters that a shell, a list, an assignment or pdsh gives a meaning."""
 
 
 def recipes(section: str) -> pytest.MarkDecorator:
-    """Have a test run with each block of commands in a section of the page."""
+    """Return a mark that runs a test with each block of commands in a section of the page."""
     found = re.search(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None, section
     blocks = re.findall(r"^```sh\n(.*?)^```", found[1], re.MULTILINE | re.DOTALL)
@@ -67,7 +67,7 @@ def recipes(section: str) -> pytest.MarkDecorator:
 
 
 def are_stopped(wanted: list[tuple[str, str, int]], listed: list[dict[str, Any]]) -> bool:
-    """Say whether these ranks of these jobs, and no others, are stopped at these lines."""
+    """Tell whether exactly the ``wanted`` ranks (job, address, line) are stopped."""
     stopped = [rank for rank in listed if rank["state"] == "stopped"]
     return [(rank["job"], rank["address"], rank["where"]["line"]) for rank in stopped] == wanted
 
@@ -83,7 +83,7 @@ class Job:
         self.program.write_text(PROGRAM)
 
     def start(self, recipe: str, environ: Mapping[str, str], **told: str) -> Child:
-        """Start it with what ``run`` would set: that it takes part, and ``told``."""
+        """Start the recipe with the variables that ``run`` would set, and with ``told``."""
         python = f"{sys.executable} {self.program}"
         port = str(next(NEVER_BOUND_PORTS))
         for name, ours in (("gpu01", "h1"), ("gpu02", "h2"), ("python train.py", python), ("29500", port)):
@@ -93,8 +93,8 @@ class Job:
         return self.processes.start("job", self.wrap(["bash", "-c", recipe]), env=env, cwd=self.program.parent)
 
     def stops_everywhere(self, job: Child, addresses: list[str]) -> None:
-        """Wait until these ranks have been at both stops, and nobody else has registered, and end the job."""
-        # With its condition lost, the first would come again and again.
+        """Wait until these ranks have been at both stops; fail if another registered or the job does not end well."""
+        # If a launcher lost the condition, the first stop would come in every step.
         for line in (TOTAL, TOTAL + 1):
             wanted = [("train-1", address, line) for address in addresses]
             wait_until(self.home, partial(are_stopped, wanted), f"stops of {wanted}", wrap=self.wrap)
@@ -104,11 +104,11 @@ class Job:
         assert self.output(job).count("trained to 3") == len(addresses)
 
     def output(self, job: Child) -> str:
-        """Return what the ranks have printed, or sbatch has written for them."""
+        """Return the output of the ranks, also where sbatch wrote it to a file."""
         return "".join([job.text(), *(file.read_text() for file in self.program.parent.glob("slurm-*.out"))])
 
     def all_ever(self) -> list[str]:
-        """Return the addresses of all that have registered since the broker has started."""
+        """Return the addresses of all ranks that have registered since the broker started."""
         return sorted(rank["address"] for rank in attach_list(self.home, "--all", wrap=self.wrap))
 
 
@@ -122,7 +122,7 @@ def job(two_hosts: TwoHosts, processes: Processes, home: Path, tmp_path: Path) -
 
 @pytest.fixture
 def mpirun_environment(two_hosts: TwoHosts, processes: Processes, tmp_path: Path) -> dict[str, str]:
-    """Let mpirun reach the other host through a remote shell, as root, on one core; no recipe has to say so."""
+    """Variables for mpirun as root on one core, with a remote shell to the other host: recipes do not set them."""
     return dict(os.environ) | {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -150,7 +150,7 @@ def test_mpirun_without_its_recipe(job: Job, mpirun_environment: dict[str, str])
 
 @pytest.fixture
 def ssh_environment(two_hosts: TwoHosts, processes: Processes, tmp_path: Path) -> dict[str, str]:
-    """Have an ssh that gets in on both hosts come first on PATH."""
+    """An environment whose PATH begins with an ssh that gets into both hosts."""
     commands = ssh_servers(tmp_path, two_hosts, processes)
     return dict(os.environ) | {"PATH": f"{commands}:{os.environ['PATH']}"}
 

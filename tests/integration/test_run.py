@@ -1,4 +1,4 @@
-"""``dbg-broker run``: one command from an edit to the prompt, and what it leaves alone."""
+"""``dbg-broker run``: one command from an edit to the prompt, which leaves alone what is not its own."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STOP = ("--stop-at", f"train.py:{LINE}")
 PYTHON = ("--", sys.executable, "train.py")
 
 CYCLES = 5
-"""Runs of one directory, one after the other: what each left behind would be there four times."""
+"""Runs in one directory, one after the other, so that anything left behind by each of them adds up."""
 
 
 def go_through(terminal: Terminal, line: int = LINE) -> None:
@@ -53,7 +53,7 @@ def go_through(terminal: Terminal, line: int = LINE) -> None:
 
 
 def wait_for_broker_to_leave(directory: Directory, patience: float) -> None:
-    """Wait until the broker of the home has ended by itself; fail if it has not within so many seconds."""
+    """Wait for the broker of the home to end by itself; fail unless it does within ``patience`` seconds."""
     document = json.loads((directory.home / "broker.json").read_text())
     assert ends_within(document["pid"], patience), "the broker stays"
 
@@ -161,7 +161,7 @@ class TestAgain:
             brokers.add(json.loads((directory.home / "broker.json").read_text())["pid"])
             directory.attach("all", "--kill", "-y")
             terminal.exit_status()
-        # The first waits for its broker to start; whatever else the machine does makes one longer, and none shorter.
+        # Only the first run waits for its broker to start. Other load can only make a run longer.
         assert len(brokers) == 1
         assert min(took[1:]) < took[0]
 
@@ -357,7 +357,7 @@ class TestOptions:
 
     def test_a_crash_is_kept(self, directory: Directory) -> None:
         directory.write("def fails():\n    local = 1\n    return local / 0\n\nfails()\n")
-        directory.environ = {"DBG_LEASE": "600"}  # in a test run nobody is waited for, else
+        directory.environ = {"DBG_LEASE": "600"}  # without it, no crash is kept in a test run
         terminal = directory.run("--post-mortem", *PYTHON)
         terminal.wait_for(DRAWN)
         terminal.wait_for(re.compile("ZeroDivisionError"))
@@ -424,7 +424,7 @@ def parent_of(pid: int) -> int:
 
 
 def child_of(terminal: Terminal, part: str) -> int:
-    """Return the child of a terminal's program whose command line holds a text."""
+    """Return the child of a terminal's program that has ``part`` in its command line."""
     for path in Path("/proc").glob("[0-9]*"):
         try:
             if part in command_line(int(path.name)) and parent_of(int(path.name)) == terminal.pid:

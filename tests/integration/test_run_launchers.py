@@ -1,4 +1,4 @@
-"""``dbg-broker run`` of real launchers: the same line of the same rank again with no key, their status, their end."""
+"""``dbg-broker run`` of real launchers: the next run is at the same rank and line with no key; status and end."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ LINE = line_of(STEP)
 ONCE = ("--stop-at", f"train.py:{LINE}, step == 1")
 
 ENDS_WELL = PROGRAM.replace(f"sys.exit({STATUS})", "sys.exit(0)")
-"""The program where one rank ends while the other one stays stopped: of a rank that fails, mpirun's SIGTERM follows to
-all others within a second."""
+"""The program for tests where one rank ends while the other stays stopped: when a rank fails, mpirun sends SIGTERM to
+all other ranks within a second."""
 
 TORCH_SECONDS = 120.0
 """Seconds for launcher and ranks to import torch: 10 on two idle cores, several times that beside other tests."""
@@ -43,13 +43,13 @@ PATIENCE = seconds(60)
 
 
 def check_cycle(directory: Directory, command: list[str], *, status: int, patience: float = PATIENCE) -> None:
-    """Go to rank 1 in a first run; expect it to be there in the second one with no key, and the end of all in both."""
+    """Go to rank 1 in a first run; fail unless the second run is there with no key, and both runs end completely."""
     first = directory.start(*ONCE, "--", *command)
     ranks = wait_until_stopped(directory.home, 2, patience)
     assert {rank["where"]["line"] for rank in ranks} == {LINE}
     if rank_at_prompt(first, patience) == 0:
         first.send(b"\x1dn")
-    # The status line names the rank one goes to before one is there.
+    # The status line names rank 1 before the terminal is attached to it, so the list counts.
     wait_until(
         directory.home, lambda ranks: any(each["rank"] == 1 and each["driver"] for each in ranks), "us at rank 1"
     )
@@ -145,7 +145,7 @@ def test_a_launcher_killed_leaves_no_broker_behind(directory: Directory) -> None
 
 
 def wait_until_none_is_left(directory: Directory) -> None:
-    """Wait for the broker that has nobody any more; whatever else there was is gone."""
+    """Wait for the end of the unused broker; fail if another process is left."""
     for pid in directory.processes.strays():
         if "--while-used" in command_line(pid):
             assert ends_within(pid, seconds(30)), command_line(pid)

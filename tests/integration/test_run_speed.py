@@ -1,4 +1,4 @@
-"""The time from a command to PuDB on the screen, beside the same job with stock ``pudb.remote`` and a listener."""
+"""The time from a command to PuDB on the screen, compared with stock ``pudb.remote`` and a listener."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.support.requirements import needs_torch
 from tests.support.time_unit import seconds
 
 MOST = 1.1
-"""Times as long as stock's, at most."""
+"""Allowed factor between our time and that of stock PuDB."""
 
 ROUNDS = 8
-"""Times that both are measured at most: what else the machine does only ever makes one of them longer."""
+"""Measurements of both times at most: the shortest count, since other load can only add to them."""
 
 
 @pytest.mark.integration
@@ -28,7 +28,7 @@ def test_it_takes_hardly_longer_than_stock(processes: Processes, home: Path, tmp
     stock: list[float] = []
     ours: list[float] = []
     for _ in range(ROUNDS):
-        # The first of ours starts the broker as well; what counts is the shortest of each.
+        # The first run starts the broker as well, so the shortest time of each kind counts.
         ours.append(run_seconds(tmp_path, environ))
         stock.append(stock_seconds(tmp_path, environ))
         if len(ours) > 1 and min(ours) <= MOST * min(stock):

@@ -1,4 +1,4 @@
-"""Giving a terminal back moves nothing that stands in it, in a real tmux."""
+"""A terminal in a real tmux that is given back with its text where it was."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ os.system("tmux wait-for -S written; tmux wait-for seen")
 
 @pytest.fixture
 def environ() -> Iterator[dict[str, str]]:
-    # Not below pytest's own folder: the path of a socket has 107 characters.
+    # pytest's own folder is too deep: the path of a socket has at most 107 characters.
     folder = tempfile.mkdtemp(prefix="dbg-tmux-test-")
     environ = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
     environ["TMUX_TMPDIR"] = folder

@@ -27,7 +27,7 @@ from tests.support.time_unit import seconds
 pytestmark = [pytest.mark.integration, needs_tmux]
 
 PROMPT = re.compile(r"^[#$] *$", re.MULTILINE)
-"""What a plain shell shows, to root or to others."""
+"""The prompt of a plain shell, for root or another user."""
 
 STOPPING = """\
 import os
@@ -49,7 +49,7 @@ print("ended", flush=True)
 
 
 class Server:
-    """A tmux whose server nobody else has, with an environment that knows nothing of any broker."""
+    """A tmux with a server of its own, whose environment has no variable of a broker."""
 
     def __init__(self, folder: str, processes: Processes) -> None:
         self.environ = {name: value for name, value in os.environ.items() if not name.startswith("DBG_")}
@@ -64,17 +64,16 @@ class Server:
         return done.stdout
 
     def panes(self, form: str = "#{pane_title}") -> list[str]:
-        """Return one line for each pane of the window that is shown, in their order."""
+        """Return one line for each pane of the current window, in order."""
         return self("list-panes", "-F", form).splitlines()
 
     def text(self, pane: str) -> str:
-        """Return what a pane shows."""
         return self("capture-pane", "-p", "-t", pane)
 
 
 @pytest.fixture
 def tmux(processes: Processes) -> Iterator[Server]:
-    # Not below pytest's own folder: the path of a socket has 107 characters.
+    # pytest's own folder is too deep: the path of a socket has at most 107 characters.
     folder = tempfile.mkdtemp(prefix="dbg-tmux-test-")
     server = Server(folder, processes)
     yield server
@@ -100,7 +99,7 @@ def shell_in(open_terminal: OpenTerminal, tmux: Server, rows: int, cols: int) ->
 
 
 def in_shell(home: Path, *arguments: str) -> str:
-    """Return the line to type, with what is in the environment of nothing but this command."""
+    """Return the line to type, with variables for this command alone."""
     return f"DBG_HOME={shlex.quote(str(home))} {shlex.join(attach_command(*arguments))}\r"
 
 

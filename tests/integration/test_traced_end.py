@@ -1,4 +1,4 @@
-"""A rank that ends while a breakpoint is left: nothing is traced while Python takes the program apart."""
+"""A rank that ends with a breakpoint left: nothing is traced while Python shuts the interpreter down."""
 
 from __future__ import annotations
 

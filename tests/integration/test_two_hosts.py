@@ -1,6 +1,6 @@
-"""Two hosts that share a home and nothing else: ranks and terminals on either find the broker without an argument.
+"""Two hosts that share only a home: ranks and terminals on either find the broker without an argument.
 
-Variables of a web proxy that leads nowhere are set throughout, as on many clusters.
+The variables of a web proxy are set, as on many clusters, and name a proxy that does not exist.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ pytestmark = [pytest.mark.integration, pytest.mark.netns]
 TwoHosts = tuple[Host, Host]
 
 NO_SUCH_PROXY = "http://127.0.0.1:9"
-"""Port 9 discards; nobody listens on it here, and whoever dials it is refused."""
+"""Port 9 has no listener here, so a dial is refused."""
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - of a network of the test's own
 
 NEVER = "600"
-"""Seconds of a time-out that no test waits for: what is said at once does not depend on it."""
+"""Seconds of a timeout that no test waits for, since ranks and terminals say at once what is wrong."""
 
 SCRIPT = """\
 import os
@@ -47,7 +47,7 @@ STOP = 4
 
 @pytest.fixture(autouse=True)
 def proxy_to_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Name a proxy for all protocols, in both spellings, to whatever the test starts."""
+    """Name a proxy for all protocols, in both spellings, to all processes of the test."""
     for name in ("http_proxy", "https_proxy", "all_proxy", "ws_proxy", "wss_proxy"):
         monkeypatch.setenv(name, NO_SUCH_PROXY)
         monkeypatch.setenv(name.upper(), NO_SUCH_PROXY)
@@ -109,7 +109,7 @@ def test_a_host_that_a_loopback_broker_leaves_out_is_told_so_at_once(
         "restart it with `dbg-broker serve --listen 0.0.0.0`; going on without a debugger\n"
     )
     assert there.text() == "rank 0 on h2 went on\n"
-    # On its own host the same broker serves as ever.
+    # The same broker serves the rank on its own host.
     assert [rank["address"] for rank in wait_until_stopped(home, 1, wrap=h1.command)] == ["h1:0"]
     assert attach(home, "0", "--continue", wrap=h1.command).returncode == 0
     assert here.wait() == 0
@@ -133,7 +133,7 @@ def test_a_terminal_that_a_loopback_broker_leaves_out_is_told_so_at_once(
 
 
 def listed_as(home: Path, state: str, host: Host) -> dict[str, Any]:
-    """Wait until the only rank is in this state as ``host`` sees it, and return it as listed."""
+    """Wait until ``host`` lists the only rank in this state, and return it as listed."""
     for _ in range(round(seconds(60))):
         (rank,) = attach_list(home, wrap=host.command)
         if rank["state"] == state:
@@ -155,13 +155,13 @@ def test_after_a_cable_is_cut_and_mended_terminal_and_rank_are_at_the_same_stop(
     h2.unplug()
     listed_as(home, "unresponsive", h1)
     near.wait_for(lambda terminal: terminal.row(-1).startswith(" h2:0  silent for "))
-    # The driver is on the host that nobody reaches: what it types waits, and is done once.
+    # The driver is on the host that is cut off: its key waits, and is applied once.
     far.send("n")
     h2.plug()
 
     for terminal in (far, near):
         wait_for_line(terminal, STOP + 1, seconds(60))
-    # Keys are taken in order, so a second step would have been made before the help is there.
+    # Keys are taken in order, so a second step would be done before the help is shown.
     far.send("?")
     far.wait_for(HELP)
     after = listed_as(home, "stopped", h1)

@@ -68,7 +68,7 @@ STOP = SCRIPT.splitlines().index("    set_trace()") + 1
 def states_around_a_stop(
     processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_path: Path, keys: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what was true in a rank before and after stops at successive lines, at each of which keys were typed."""
+    """Return the state of a rank before and after stops at successive lines; at each, one of ``keys`` is typed."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     running_broker(processes, home)

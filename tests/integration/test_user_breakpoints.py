@@ -1,4 +1,4 @@
-"""What a terminal knows of the breakpoints that were set in its session, when that is over."""
+"""The breakpoints of a session that its terminal knows when the session is over."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EMPTY_PROMPT = re.compile(r"^\(Pdb\)$", re.MULTILINE)
 NEXT, PREVIOUS = b"\x1dn", b"\x1dp"
 
 FIRST, SECOND, THIRD = COUNTING_STOP + 1, COUNTING_STOP + 2, COUNTING_STOP + 3
-"""Lines that count, behind the stop."""
+"""The first counting lines after the stop."""
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def shows_breakpoint(terminal: Terminal, line: int) -> None:
 
 
 def ends(terminal: Terminal, told: Path) -> list[list[Any]]:
-    """Wait for the end of the session, and return the breakpoints that it has left, without their directory."""
+    """Wait for the end of the session, and return its breakpoints, with file names instead of paths."""
     assert terminal.exit_status() == 0, terminal.dump()
     found = json.loads(told.read_text(encoding="utf-8"))
     assert all(Path(file).is_file() for file, _, _ in found)
@@ -73,11 +73,11 @@ def test_breakpoints_set_in_the_pudb_of_several_ranks_are_known_at_the_end(
     terminal.send(PREVIOUS)
     terminal.wait_for(re.compile(r" \S+:0  stopped"))
     shows_breakpoint(terminal, SECOND)
-    # The cursor stands where it was: on the second one, which goes.
+    # The cursor is still on the second breakpoint, so `b` clears it.
     terminal.send("b")
     wait_until_gone(terminal, f"rank_script.py:{SECOND} (")
     shows_breakpoint(terminal, FIRST)
-    # Over before either rank could say again what is set in it.
+    # The session ends before either rank can report its breakpoints again.
     terminal.send(NEXT + PREVIOUS + DETACH)
 
     assert ends(terminal, told) == [["rank_script.py", FIRST, None], ["rank_script.py", THIRD, None]]

@@ -1,4 +1,4 @@
-"""Tensors and arrays are told by what they are and compared by all of their elements, by this rank alone."""
+"""Tensors and arrays: described by kind and shape, compared by all their elements, without other ranks."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from tests.support.requirements import needs_torch
 pytestmark = [pytest.mark.integration, needs_torch]
 
 PLENTY = 60.0
-"""Seconds that no test needs."""
+"""Seconds: more than any test needs."""
 
 
 @pytest.fixture(scope="module")
 def torch() -> Any:
-    """Import torch, which is not installed everywhere."""
+    """The module torch, which is not installed everywhere."""
     return importlib.import_module("torch")
 
 
 @pytest.fixture(scope="module")
 def numpy(torch: Any) -> Any:
-    """Import numpy, which is installed beside torch."""
+    """The module numpy, which is installed beside torch."""
     return importlib.import_module("numpy")
 
 
@@ -43,7 +43,7 @@ def told(value: object, *, stats: bool = False) -> Described:
 
 
 def digest(value: object) -> str:
-    """Return the digest of a value that can be looked at whole."""
+    """Return the digest of a value; fail if it has none."""
     described = told(value)
     assert described.digest, described.text
     return described.digest
@@ -81,7 +81,7 @@ def test_one_element_of_a_million_makes_another_digest_in_no_time(torch: Any) ->
     first, second = digest(one), digest(other)
     assert first != second
     assert first == digest(one.clone())
-    # Some 5 ms each on one core.
+    # Each digest takes some 5 ms on one core.
     assert time.process_time() - started < 1.0
 
 
@@ -204,7 +204,7 @@ def test_neither_modes_nor_overrides_of_the_program_see_what_is_done(torch: Any)
     fake = importlib.import_module("torch._subclasses.fake_tensor")
 
     class Forbidden(AssertionError):
-        """Say that an operation was seen."""
+        """The error of a forbidden operation."""
 
     def forbid(*_: Any, **__: Any) -> None:
         raise Forbidden
@@ -242,7 +242,7 @@ def test_a_stuck_stream_is_waited_for_no_longer_than_asked() -> None:
 
 @pytest.fixture
 def mesh(torch: Any, tmp_path: Path) -> Iterator[Any]:
-    """Make a mesh of this one process."""
+    """A mesh of this one process."""
     importlib.import_module("torch.distributed.tensor")
     distributed = torch.distributed
     with warnings.catch_warnings():
@@ -338,7 +338,7 @@ def test_one_element_of_an_array_makes_another_digest(numpy: Any) -> None:
 
 def test_what_lies_between_elements_does_not_count(numpy: Any) -> None:
     dtype = numpy.dtype([("a", "i1"), ("b", "f8")], align=True)
-    # Over memory of ours: a copy leaves what lies between elements as it finds it.
+    # The test fills all the memory itself, since a copy by numpy need not set the bytes between fields.
     one, other = (numpy.frombuffer(bytearray(fill * dtype.itemsize), dtype=dtype) for fill in (b"\x00", b"\x01"))
     for field in ("a", "b"):
         other[field] = one[field]
@@ -347,7 +347,7 @@ def test_what_lies_between_elements_does_not_count(numpy: Any) -> None:
     extended = numpy.zeros(3, dtype="g")
     same = extended.copy()
     if numpy.finfo("g").nmant == 63:
-        # The ten bytes of x86's extended precision stand in sixteen.
+        # x86's extended precision uses ten of sixteen bytes; byte 10 is padding.
         same.view("u1")[10] = 7
     assert digest(extended) == digest(same)
 

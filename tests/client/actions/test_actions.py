@@ -20,7 +20,7 @@ def command(*words: str) -> list[str]:
 
 
 class Desk:
-    """Run commands against a fake broker, without a terminal."""
+    """Commands that run against a fake broker, without a terminal."""
 
     def __init__(self, broker: FakeBroker, environ: dict[str, str]) -> None:
         self.environ = {**environ, **broker.environment}

@@ -31,7 +31,7 @@ def stack(file: str, line: int) -> RankAnswer:
 
 
 def answering(broker: FakeBroker, **texts: RankAnswer) -> None:
-    """Let rank 5 give the answer ``_5``."""
+    """Have rank 5 give the answer that is passed as ``_5``."""
     broker.said = {make_rank(int(name[1:])).key: answer for name, answer in texts.items()}
 
 
@@ -226,7 +226,7 @@ def test_a_group_of_an_answer_is_a_target_of_the_next(environ: dict[str, str]) -
 def test_a_group_of_one_can_be_attached_to(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(4), make_rank(5)) as broker:
         answering(broker, _4=value("1"), _5=value("2"))
-        # One shell for both, as it is one terminal for people.
+        # One shell runs both commands, since groups are remembered for one terminal.
         words = " ".join(command())
         script = f"{words} all -e x && exec {words} @2"
         with Terminal(["sh", "-c", script], env=Desk(broker, environ).environ) as terminal:

@@ -258,7 +258,7 @@ def test_too_much_typed_ahead_is_refused_and_reported() -> None:
     assert typed(attachment.keys(b"z", 0.0)) == [(MAX_INPUT_PENDING, b"z")]
 
 
-# ------------------------------------------------------------------------------------------------- the line goes down
+# ---------------------------------------------------------------------------------------------- the connection breaks
 
 
 def back(attachment: Attachment, report: RankReport, generation: int | None = 1) -> Effects:

@@ -1,4 +1,4 @@
-"""What people have set in all ranks that a terminal was at."""
+"""Breakpoints that were set in all ranks that a terminal was attached to."""
 
 from __future__ import annotations
 

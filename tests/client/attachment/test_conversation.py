@@ -250,7 +250,7 @@ def test_a_watcher_tells_no_startup_lines_and_a_later_driver_does() -> None:
     assert replies(seated(conversation, make_prompt(1), generation=2)) == [(1, "b 3")]
 
 
-# ------------------------------------------------------------------------------------------------------ the rank's
+# ----------------------------------------------------------------------------------------- log, source, completion
 
 
 def test_the_log_is_resumed_after_a_broken_line() -> None:

@@ -34,7 +34,7 @@ def following(length: int = 0) -> SessionLog:
     return log
 
 
-# ------------------------------------------------------------------------------------------------------- coming to it
+# ---------------------------------------------------------------------------------------------------------- attaching
 
 
 def test_a_newcomer_asks_for_the_end_of_the_log() -> None:
@@ -75,7 +75,7 @@ def test_who_comes_while_a_command_runs_sees_what_comes_next() -> None:
     assert text(SessionLog(1).output(frame(500, b"next"), 0.0)) == b"next"
 
 
-# ---------------------------------------------------------------------------------------------------------- staying
+# -------------------------------------------------------------------------------------------------------- following
 
 
 def test_what_is_known_is_skipped() -> None:
@@ -129,7 +129,7 @@ def test_what_is_lost_at_both_ends_of_what_came_is_counted() -> None:
 def test_what_the_rank_no_longer_has_is_counted() -> None:
     log = following(10)
     log.output(frame(100, b"live"), 0.0)
-    log.output(frame(60, b"s" * 40 + b"live"), 0.1)  # the replay: the log begins here by now
+    log.output(frame(60, b"s" * 40 + b"live"), 0.1)  # the replay begins where the log of the rank begins now
 
     effects = log.tick(LATER)
 
@@ -170,7 +170,7 @@ def test_after_a_broken_line_what_was_missed_is_asked_for() -> None:
     log = following(10)
 
     assert asked(log.resume(5.0)) == [10]
-    assert log.tick(5.0 + LATER) == []  # nothing was missed, so nothing comes
+    assert log.tick(5.0 + LATER) == []  # no output was missed, so the replay is empty
 
 
 @given(st.binary(min_size=1, max_size=60), st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20), st.booleans())))

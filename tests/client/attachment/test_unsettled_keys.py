@@ -107,7 +107,7 @@ def test_more_than_the_bound_is_refused_whole() -> None:
 
 
 class Rank:
-    """Apply input as a rank does: from where it stands, each byte once."""
+    """A rank that applies each byte of its input once."""
 
     def __init__(self) -> None:
         self.taken = b""
@@ -131,7 +131,7 @@ def test_every_key_is_applied_once_over_any_breaks(
         entry = keys.add(data, 1, 1)
         assert entry is not None
         if number < len(losses) and losses[number]:
-            continue  # lost with its connection, and so is everything until the keys are sent again
+            continue  # lost with the connection; the rank gets it when all unsettled keys are sent again
         for unsettled in keys.unsettled:
             rank.take(unsettled.offset, unsettled.data)
         if not (number < len(silences) and silences[number]):

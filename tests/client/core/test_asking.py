@@ -27,7 +27,7 @@ from tests.client.fake_broker import make_rank
 
 
 class Link:
-    """Say what a test has prepared, and then nothing."""
+    """A link that delivers the events that a test has prepared, and then none."""
 
     def __init__(self, *events: Event, up: bool = True) -> None:
         self.sent: list[Question] = []
@@ -35,13 +35,11 @@ class Link:
         self._up = up
 
     def send(self, item: Message | Input) -> bool:
-        """Keep a question."""
         assert isinstance(item, Question)
         self.sent.append(item)
         return self._up
 
     async def next(self) -> Event:
-        """Return what was prepared."""
         if not self._events:
             await asyncio.get_running_loop().create_future()
         return self._events.popleft()

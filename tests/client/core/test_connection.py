@@ -40,7 +40,7 @@ async def dialled(where: Reach) -> Connection:
 
 
 class Listener:
-    """Accept connections on loopback and keep every byte that comes; ``reply`` is sent at once."""
+    """A server on loopback that keeps every byte it receives, and sends ``reply`` at once."""
 
     def __init__(self, reply: bytes = b"", *, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
         self.received = b""

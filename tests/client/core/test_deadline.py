@@ -26,7 +26,7 @@ async def test_a_cancellation_in_the_moment_of_the_answer_is_not_lost() -> None:
     task = asyncio.ensure_future(within(PATIENCE, answer))
     await asyncio.sleep(0)
     answer.set_result(None)
-    # The answer is there, and its waiter has not run yet.
+    # The answer is set, and the task that waits for it has not gone on yet.
     await asyncio.sleep(0)
     task.cancel()
     (outcome,) = await asyncio.gather(task, return_exceptions=True)

@@ -16,7 +16,7 @@ PATIENCE = seconds(10)
 
 
 class Where:
-    """Say where the broker is at present, as broker.json does."""
+    """The present address of the broker, as broker.json names it."""
 
     def __init__(self, reach: Reach) -> None:
         self.reach = reach
@@ -28,7 +28,7 @@ class Where:
 
 
 async def until_up(link: BrokerLink) -> list[str]:
-    """Wait for the line to stand; return the reasons told meanwhile."""
+    """Wait until the link is up; return the reasons of the failures before."""
     reasons = []
     while not isinstance(event := await asyncio.wait_for(link.next(), PATIENCE), Up):
         if isinstance(event, Down):

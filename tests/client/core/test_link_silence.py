@@ -1,4 +1,4 @@
-"""A line whose broker falls silent or whose name server hangs."""
+"""A link whose broker falls silent or whose name server hangs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ sys.exit(main())
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a silence be noticed within half a second."""
+    """Let a link notice a silence within half a second."""
     monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
     monkeypatch.setattr(link, "SILENT_SECONDS", 0.3)
     monkeypatch.setattr(link, "LOOK_SECONDS", 0.05)
@@ -52,7 +52,7 @@ async def test_while_a_broker_is_silent_another_one_is_dialled_and_taken() -> No
         await to_broker.open()
         assert isinstance(await to_broker.next(), Snapshot)
         where.reach = reach(second.port)
-        # As a suspended process, whose kernel acknowledges all that comes.
+        # The broker answers nothing, like a suspended process: its kernel still acknowledges all data.
         first.do(enough.wait)
         assert await within(PATIENCE, to_broker.next()) == Down("the broker was silent")
         assert await within(PATIENCE, to_broker.next()) == Up()
@@ -63,7 +63,7 @@ async def test_while_a_broker_is_silent_another_one_is_dialled_and_taken() -> No
 
 @pytest.mark.usefixtures("soon")
 async def test_a_broker_that_answers_pings_keeps_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    # More than a busy machine keeps the thread of a broker waiting.
+    # Longer than a busy machine keeps the thread of the broker waiting.
     monkeypatch.setattr(link, "SILENT_SECONDS", seconds(1.5))
     with FakeBroker(make_rank()) as broker:
         where = Where(reach(broker.port))

@@ -1,4 +1,4 @@
-"""A file that somebody else appends to, read as it grows."""
+"""A file that another process appends to, read as it grows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.time_unit import seconds
 
 
 class Reader:
-    """Read a file, and wait for what comes."""
+    """A reader that keeps what a growing file brings."""
 
     def __init__(self, path: Path) -> None:
         self.data = b""
@@ -33,7 +33,7 @@ class Reader:
         self._more.set()
 
     async def has(self, data: bytes) -> None:
-        """Wait until as many bytes were read, and see that they are these."""
+        """Wait until as many bytes were read, and fail unless they are ``data``."""
         while len(self.data) < len(data):
             self._more.clear()
             await asyncio.wait_for(self._more.wait(), seconds(20))

@@ -1,4 +1,4 @@
-"""The terminal of a run, in a real window: the run is a few lines, the broker a script."""
+"""The terminal of a run in a real window, with a scripted run and a scripted broker."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def broker() -> Iterator[FakeBroker]:
 
 
 class Window(Terminal):
-    """Be the terminal of a run whose job prints into ``output``."""
+    """The terminal of a run whose job prints into a file."""
 
     def __init__(self, broker: FakeBroker, environ: dict[str, str], folder: Path, **task: object) -> None:
         self._output, self._told = folder / "job.out", folder / "told"

@@ -23,7 +23,7 @@ from tests.support.time_unit import seconds
 
 
 class Reader:
-    """Be stdout, of this process, and whoever reads it."""
+    """The stdout of this process, and a thread that reads what is written to it."""
 
     def __init__(self, read_end: int, write_end: int) -> None:
         self.data = b""
@@ -54,12 +54,12 @@ class Reader:
         assert await asyncio.to_thread(wait), self.data
 
     async def has_all(self, end: bytes) -> bytes:
-        """Wait until the text was shown, and return all that was."""
+        """Wait until ``end`` was shown, and return all that was shown."""
         await self.has(end)
         return self.data
 
     def ended(self) -> bytes:
-        """Return all that was shown."""
+        """Close stdout, and return all that was shown."""
         self._stdout.close()
         self._thread.join()
         return self.data
@@ -70,7 +70,7 @@ class Reader:
 
 
 def _stand_in(monkeypatch: pytest.MonkeyPatch, stdout: TextIO) -> None:
-    # Not in sys itself, which pytest changes between a fixture and its test.
+    # The module's ``sys`` is replaced: pytest changes sys.stdout itself between a fixture and its test.
     monkeypatch.setattr(job_output, "sys", SimpleNamespace(stdout=stdout))
 
 

@@ -79,7 +79,7 @@ def test_waiting_attaches_as_soon_as_the_rank_stops(broker: FakeBroker, environ:
 
         window.opened()
         window.send("n")
-        assert broker.wait_for(Input).data == b"n"  # and not what was typed at a shell, so to speak
+        assert broker.wait_for(Input).data == b"n"  # and not the keys that were typed during the wait
 
 
 def test_waiting_also_for_a_rank_that_is_not_there_yet(broker: FakeBroker, environ: dict[str, str]) -> None:
@@ -181,7 +181,7 @@ def test_the_picker_follows_the_ranks_and_the_broker(broker: FakeBroker, environ
     listed(broker, RUNNING, make_rank(6, state=RankState.RUNNING, where=None, reason=None))
     with Window(broker, environ, "--no-status") as window:
         window.wait_for("gpu013:5 is running; it can be attached to when it stops")
-        # Seen only by what comes behind it: Enter does nothing here, and would do something once the rank has stopped.
+        # Enter does nothing at a running rank. The arrow key behind it shows that Enter was read before the rank stops.
         window.send("\r\x1b[B")
         window.wait_for("gpu013:6 is running")
         window.send("\x1b[A")

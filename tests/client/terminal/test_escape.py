@@ -182,7 +182,7 @@ PIECES = [
 def test_nothing_is_lost_or_reordered_without_a_prefix_in_it(data: bytes, cuts: list[int]) -> None:
     data = data.replace(P, b"").replace(KITTY, b"")
     assume(P not in data and KITTY not in data)
-    parts = fed(*in_reads(data, cuts), b"end")  # what may still become the prefix comes out with the next key
+    parts = fed(*in_reads(data, cuts), b"end")  # bytes that may begin the prefix come out with the next key
     assert typed(parts) == data + b"end"
     assert commands(parts) == ""
 

@@ -26,7 +26,7 @@ class Screen(DummyOutput):
 
 
 async def left_over(lines: int, keys: str) -> str:
-    """Return the keys that are left once a text of so many lines has been left."""
+    """Return the keys that remain when the pager of so many lines has ended."""
     with create_pipe_input() as source:
         source.send_text(keys)
         pager = Pager("".join(f"line {number}\n" for number in range(lines)), source, Screen())

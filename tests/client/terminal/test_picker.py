@@ -27,7 +27,7 @@ def directory(count: int = 3) -> Directory:
 
 
 async def pick(keys: str, known: Directory, typed_ahead: bytes = b"") -> tuple[int | None, bytes, bool]:
-    """Return the rank picked by ``keys``, what was left of them, and whether Ctrl-C ended it."""
+    """Return the rank picked by ``keys``, the keys that remain, and whether Ctrl-C ended the picker."""
     with create_pipe_input() as source:
         source.send_text(keys)
         picker = Picker(known, "ws://x", source=source, screen=Screen())

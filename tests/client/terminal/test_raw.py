@@ -46,7 +46,7 @@ def broker() -> Iterator[FakeBroker]:
 
 
 class Window(Terminal):
-    """Be a terminal in which ``dbg-attach`` runs against a fake broker."""
+    """A terminal in which ``dbg-attach`` runs against a fake broker."""
 
     def __init__(
         self,
@@ -327,7 +327,7 @@ def test_a_lost_rank_that_stays_away_ends_the_session_with_8(broker: FakeBroker,
         assert "dbg-attach --wait gpu013:5" in window.text
 
 
-# --------------------------------------------------------------------------------------------------------- the others
+# ---------------------------------------------------------------------------------------------------- other terminals
 
 
 def test_someone_else_types_already(environ: dict[str, str]) -> None:

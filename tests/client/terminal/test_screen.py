@@ -26,7 +26,7 @@ POP_KEYBOARD = b"\x1b[<u"
 
 @dataclass
 class Terminal:
-    """Be a terminal: ``program`` is what the client gets, ``window`` the side of the user."""
+    """A terminal: ``program`` is the side of the client, ``window`` the side of the user."""
 
     window: int
     program: int
@@ -50,9 +50,9 @@ class Terminal:
         self.window = -1
 
     def fill(self) -> None:
-        """Write until the terminal takes no more, as one whose window is frozen."""
+        """Write until the terminal takes no more, as if its window were frozen."""
         own = os.open(os.ttyname(self.program), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
-        # The kernel moves what it took to another buffer and then takes some more.
+        # One refusal is not enough: the kernel moves bytes to another buffer and then takes more.
         refused = 0
         while refused < 3:
             try:
@@ -224,9 +224,9 @@ def test_each_mode_that_a_rank_may_set_is_undone(raw_terminal: Terminal) -> None
 
 
 def strict_emulator() -> pyte.Screen:
-    """Return a screen which moves the cursor when region or alternate screen are reset.
+    """Return a screen that moves the cursor when the scroll region is reset or the alternate screen is left.
 
-    As in tmux, leaving the alternate screen restores where that was entered last, whatever was saved since.
+    As in tmux, the cursor then goes back to where it was when the alternate screen was entered last.
     """
     emulated = pyte.Screen(40, 6)
     set_margins, set_mode, reset_mode = emulated.set_margins, emulated.set_mode, emulated.reset_mode
@@ -344,7 +344,7 @@ def test_a_terminal_that_has_no_name_here_is_still_written_without_waiting(termi
 
 
 class Reader:
-    """Read the window side while the loop runs."""
+    """A reader of the window side, which reads while the loop runs."""
 
     def __init__(self, fd: int) -> None:
         self.data = b""

@@ -143,7 +143,7 @@ def is_at_rest_after(*reads: bytes) -> bool:
 def test_at_rest_exactly_between_complete_sequences(pieces: list[bytes]) -> None:
     data = b"".join(pieces)
     boundaries = {sum(map(len, pieces[:count])) for count in range(len(pieces) + 1)}
-    # A line end is two characters.
+    # A line end is two characters: the scanner is at rest between them too.
     boundaries |= {at + 1 for at in range(len(data)) if data[at : at + 1] == b"\r"}
     scanner = StreamScanner()
     rests = {0}

@@ -28,7 +28,7 @@ FakeTmux = Callable[[str], Path]
 
 @pytest.fixture
 def fake_tmux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeTmux:
-    """Put a tmux on PATH that runs this after noting how it was called; the file of notes is returned."""
+    """Return a function that puts a fake tmux of shell code on PATH and returns the file that notes its calls."""
 
     def install(body: str) -> Path:
         notes = tmp_path / "notes"

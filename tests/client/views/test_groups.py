@@ -28,7 +28,7 @@ unhurried = settings(deadline=None)
 
 
 def said(*texts: str | tuple[Kind, str], first: int = 0) -> list[Said]:
-    """Return answers of ranks 0, 1, …; a text is a value whose digests are it without and with its addresses."""
+    """Return answers of ranks ``first`` and up: ``digest`` leaves out a text's address, ``exact`` is the whole text."""
     answers = []
     for number, item in enumerate(texts, first):
         rank = make_rank(number)

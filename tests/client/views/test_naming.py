@@ -70,7 +70,7 @@ def test_names_are_those_among_all_that_were_asked() -> None:
 
 
 def mesh(hosts: int = 4) -> list[RankInfo]:
-    """Return ranks on hosts of four, ``tp`` inside of a host and ``dp`` over hosts."""
+    """Return ranks, four on each host: axis ``tp`` within a host, axis ``dp`` across hosts."""
     return [
         replace(
             info,

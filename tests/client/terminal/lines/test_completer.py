@@ -12,7 +12,7 @@ TAB = CompleteEvent(completion_requested=True)
 
 
 class Rank:
-    """Be a rank that answers a request with these matches, at once or not at all."""
+    """A rank that answers a request with these matches, at once or not at all."""
 
     def __init__(self, *matches: str, silent: bool = False) -> None:
         self.asked: list[tuple[str, int, int]] = []

@@ -47,7 +47,7 @@ def broker() -> Iterator[FakeBroker]:
 
 
 class Window(Terminal):
-    """Be a terminal in which ``dbg-attach`` runs against a fake broker."""
+    """A terminal in which ``dbg-attach`` runs against a fake broker."""
 
     def __init__(
         self, broker: FakeBroker, environ: dict[str, str], *words: str, rows: int = 24, cols: int = 80

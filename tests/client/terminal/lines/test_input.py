@@ -1,4 +1,4 @@
-"""Which keys are taken as lines, without being looked at one by one."""
+"""Keys that are taken as whole lines, without a look at each key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lines are that were pasted at once: a block of Python, or commands for one prompt after the other."""
+"""Lines that were pasted at once: a block of Python, or commands for one prompt after the other."""
 
 from __future__ import annotations
 
