@@ -28,13 +28,13 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Return where a home may be; it is made by whoever needs it."""
+    """Return a path for a home; the directory does not exist yet."""
     return tmp_path / "home"
 
 
 @pytest.fixture
 def made_home(home: Path) -> Path:
-    """Return a home that is there."""
+    """Return a home whose directory exists."""
     home.mkdir(mode=0o700)
     return home
 

@@ -1,4 +1,4 @@
-"""Ranks and terminals as the broker meets them: raw WebSocket clients that say what a test tells them to."""
+"""Ranks and terminals as raw WebSocket clients that send what a test tells them to."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from dbg_wire.version import subprotocol
 from tests.support.time_unit import seconds
 
 SECONDS = seconds(10)
-"""How long a test waits for what must come; far above what it takes on a busy machine."""
+"""Seconds that a test waits for a message that must come; far above the time that it takes on a busy machine."""
 
 WHERE = Place(file="/home/me/train.py", line=41, function="step")
 RUNNING = RankReport(state=RankState.RUNNING)
@@ -59,7 +59,7 @@ M = TypeVar("M", bound=Message)
 
 
 def registration(number: int = 0, **changes: Any) -> Register:
-    """Return what rank ``number`` of a job on one host registers with."""
+    """Return the registration of rank ``number`` of a job on one host."""
     said: dict[str, Any] = {
         "minor": 0,
         "release": "0.1.0",
@@ -83,13 +83,13 @@ def registration(number: int = 0, **changes: Any) -> Register:
 
 
 def attach(key: str, mode: Mode = Mode.DRIVE, **changes: Any) -> Attach:
-    """Return a wish to sit down at a rank."""
+    """Return a terminal's request to attach to a rank."""
     wish = Attach(key=key, mode=mode, rows=40, columns=120, colors=256)
     return replace(wish, **changes)
 
 
 def trusting_context() -> ssl.SSLContext:
-    """Return a context that takes any certificate; who a test dials is certain."""
+    """Return a TLS context that accepts any certificate; a test dials only its own broker."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -97,15 +97,15 @@ def trusting_context() -> ssl.SSLContext:
 
 
 async def cut(websocket: ClientConnection) -> None:
-    """End a connection without a word."""
+    """Abort a connection without a close frame."""
     websocket.transport.abort()
     await websocket.wait_closed()
-    # Python 3.10 takes a TLS transport for open until this is called.
+    # Python 3.10 takes an aborted TLS transport for open until close() is called.
     websocket.transport.close()
 
 
 class Peer:
-    """Hold one end of a connection to the broker."""
+    """The rank's or terminal's end of a connection to the broker."""
 
     def __init__(self, websocket: ClientConnection, sender: Sender) -> None:
         self.websocket = websocket
@@ -116,7 +116,7 @@ class Peer:
         await self.websocket.send(encode(message))
 
     async def say_instead(self, message: Message, **fields: object) -> None:
-        """Send a message with other things in its fields, which may be what no message of ours can hold."""
+        """Send a message with some fields replaced, also by values that its class does not allow."""
         await self.websocket.send(json.dumps({**json.loads(encode(message)), **fields}))
 
     async def send(self, data: Output | Input) -> None:
@@ -124,37 +124,37 @@ class Peer:
         await self.websocket.send(encode_data(data))
 
     async def next(self) -> Message | bytes:
-        """Return what comes next."""
-        # Not asyncio.wait_for, which loses the cancellation of a task that answers, in the moment of a frame.
+        """Return the next message or binary frame."""
+        # asyncio.wait_for would lose the cancellation of the calling task if a frame came at the same moment.
         frame = await within(SECONDS, self.websocket.recv())
         return decode(frame, Sender.BROKER) if isinstance(frame, str) else frame
 
     async def expect(self, kind: type[M], so_that: Callable[[M], bool] = lambda _: True) -> M:
-        """Return the next message of a kind that fits, whatever comes before."""
+        """Return the next message of a kind that fits; skip all that comes before."""
         while True:
             message = await self.next()
             if isinstance(message, kind) and so_that(message):
                 return message
 
     async def expect_data(self) -> Output | Input:
-        """Return the next terminal bytes, whatever comes before."""
+        """Return the next terminal bytes; skip all that comes before."""
         while True:
             frame = await self.next()
             if isinstance(frame, bytes):
                 return decode_data(frame, Sender.AGENT if self._sender is Sender.CLIENT else Sender.CLIENT)
 
     async def closed(self) -> tuple[int | None, str | None]:
-        """Wait for the end and return code and reason."""
+        """Wait until the connection is closed, and return the close code and reason."""
         await asyncio.wait_for(self.websocket.wait_closed(), SECONDS)
         return self.websocket.protocol.close_code, self.websocket.protocol.close_reason
 
     async def cut(self) -> None:
-        """End the connection without a word, as a process that is killed does."""
+        """Abort the connection without a close frame, as the kernel does for a killed process."""
         await cut(self.websocket)
 
 
 class WatchedReception(Reception):
-    """Tell a test whenever a connection is forgotten."""
+    """A reception that sets ``forgot`` when a connection has ended."""
 
     def __init__(self, hub: Hub, tokens: Tokens) -> None:
         super().__init__(hub, tokens)
@@ -167,7 +167,7 @@ class WatchedReception(Reception):
 
 
 class Broker:
-    """Hold a broker that runs in the test's event loop."""
+    """A broker that runs in the test's event loop."""
 
     def __init__(
         self, hub: Hub, reception: WatchedReception, server: Server, tokens: Tokens, endpoint: Endpoint
@@ -180,7 +180,7 @@ class Broker:
         self._peers: list[ClientConnection] = []
 
     async def dial(self, path: str, token: str | None, **options: Any) -> ClientConnection:
-        """Connect as anyone; websockets' own errors come out."""
+        """Connect with any token or none; errors of websockets are raised as they are."""
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         options = {
             "additional_headers": headers,
@@ -197,7 +197,7 @@ class Broker:
         return websocket
 
     async def rank(self, number: int = 0, **changes: Any) -> Peer:
-        """Connect and register a rank, up to its first audience."""
+        """Connect and register a rank, and wait for its first audience."""
         peer = Peer(await self.dial("/agent", self.tokens.rank), Sender.AGENT)
         await peer.say(registration(number, **changes))
         await peer.expect(Welcome)
@@ -212,7 +212,7 @@ class Broker:
         return peer
 
     async def seated(self, key: str, name: str = "me@login1", mode: Mode = Mode.DRIVE, **options: Any) -> Peer:
-        """Connect a terminal and sit it down at a rank."""
+        """Connect a terminal and attach it to a rank."""
         role = Role.WATCHER if mode is Mode.WATCH else Role.DRIVER
         peer = await self.terminal(name, role, **options)
         await peer.say(attach(key, mode))
@@ -220,7 +220,7 @@ class Broker:
         return peer
 
     async def left(self, so_that: Callable[[Hub], bool]) -> None:
-        """Wait until so many have left that the broker is so."""
+        """Wait until enough connections have ended that ``so_that`` holds for the hub."""
         while not so_that(self.hub):
             self.reception.forgot.clear()
             await asyncio.wait_for(self.reception.forgot.wait(), SECONDS)
@@ -231,7 +231,7 @@ class Broker:
 
 
 def narrow(broker: Broker) -> socket.socket:
-    """Return a connection whose kernel holds little for its reader."""
+    """Return a connected socket with a small receive buffer in the kernel."""
     connected = socket.socket()
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * limits.KIB)
     connected.connect(("127.0.0.1", broker.endpoint.port))

@@ -1,4 +1,4 @@
-"""``dbg-broker`` as users run it: a process of its own."""
+"""``dbg-broker`` in a process of its own, as users run it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.support.time_unit import seconds
 
 SECONDS = seconds(30)
-"""How long a command may take; far above what it takes on a busy machine."""
+"""Seconds that a command may take; far above the time that it takes on a busy machine."""
 
 READY = re.compile(r"dbg-broker (?P<release>\S+) ready at (?P<url>wss?://\S+) \(pid (?P<pid>\d+), home (?P<home>.+)\)")
 
@@ -37,7 +37,7 @@ def run(home: Path, *arguments: str, changes: Mapping[str, str] | None = None) -
 
 
 class Serving:
-    """Hold a ``dbg-broker serve`` that is ready; ``first`` are statements that its process carries out before."""
+    """A ``dbg-broker serve`` that is ready; its process runs the statements in ``first`` before it serves."""
 
     def __init__(self, home: Path, arguments: Sequence[str] = ("--listen", "127.0.0.1:0"), *, first: str = "") -> None:
         self.home = home
@@ -62,10 +62,10 @@ class Serving:
         self.pid = int(ready["pid"])
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
-        """End it by a signal; return its status and what else it printed."""
+        """End the broker by a signal; return its exit status and the rest of its output and errors."""
         self.process.send_signal(number)
         self.process.wait(SECONDS)
-        # Not communicate(), which would pass over what was read together with the first line.
+        # communicate() would lose the output that was read into the buffer together with the first line.
         with self.output as output, self.errors as errors:
             return self.process.returncode, output.read(), errors.read()
 

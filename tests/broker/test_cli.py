@@ -113,7 +113,7 @@ def test_usual_port_that_is_taken_is_replaced_by_a_free_one(home: Path, serve: S
 
 @contextmanager
 def taken(port: int) -> Iterator[None]:
-    """Take a port, unless somebody else has it already."""
+    """Take a port, unless another process has it already."""
     try:
         with socket.create_server(("127.0.0.1", port)):
             yield
@@ -175,7 +175,7 @@ def resident(pid: int) -> int:
 
 
 def test_connection_through_tls_costs_little_memory(home: Path, serve: Serve) -> None:
-    """Stock asyncio takes 290 KiB for each; a job of ten thousand ranks would not fit a login node."""
+    """Stock asyncio takes 290 KiB for each connection; a job of ten thousand ranks would not fit a login node."""
     serving = serve()
     context = trusting_context()
     count = 200

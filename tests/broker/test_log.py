@@ -1,4 +1,4 @@
-"""The broker's log holds no token, whoever writes one into it."""
+"""The broker's log hides tokens in messages, values and tracebacks."""
 
 from __future__ import annotations
 

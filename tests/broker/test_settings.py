@@ -1,4 +1,4 @@
-"""Where to listen and where the home is."""
+"""The settings of ``serve``: addresses to listen on, the home, and seconds without use."""
 
 # ruff: noqa: S104 - nothing here listens anywhere
 

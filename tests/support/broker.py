@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from tests.support.processes import Child, Processes
 
 Wrap = Callable[[Sequence[str]], list[str]]
-"""Turns a command into one that runs elsewhere: on another host of the tests."""
+"""A function that turns a command into one that runs on another host of the tests."""
 
 
 class RunningBroker:
@@ -49,7 +49,7 @@ class RunningBroker:
 
     @property
     def rendezvous(self) -> dict[str, Any]:
-        """What ``broker.json`` says now."""
+        """The present content of ``broker.json``."""
         document: dict[str, Any] = json.loads((self.home / "broker.json").read_text())
         return document
 
@@ -60,27 +60,27 @@ class RunningBroker:
 
     @property
     def port(self) -> int:
-        """The port it listens on, which stays the same over a restart."""
+        """The port on which the broker listens; a restart keeps it."""
         port = urlsplit(self.url).port
         if port is None:
             raise AssertionError(f"no port in {self.url!r}")
         return port
 
     def kill(self) -> None:
-        """Kill it (SIGKILL) and return when it is dead."""
+        """Kill the broker (SIGKILL) and return when it is dead."""
         self.process.kill()
         self.process.wait()
 
     def suspend(self) -> None:
-        """Suspend it (SIGSTOP)."""
+        """Suspend the broker (SIGSTOP)."""
         self.process.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on (SIGCONT)."""
+        """Let the broker go on (SIGCONT)."""
         self.process.signal(signal.SIGCONT)
 
     def restart(self) -> None:
-        """Start it again on the same port and home, and return when it is ready; it must have ended."""
+        """Start an ended broker again on the same port and home, and return when it is ready."""
         port = self.port
         if self.process.exit_status is None:
             raise AssertionError("the broker still runs; kill it first")
@@ -97,6 +97,6 @@ def running_broker(
 ) -> RunningBroker:
     """Start ``dbg-broker serve`` with ``home`` as its ``DBG_HOME`` and return when it is ready.
 
-    It listens on a free port of ``listen``, is logged as ``broker``, and ends with ``processes``.
+    The broker listens on a free port of ``listen``, is logged as ``broker``, and ends with ``processes``.
     """
     return RunningBroker(processes, home, arguments, listen=listen, env=os.environ if env is None else env, wrap=wrap)

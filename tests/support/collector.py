@@ -1,4 +1,4 @@
-"""The one thread that reads what a test's children write, and notices their ends."""
+"""The one thread that reads the output of a test's children and notices their ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHUNK = 65536
 
 
 class Output:
-    """One stream of a child: all that came through it, which also goes to the child's log."""
+    """One stream of a child: all its bytes so far, which also go to the child's log."""
 
     def __init__(self, pipe: IO[bytes], log: IO[bytes]) -> None:
         self.pipe = pipe
@@ -24,11 +24,11 @@ class Output:
         os.set_blocking(pipe.fileno(), False)
 
     def text(self) -> str:
-        """Return what has come so far."""
+        """Return the text that has come so far."""
         return self._data.decode(errors="replace")
 
     def read_once(self) -> bool:
-        """Take what is there; return False at the end of the stream."""
+        """Read the bytes that are there; return False at the end of the stream."""
         if self.pipe.closed:
             return False
         try:
@@ -41,7 +41,7 @@ class Output:
         return bool(data)
 
     def read_rest(self) -> None:
-        """Take all that is there without waiting for more; a grandchild may hold the stream open for ever."""
+        """Read all bytes that are there, and wait for no more: a grandchild may hold the stream open for ever."""
         before = -1
         while len(self._data) > before:
             before = len(self._data)
@@ -49,9 +49,9 @@ class Output:
 
 
 class Collector:
-    """Read the children's outputs in a thread of its own.
+    """A thread that reads the children's outputs.
 
-    ``changed`` is notified, and may be held by any thread, whenever something was read or a child has ended.
+    ``changed`` is notified whenever output was read or a child has ended; any thread may hold it.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Collector:
         self._thread.start()
 
     def add(self, outputs: Sequence[Output], pidfd: int, note_end: Callable[[], None]) -> None:
-        """Follow one child. ``note_end`` is called once, after all it wrote has been read, with ``changed`` held."""
+        """Follow one child. ``note_end`` is called once, after all its output has been read, with ``changed`` held."""
 
         def end() -> None:
             for output in outputs:
@@ -110,7 +110,7 @@ class Collector:
                 for key, _ in events:
                     if key.data is None:
                         self._take_new()
-                    # What was handled before in this round may have closed it, and its number may be another's now.
+                    # An earlier event of this round may have closed the file, and a new file may have its number now.
                     elif self._selector.get_map().get(key.fd) is key:
                         key.data()
                 self.changed.notify_all()

@@ -1,8 +1,8 @@
-"""A crowd of light ranks in one process, and the waits of somebody's keys meanwhile in another.
+"""A crowd of light ranks in one process, and meanwhile the delays of keys for another job in a second process.
 
 ``python -m tests.support.crowd hold URL TOKEN COUNT STEP`` has every STEP-th of COUNT ranks stop while the others are
-held for them, and prints as JSON what that took. ``… keys URL RANK_TOKEN DRIVER_TOKEN`` types at a rank of another job
-until its stdin ends, and prints how long the keys took.
+held for them, and prints counts and seconds as JSON. ``… keys URL RANK_TOKEN DRIVER_TOKEN`` types at a rank of another
+job until its stdin ends, and prints how long the keys took.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tests.broker.peers import RUNNING, STOP, STOPPED, attach, registration
 
 SITE = "/home/me/train.py:41"
 AT_ONCE = 128
-"""Ranks that dial at the same time: what reaches the broker is a crowd all the same."""
+"""Ranks that dial at the same time; the crowd is complete before the first rank stops."""
 
 
 def options(token: str) -> dict[str, Any]:
-    """Return how everybody here connects."""
+    """Return the options with which ranks and terminals connect."""
     return {
         "additional_headers": {"Authorization": f"Bearer {token}"},
         "subprotocols": [Subprotocol(subprotocol())],
@@ -46,7 +46,7 @@ def options(token: str) -> dict[str, Any]:
 
 
 class LightRank:
-    """Be one rank that is chosen, or held for the chosen ones."""
+    """A rank that is chosen, or held for the chosen ranks."""
 
     def __init__(self, number: int, chosen: tuple[int, ...], told: Counter[str]) -> None:
         self.number = number
@@ -82,7 +82,7 @@ class LightRank:
         await self._report(replace(RUNNING, arrivals=(Arrival(site=SITE, arrived=1, completed=1),)))
 
     async def leave(self) -> None:
-        """Hang up."""
+        """Abort the connection."""
         if self._connection is not None:
             self._reading.cancel()
             self._connection.transport.abort()
@@ -169,20 +169,20 @@ def keys(url: str, rank_token: str, driver_token: str) -> dict[str, float]:
 
 
 def say(line: str) -> None:
-    """Write a line for whoever started this."""
+    """Write a line to stdout at once, for the test that reads it."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def main(kind: str, *arguments: str) -> None:
-    """Print what was measured."""
+    """Measure a hold or the keys, and print the result."""
     if kind == "hold":
         url, token, count, step = arguments
         result = asyncio.run(hold(url, token, int(count), int(step)))
     else:
         result = keys(*arguments)
     say(json.dumps(result))
-    # A thousand connections that nobody reads any more are nothing to close one by one.
+    # An orderly exit would close a thousand connections one by one.
     os._exit(0)
 
 

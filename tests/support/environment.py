@@ -1,7 +1,7 @@
-"""What a test, and each process it starts, finds in its environment.
+"""The environment of a test and of each process that it starts.
 
-Nothing of the developer's own set-up may decide a test: a broker of theirs, a proxy, a cluster they are logged in to, a
-window size left behind by a shell.
+The developer's own set-up must not decide a test: neither a broker, a proxy or a cluster, nor a window size that a
+shell left behind.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DROPPED_PREFIXES = (
     "TORCHELASTIC_",
     "XDG_",
 )
-"""Ours, and what a launcher or scheduler leaves in a shell started by it."""
+"""Prefixes of our own variables, and of those that a launcher or scheduler sets in a shell."""
 
 DROPPED = frozenset(
     {
@@ -53,7 +53,7 @@ DROPPED = frozenset(
 )
 
 KEPT_PREFIX = "DBG_TEST_"
-"""Settings of the tests themselves; parallel workers read them from what they inherit."""
+"""Prefix of the tests' own settings, which parallel workers inherit."""
 
 
 def is_foreign(name: str) -> bool:
@@ -64,7 +64,7 @@ def is_foreign(name: str) -> bool:
 
 
 def clean_environment(environ: Mapping[str, str], home: Path) -> dict[str, str]:
-    """Return ``environ`` without what could decide a test, with ``home`` as home and ``home/dbg`` as ``DBG_HOME``."""
+    """Return ``environ`` without foreign variables, with ``home`` as home and ``home/dbg`` as ``DBG_HOME``."""
     kept = {name: value for name, value in environ.items() if not is_foreign(name)}
     return kept | {
         "HOME": str(home),

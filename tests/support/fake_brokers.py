@@ -1,4 +1,4 @@
-"""Brokers that are wrong in one way each: behind TLS, with a certificate that can be pinned."""
+"""Brokers that each do one thing wrong, behind TLS with a certificate that can be pinned."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ WEBSOCKET_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 TEXT, BINARY, CLOSE = 1, 2, 8
 
 Answer = Callable[[ssl.SSLSocket], None]
-"""What a fake does with a connection that has shaken hands; when it returns the connection is closed."""
+"""A function that serves a connection after its TLS handshake; when it returns, the connection is closed."""
 
 
 class FakeBroker:
-    """Answer each connection to a port of loopback as ``answer`` does, until :meth:`close`."""
+    """A server on a port of loopback that hands each connection to ``answer``, until :meth:`close`."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -52,7 +52,7 @@ class FakeBroker:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the variables that lead a rank or a terminal here."""
+        """Return the variables that lead a rank or a terminal to this broker."""
         return {"DBG_BROKER": f"127.0.0.1:{self.port}#{self.fingerprint}", "DBG_TOKEN": TOKEN}
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ def flood_headers(connection: ssl.SSLSocket) -> None:
 
 
 def accept_and_send(*frames: bytes, subprotocol: str | None = "dbg.v1") -> Answer:
-    """Become a WebSocket, send frames made by :func:`frame`, and say nothing more."""
+    """Accept the WebSocket, send frames made by :func:`frame`, and then send nothing more."""
 
     def answer(connection: ssl.SSLSocket) -> None:
         request = read_request(connection)

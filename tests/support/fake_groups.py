@@ -1,4 +1,4 @@
-"""What stands for the module in which torch keeps its process groups: made, asked and changed as torch's own is."""
+"""A stand-in for the torch module that keeps process groups, with the functions and attributes that the agent uses."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Hold a terminal as a shell does: run one command in its foreground, and outlive it. Started by ``terminal.py``.
 
-Without it the command would lead the terminal's session, and the kernel resets a terminal's settings when its leader
-ends: a program that left the terminal raw would seem to have restored it.
+Without a holder the command would lead the terminal's session, and the kernel resets a terminal's settings when the
+session's leader ends: a program that left the terminal raw would seem to have restored it.
 
-On the control socket it writes the command's process number, then its exit status, each in a line; then it keeps the
-terminal open until that socket is closed.
+The holder writes the command's process number and later its exit status to the control socket, each in a line. Then it
+keeps the terminal open until that socket is closed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 import termios
 
 END_MARK = b"\x1b_command ended\x1b\\"
-"""Written to the terminal last, invisible: whoever has read it has read all output before it."""
+"""The invisible last output on the terminal: once a test has read it, all output before it is read too."""
 
 
 def run_in_foreground(command: list[str]) -> int:
@@ -41,7 +41,7 @@ def run_in_foreground(command: list[str]) -> int:
 
 
 def wait_without_reaping(pid: int) -> int:
-    """Return the exit status, negated if a signal; the number stays taken, so no signal reaches a stranger."""
+    """Return the exit status, or the negated signal; the process number stays taken, so no other process gets it."""
     result = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     if result is None:
         raise ChildProcessError(pid)
@@ -56,7 +56,7 @@ def main() -> None:
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     pid = run_in_foreground(sys.argv[2:])
-    # A shell whose window closes tells its jobs so.
+    # A shell whose window closes sends SIGHUP to its jobs.
     signal.signal(signal.SIGHUP, lambda _number, _frame: os.kill(pid, signal.SIGHUP))
     control.sendall(f"{pid}\n".encode())
     status = wait_without_reaping(pid)

@@ -1,4 +1,4 @@
-"""Somebody else at the broker's address, who notes everything that is sent there."""
+"""A foreign server at the broker's address that notes all bytes sent there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLIENT_HELLO = 1
 
 
 class Impostor:
-    """Listen on ``port`` of loopback (0: a free one) until :meth:`close`; all methods may be called from any thread."""
+    """A server on ``port`` of loopback (0: a free one) until :meth:`close`; any thread may call any method."""
 
     def __init__(self, port: int, kind: Kind) -> None:
         self._kind = kind
@@ -39,7 +39,7 @@ class Impostor:
         if kind == "tls":
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             trustme.CA().issue_cert("localhost").configure_cert(self._context)
-        # SO_REUSEADDR, which this sets, takes the port over from connections that linger.
+        # create_server sets SO_REUSEADDR, so old connections that linger on the port don't matter.
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listener.getsockname()[1]
         self._threads = [threading.Thread(target=self._accept, name="impostor", daemon=True)]
@@ -54,7 +54,7 @@ class Impostor:
         self.close()
 
     def heard(self) -> list[bytes]:
-        """Return what came on each connection that has ended: of ``tls``, what came decrypted."""
+        """Return the bytes that came on each connection that has ended; for ``tls``, the decrypted ones."""
         with self._changed:
             return list(self._heard)
 
@@ -66,8 +66,8 @@ class Impostor:
                 raise AssertionError(f"only {count - wanted + len(self._heard)} of {count} more connections came")
 
     def wait_for_all(self) -> None:
-        """Wait until each connection that was made, and closed, before this call has been heard to its end."""
-        # Taken in the order in which they came, so that this one is the last.
+        """Wait until each connection that was made and closed before this call has been read to its end."""
+        # The thread accepts connections in the order in which they came, so all earlier ones are accepted by then.
         with socket.create_connection(("127.0.0.1", self.port)) as last:
             name = last.getsockname()
             with self._changed:
@@ -79,7 +79,7 @@ class Impostor:
             self._heard.remove(b"")
 
     def close(self) -> None:
-        """Give the port back, having ended all connections."""
+        """End all connections and threads, and release the port."""
         # Closing alone would leave the thread in accept().
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -99,7 +99,7 @@ class Impostor:
             except OSError:
                 return
             if self._context is not None:
-                # Shakes hands in its own thread, which closing ends as it ends those of the other kinds.
+                # The handshake takes place in the connection's own thread, where close() can end it.
                 connection = self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
             with self._changed:
                 self._open.add(connection)

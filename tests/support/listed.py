@@ -1,4 +1,4 @@
-"""The list of ranks as a terminal hears of it: one connection to the broker, and no process for each look."""
+"""The list of ranks as a terminal gets it: over one connection to the broker, without a process for each look."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.broker.peers import trusting_context
 from tests.support.time_unit import seconds
 
 CLOSE_SECONDS = 1.0
-"""Seconds for the broker's goodbye; a test that is done with the list waits for nobody."""
+"""Seconds for the broker's close frame; a test that is done with the list should not wait."""
 
 Listed = list[dict[str, Any]]
 """The ranks as ``--list --json`` prints them."""
 
 
 class RankList:
-    """Know the ranks of one broker; used from one thread, whose loop runs while this waits."""
+    """The ranks of one broker; used from one thread, and the event loop runs only inside :meth:`wait`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, websocket: ClientConnection) -> None:
         self._loop = loop
@@ -41,7 +41,7 @@ class RankList:
         self._is_complete = False
 
     def wait(self, deadline: float) -> bool:
-        """Wait for a change of the whole list until ``deadline``; return False if none came."""
+        """Wait until the list is complete or has changed; return False if neither happens before ``deadline``."""
         while True:
             try:
                 text = self._loop.run_until_complete(self._next(max(0.0, deadline - time.monotonic())))
@@ -66,7 +66,7 @@ class RankList:
         return self._is_complete
 
     def listed(self, *, exited: bool) -> Listed:
-        """Return the ranks in the order of ``--list``, those that have exited behind the others if wanted."""
+        """Return the ranks in the order of ``--list``; with ``exited``, exited ranks follow the others."""
         known = self._ranks.values()
         there = [rank for rank in known if rank.state is not RankState.EXITED]
         ordered = list(select(parse_target("all"), there, any_job=True).ranks) if there else []
@@ -80,8 +80,8 @@ class RankList:
 def rank_list(home: Path) -> Iterator[RankList]:
     """Subscribe to the list at the broker of ``home``; fail if there is none, or if it goes away.
 
-    One thread reads and writes: before Python 3.13 the ssl module lets two of them disturb each other, and a client
-    with a thread that reads now and then never saw the answer to its handshake.
+    One thread reads and writes: before Python 3.13 two threads on one TLS connection disturb each other, and a client
+    with a reading thread sometimes never got the answer to its handshake.
     """
     loop = asyncio.new_event_loop()
     try:

@@ -1,4 +1,4 @@
-"""Which locks of the agent are taken while which others are held; to be imported by a rank before anything of ours.
+"""A record of which locks of the agent are taken while which others are held; a rank imports it before the agent.
 
 ``write(path)`` writes what was seen so far: a line of JSON for each pair of an outer and an inner lock.
 """
@@ -25,14 +25,14 @@ _held = threading.local()
 
 
 class Recorded:
-    """Be a lock, and note which others the taking thread holds already."""
+    """A lock that notes which other locks the taking thread already holds."""
 
     def __init__(self, name: str, lock: Any) -> None:
         self._name = name
         self._lock = lock
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take it, once it is noted that this is tried."""
+        """Note the attempt, then take the lock."""
         self._note()
         taken: bool = self._lock.acquire(blocking, timeout)
         if taken:
@@ -40,7 +40,7 @@ class Recorded:
         return taken
 
     def release(self) -> None:
-        """Give it back."""
+        """Release the lock."""
         self._lock.release()
         names = _names()
         del names[len(names) - 1 - names[::-1].index(self._name)]
@@ -54,10 +54,10 @@ class Recorded:
         self.release()
 
     def locked(self) -> bool:
-        """Tell whether anybody has it."""
+        """Return whether a thread holds the lock."""
         return bool(self._lock.locked())
 
-    # What `threading.Condition` asks of its lock, and the console of its own.
+    # `threading.Condition` calls these three of its lock, and the agent's console calls the first.
 
     def _is_owned(self) -> bool:
         return bool(self._lock._is_owned())
@@ -100,7 +100,7 @@ def record() -> None:
     rlock = threading.RLock
 
     class RecordedCondition(threading.Condition):
-        """Be a condition whose lock is recorded if a module of the agent makes it."""
+        """A condition whose lock is recorded if a module of the agent makes it."""
 
         def __init__(self, lock: Any = None) -> None:
             frame = sys._getframe(1)

@@ -1,7 +1,7 @@
 """Two hosts on one machine: network namespaces on a bridge, each with its own name, address and loopback.
 
-They share the file system, and so a home, as the nodes of a cluster do. What runs on a host sees that host's name and
-an ``/etc/hosts`` in which each host is found by name; there is no other name service and no way out.
+The hosts share the file system, and so a home, as the nodes of a cluster do. A process on a host sees that host's name
+and an ``/etc/hosts`` with the names of all hosts; there is no other name service and no route to the outside.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PREFIX = "dbgtest"
 COUNTER = itertools.count()
 
 ON_HOST = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"'
-"""Run in namespaces of mounts and host name of its own. ``ip netns exec`` would also hide /sys, which slurmd needs."""
+"""Shell code for own namespaces of mounts and host name. ``ip netns exec`` would also hide /sys, which slurmd needs."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Host:
     hosts_file: Path
 
     def command(self, command: Sequence[str]) -> list[str]:
-        """Return ``command`` as one to be run on this host; the process stays the one that is started."""
+        """Return a command line that runs ``command`` on this host, as the very process that is started."""
         entered = ["nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--uts", "--mount"]
         return [*entered, "sh", "-c", ON_HOST, "sh", str(self.hosts_file), self.name, *command]
 
@@ -62,7 +62,7 @@ class Host:
         return processes.start(name, self.command(command), env=env)
 
     def unplug(self) -> None:
-        """Cut the host's cable: silence both ways, nobody is told."""
+        """Cut the host's cable: packets are lost both ways, and no peer is told."""
         _ip(f"-n {_switch_of(self.namespace)} link set v-{self.name} down")
 
     def plug(self) -> None:
@@ -120,7 +120,7 @@ def _delete_leftovers() -> None:
 
 @pytest.fixture
 def two_hosts(tmp_path: Path) -> Iterator[tuple[Host, Host]]:
-    """Two hosts, ``h1`` and ``h2``; skips where they can't be made."""
+    """Make two hosts, ``h1`` and ``h2``; skip where they can't be made."""
     if reason := missing_for_netns():
         pytest.skip(reason)
     with hosts(["h1", "h2"], tmp_path) as (first, second):

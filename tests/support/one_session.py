@@ -1,4 +1,4 @@
-"""Sit at one rank in this terminal as ``dbg-attach`` does, and write to a file which breakpoints people have set there.
+"""Attach this terminal to one rank as ``dbg-attach`` does, and write to a file which breakpoints the user set there.
 
 Arguments: the file, the target, and the debugger to open. Each breakpoint is ``[file, line, condition]``, in JSON.
 """
@@ -28,7 +28,7 @@ SECONDS = 30.0
 
 
 async def hold_session(target: str, engine: str) -> SessionOutcome:
-    """Hold one session at the rank of this target until it ends."""
+    """Run one session at the rank of this target until it ends, and return its outcome."""
     link = BrokerLink(lambda: find_reach(None, os.environ), "me@here", SECONDS)
     await link.open()
     try:
@@ -44,7 +44,7 @@ async def hold_session(target: str, engine: str) -> SessionOutcome:
 
 
 def main() -> None:
-    """Write what the session's outcome says."""
+    """Run a session, and write the breakpoints of its outcome."""
     file, target, engine = sys.argv[1:]
     outcome = asyncio.run(hold_session(target, engine))
     told = [[one.file, one.line, one.condition] for one in outcome.breakpoints]

@@ -1,4 +1,4 @@
-"""A terminal whose user has settings of their own, and the proof that a program gave all of it back."""
+"""A terminal with a user's own settings, and the check that a program has restored them all."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ USUAL_MODES = frozenset({7, 25})
 """Private modes that are on in every new terminal: wrapping, and a visible cursor."""
 
 SHELL = 'trap : INT; stty erase ^H -ixon; stty -g >"$0/before"; "$@"; status=$?; stty -g >"$0/after"; exit $status'
-"""What a user's shell does around a command, in settings that no program would guess."""
+"""Shell code that chooses unusual terminal settings, and saves them before and after a command."""
 
 
 def with_own_settings(folder: Path, command: list[str]) -> list[str]:
-    """Return ``command`` run in a terminal with settings of its own; ``folder`` gets them from before and after."""
+    """Return ``command`` for a terminal with unusual settings; ``folder`` gets the settings before and after."""
     return ["sh", "-c", SHELL, str(folder), *command]
 
 

@@ -22,19 +22,19 @@ BEGIN, END = "<!-- drawn by `python -m tests.support.packages` -->\n", "<!-- end
 """Lines of that page between which the drawing stands."""
 
 Arrows = Mapping[str, frozenset[str]]
-"""For each of some names, those of the others that it imports."""
+"""For each name, the other names that it imports."""
 
 
 @dataclass(frozen=True, order=True)
 class Module:
-    """Name a module by its package and by its path in there."""
+    """A module, named by its package and its path inside the package."""
 
     package: str
     inside: Path
 
     @property
     def path(self) -> Path:
-        """Return where the file is."""
+        """Return the path of the file."""
         return package_folders()[self.package] / self.inside
 
     @property
@@ -44,7 +44,7 @@ class Module:
 
     @property
     def test(self) -> Path:
-        """Return where this module's own tests stand, if it has any."""
+        """Return the path of this module's own tests; the file need not exist."""
         return ROOT / "tests" / Path(self.short).with_name(f"test_{self.inside.name}")
 
     def tree(self) -> ast.Module:
@@ -84,7 +84,7 @@ def folder_arrows(package: str) -> Arrows:
 
 
 def _arrows_between(names: Mapping[str, str]) -> Arrows:
-    """Return the arrows between packages or modules, what is below them included; imports for types count."""
+    """Return the arrows between packages or modules, with all modules below them; imports for types count."""
     arrows = {name: set[str]() for name in names.values()}
     for importer in _graph().modules:
         for imported in _graph().find_modules_directly_imported_by(importer):
@@ -101,7 +101,7 @@ def _name_above(module: str, names: Mapping[str, str]) -> str | None:
 
 
 def layers(arrows: Arrows) -> list[list[str]]:
-    """Return the names in layers, each of which imports those below it alone; names of a circle come together."""
+    """Return the names in layers, each of which imports only layers below it; a circle of imports shares a layer."""
     reached = {name: _reached(name, arrows) for name in arrows}
     depth: dict[str, int] = {}
     for name in sorted(arrows, key=lambda name: (len(reached[name] | {name}), name)):

@@ -1,4 +1,4 @@
-"""Children of a test: started with logs, waited for by what they say or by their end, and all ended afterwards."""
+"""Children of a test: started with logs, waited for by their output or their end, and all ended after the test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.collector import Collector, Output
 from tests.support.time_unit import seconds
 
 MARK = "TEST_PROCESSES_MARK"
-"""Variable that every process started here carries and hands down; by it one that left its parent is found again."""
+"""Variable that every process started here has and hands down; it identifies processes that have left their parent."""
 
 GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL at the end of a test: more than any of our programs takes to say goodbye."""
@@ -28,7 +28,7 @@ TAIL = 4000
 """Characters of each log that a failed test's report repeats; the whole is in the file."""
 
 USUAL_WAIT = 20.0
-"""Seconds that a test waits for something it gave no limit for: several starts of an interpreter on a busy machine."""
+"""Seconds that a test waits if it gives no limit: several starts of an interpreter on a busy machine."""
 
 Stream = Literal["stdout", "stderr"]
 
@@ -40,7 +40,7 @@ def _limit(timeout: float | None) -> float:
 def with_death_signal(command: Sequence[str], name: str = "KILL") -> list[str]:
     """Return ``command`` such that it gets signal ``name`` when the tests themselves are killed.
 
-    A function run between fork and exec would do the same, and is deprecated in a process with threads.
+    A function run between fork and exec would do the same, but is deprecated in a process with threads.
     """
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", name, "--", *command] if setpriv else list(command)
@@ -49,7 +49,8 @@ def with_death_signal(command: Sequence[str], name: str = "KILL") -> list[str]:
 class Child:
     """One process started by a test, in a session of its own.
 
-    Its number stays taken until the test has ended, even once it is dead, so no signal ever reaches a stranger.
+    The process number stays taken until the test has ended, even after the child's death, so that no signal of the
+    test reaches another process.
     """
 
     def __init__(self, name: str, popen: subprocess.Popen[bytes], log: Path, collector: Collector) -> None:
@@ -61,7 +62,7 @@ class Child:
         self._log_file = log.open("wb", buffering=0)
         self._outputs: dict[Stream, Output] = {}
         self.exit_status: int | None = None
-        """None while it lives, then its exit status, or the negated number of the signal that ended it."""
+        """None while the child lives, then its exit status, or the negated number of the signal that ended it."""
         collector.add(self._started_outputs(popen), os.pidfd_open(popen.pid), self._note_end)
 
     def _started_outputs(self, popen: subprocess.Popen[bytes]) -> list[Output]:
@@ -78,14 +79,14 @@ class Child:
             self.exit_status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
 
     def text(self, stream: Stream = "stdout") -> str:
-        """Return all it has written to ``stream`` so far."""
+        """Return all that the child has written to ``stream`` so far."""
         with self._changed:
             return self._outputs[stream].text()
 
     def wait_for_output(self, pattern: str, timeout: float | None = None, stream: Stream = "stdout") -> re.Match[str]:
-        """Wait until ``pattern``, a regular expression, is in what it has written to ``stream``, and return the match.
+        """Wait until ``pattern``, a regular expression, matches the child's output to ``stream``; return the match.
 
-        Fails at once when it ends without that.
+        Fail at once if the child ends without a match.
         """
         sought = re.compile(pattern, re.MULTILINE)
 
@@ -101,36 +102,36 @@ class Child:
         return match
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until it has ended and return its exit status; fail if it goes on longer than ``timeout`` seconds."""
+        """Wait until the child has ended and return its exit status; fail after ``timeout`` seconds."""
         if not self.ends_within(_limit(timeout)):
             raise AssertionError(f"{self.name} (pid {self.pid}) still runs\n{self.tail()}")
         assert self.exit_status is not None
         return self.exit_status
 
     def ends_within(self, timeout: float) -> bool:
-        """Wait until it has ended, for ``timeout`` seconds at most, and say whether it has."""
+        """Wait until the child has ended, for ``timeout`` seconds at most, and return whether it has."""
         with self._changed:
             return self._changed.wait_for(lambda: self.exit_status is not None, timeout)
 
     def signal(self, number: int) -> None:
-        """Send it a signal; a dead child takes it silently."""
+        """Send the child a signal, which does nothing once the child is dead."""
         os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """Ask it to end (SIGTERM), also if it is suspended."""
+        """Ask the child to end (SIGTERM), also if it is suspended."""
         self.signal(signal.SIGTERM)
         self.signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End it at once (SIGKILL); what it started lives on."""
+        """End the child at once (SIGKILL); processes that it started live on."""
         self.signal(signal.SIGKILL)
 
     def tail(self) -> str:
-        """Return the end of its log."""
+        """Return the end of the child's log."""
         return self.log.read_text(errors="replace")[-TAIL:]
 
     def reap(self) -> None:
-        """End the rest of its process group and give its number back; only after it has ended."""
+        """End the rest of the process group and release the process number; only after the child has ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait()
@@ -139,10 +140,10 @@ class Child:
 
 
 class Processes:
-    """All that one test has started; used from the test's thread.
+    """All processes that one test has started; used from the test's thread.
 
-    ``logs`` gets one file per child. ``end_all`` ends the children, their process groups, and whatever of theirs has
-    moved to another session: never a process that was not started here.
+    ``logs`` gets one file per child. ``end_all`` ends the children, their process groups, and their descendants that
+    have moved to another session. It never ends a process that was not started here.
     """
 
     def __init__(self, logs: Path) -> None:
@@ -186,7 +187,7 @@ class Processes:
         return dict(environ) | {MARK: self.mark}
 
     def strays(self) -> list[int]:
-        """Return the processes started by this test that are none of its children, wherever they went."""
+        """Return the processes that carry this test's mark and are not its children, in any session."""
         children = {child.pid for child in self._children}
         needle = f"{MARK}={self.mark}".encode()
         return [pid for pid in _all_processes() if pid not in children and needle in _environment_of(pid)]
@@ -216,7 +217,7 @@ class Processes:
                 handle = os.pidfd_open(pid)
             except ProcessLookupError:
                 continue
-            # Looked at again now that the handle can't change hands: the number may have gone to a stranger meanwhile.
+            # Before the handle was open, the number may have passed to another process; from now on it can't.
             if needle in _environment_of(pid):
                 _kill_by(handle)
             os.close(handle)

@@ -1,7 +1,7 @@
-"""How long it takes from a command to PuDB on the screen: by ``dbg-broker run``, and by stock ``pudb.remote``.
+"""The time from a command to PuDB on the screen: with ``dbg-broker run``, and with stock ``pudb.remote``.
 
-The job is one and the same: two ranks of torchrun, a compiled model under DDP, and a stop of rank 0 in its first step.
-Stock is what people do without us: a call behind ``if rank == 0``, and a listener that waits in a terminal already.
+Both run the same job: two ranks of torchrun, a compiled model under DDP, and a stop of rank 0 in its first step. The
+stock way is a call behind ``if rank == 0``, and a listener that already waits in a terminal.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ connection, _ = listener.accept()
 while data := connection.recv(65536):
     os.write(1, data)
 """
-"""What ``nc -l`` does, at a port that is free."""
+"""A program that does the same as ``nc -l``, at a free port."""
 
 
 def job_environment(folder: Path) -> dict[str, str]:
@@ -66,7 +66,7 @@ def job_environment(folder: Path) -> dict[str, str]:
 
 
 def stock_seconds(folder: Path, environ: Mapping[str, str]) -> float:
-    """Return the time with ``pudb.remote`` and a listener."""
+    """Return the seconds with ``pudb.remote`` and a listener."""
     script = folder / "stock.py"
     with Terminal([sys.executable, "-c", LISTENER], ROWS, COLUMNS, environ) as terminal:
         port = re.findall(r"listens at (\d+)", terminal.wait_for(re.compile(r"listens at \d+$", re.MULTILINE)))[0]
@@ -88,7 +88,7 @@ def stock_seconds(folder: Path, environ: Mapping[str, str]) -> float:
 
 
 def run_seconds(folder: Path, environ: Mapping[str, str]) -> float:
-    """Return the time with one command; from the second one on its broker is there already."""
+    """Return the seconds with one command; from the second call on the broker already runs."""
     script = folder / "ours.py"
     script.write_text(JOB)
     run = str(Path(sys.executable).with_name("dbg-broker"))

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from tests.support.time_unit import seconds
 
 Direction = Literal["up", "down"]
-"""``up`` is towards the target, ``down`` towards whoever connected to the proxy."""
+"""``up`` is towards the target, ``down`` towards the peer that connected to the proxy."""
 
 BOTH: tuple[Direction, Direction] = ("up", "down")
 
@@ -23,14 +23,14 @@ CHUNK = 16384
 """Bytes carried at once; small, so that a throttled direction stays smooth."""
 
 IN_FLIGHT = 64
-"""Chunks that a delayed direction holds (1 MiB), as a long link would; then it stops reading."""
+"""Chunks that a delayed direction holds (1 MiB), as a long link would; then the proxy stops reading."""
 
 T = TypeVar("T")
 
 
 @dataclass
 class Faults:
-    """What is wrong with one direction at present."""
+    """The present faults of one direction."""
 
     delay: float = 0.0
     rate: float | None = None
@@ -38,16 +38,16 @@ class Faults:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """End a connection with a reset, which drops what is under way, rather than an orderly end."""
+    """End a connection with a reset, which drops the bytes under way, and not with an orderly end."""
     with contextlib.suppress(OSError):
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 
 
 class Proxy:
-    """Carry connections from ``port`` on loopback to ``target``, in a thread of its own.
+    """A thread that carries connections from ``port`` on loopback to ``target``.
 
-    Every method may be called from any thread, takes effect on connections already open too, and returns when it has.
+    Any thread may call any method. A fault affects open connections too, and is in effect when the method returns.
     """
 
     def __init__(self, target: tuple[str, int]) -> None:
@@ -73,7 +73,7 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """How many connections are carried now."""
+        """The number of connections carried now."""
         return len(self._pairs)
 
     def cut(self) -> None:
@@ -81,7 +81,7 @@ class Proxy:
         self._now(self._cut)
 
     def mend(self) -> None:
-        """Take back every fault; what was swallowed stays lost, what was held flows on."""
+        """End every fault; swallowed bytes stay lost, held bytes flow on."""
         self._now(self._mend)
 
     def delay(self, duration: float, *directions: Direction) -> None:
@@ -89,11 +89,11 @@ class Proxy:
         self._set(directions, "delay", duration)
 
     def throttle(self, bytes_per_second: float | None, *directions: Direction) -> None:
-        """Carry no more than this; None lifts the limit."""
+        """Carry no more than ``bytes_per_second``; None lifts the limit."""
         self._set(directions, "rate", bytes_per_second)
 
     def swallow(self, *directions: Direction) -> None:
-        """Lose every byte and every end silently: a half-open connection, which neither side is told of."""
+        """Lose every byte and every end of a connection, and tell neither side: the connection is half open."""
         self._set(directions, "swallow", True)
 
     def freeze(self) -> None:

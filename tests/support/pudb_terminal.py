@@ -1,4 +1,4 @@
-"""A terminal that sits in the PuDB of a rank, and what a test asks of it."""
+"""A terminal in the PuDB of a rank, and a test's questions to it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.support.ranks import attach, attach_command, attach_list
 from tests.support.terminal import Terminal
 
 DRAWN = "Variables:"
-"""Stands on every screen of PuDB, and nowhere else."""
+"""Text that stands on every screen of PuDB, and nowhere else."""
 
 HELP = "Key Assignments:"
-"""Stands at the top of PuDB's help, which the key ``?`` opens."""
+"""Text at the top of PuDB's help, which the key ``?`` opens."""
 
 
 def sit_in_pudb(open_terminal: OpenTerminal, *arguments: str, rows: int = 24, cols: int = 100) -> Terminal:
@@ -37,7 +37,7 @@ def wait_for_line(terminal: Terminal, line: int, timeout: float | None = None) -
 def line_after_all_keys(terminal: Terminal, home: Path, timeout: float | None = None) -> int:
     """Return the line where the only rank is once it has taken every key typed so far.
 
-    Keys are taken in order, so whatever PuDB's help was asked for after has been done when the help is there.
+    PuDB takes keys in order: when it shows the help that was typed last, it has carried out all keys before.
     """
     terminal.send("?")
     terminal.wait_for(HELP, timeout)
@@ -49,7 +49,7 @@ def line_after_all_keys(terminal: Terminal, home: Path, timeout: float | None = 
 
 
 def rows_of_rank(home: Path, target: str) -> list[str]:
-    """Return what the rank says its screen shows."""
+    """Return the rows of the rank's screen, as ``--screen`` prints them."""
     result = attach(home, target, "--screen")
     assert result.returncode == 0, result.stderr
     return result.stdout.splitlines()

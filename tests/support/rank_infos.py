@@ -1,4 +1,4 @@
-"""Ranks as a broker would tell of them, made from their addresses."""
+"""Ranks as a broker lists them, made from their addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rank(
     reason: str | None = None,
     since: float = 0.0,
 ) -> RankInfo:
-    """Make a rank as its address says; of a classic session the rank number is 0."""
+    """Make a rank from its address; a classic session gets the rank number 0."""
     host, _, number = address.rpartition(":")
     first, _, child = number.partition(".")
     return RankInfo(

@@ -1,4 +1,4 @@
-"""Ranks without torch, as a launcher of plain environment variables starts them, and the terminal's view of them."""
+"""Ranks without torch, started with a launcher's environment variables, and the terminal's view of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEVER_BOUND_PORTS = itertools.count(20001)
 def rank_environment(
     rank: int, local_rank: int, world_size: int, local_world_size: int, master_port: int
 ) -> dict[str, str]:
-    """Return what torchrun's ``env://`` asks for."""
+    """Return the variables that torch reads for ``env://``."""
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(local_rank),
@@ -50,9 +50,9 @@ def start_ranks(
 ) -> list[Child]:
     """Start ``n`` ranks that run ``script_text`` and find the broker through ``DBG_HOME=home``; return without waiting.
 
-    Each has a HOME of its own, ``<home>/homes/<name><rank>``, in which a test can look for files that should not be
-    there. Rank r is logged as ``<name><r>``. A job over several hosts is one call for each: with its ``wrap``, the
-    number of its ``first`` rank, the ``world_size`` of the job, and one ``master_port`` for all.
+    Each rank has a HOME of its own, ``<home>/homes/<name><rank>``, in which a test can look for files that should not
+    be there. Rank r is logged as ``<name><r>``. A job over several hosts needs one call for each host: with the host's
+    ``wrap``, the number of its ``first`` rank, the ``world_size`` of the job, and one ``master_port`` for all calls.
     """
     script = home / f"{name}_script.py"
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -99,7 +99,7 @@ def attach(
 
 
 def attach_list(home: Path, *arguments: str, wrap: Wrap = list) -> list[dict[str, Any]]:
-    """Return the ranks of ``dbg-attach --list --json``; fail if it does."""
+    """Return the ranks of ``dbg-attach --list --json``; fail if the command fails."""
     result = attach(home, *arguments, "--list", "--json", wrap=wrap)
     if result.returncode != 0:
         raise AssertionError(f"dbg-attach --list ended with status {result.returncode}: {result.stderr}")
@@ -116,7 +116,7 @@ def wait_until(
     timeout: float | None = None,
     wrap: Wrap = list,
 ) -> list[dict[str, Any]]:
-    """Return the listed ranks as soon as this holds of them; fail with the whole list after ``timeout`` seconds."""
+    """Return the listed ranks as soon as ``holds`` is true of them; fail with all of them after ``timeout`` seconds."""
     deadline = time.monotonic() + (seconds(20) if timeout is None else timeout)
     listed = []
     for listed in looks(home, listing, deadline, wrap):
@@ -129,7 +129,7 @@ def wait_until(
 def looks(home: Path, listing: Sequence[str], deadline: float, wrap: Wrap) -> Iterator[list[dict[str, Any]]]:
     """Yield the list of ranks as it is, and after each change until ``deadline``.
 
-    From another host each look is a process of its own, which paces that enough to need no pause.
+    From another host each look is a process of its own, whose start takes long enough that the loop needs no pause.
     """
     if wrap is list:
         with rank_list(home) as ranks:
@@ -146,7 +146,7 @@ def states(listed: list[dict[str, Any]]) -> dict[int, str]:
 
 
 def wait_until_states(home: Path, wanted: Mapping[int, str], timeout: float | None = None) -> list[dict[str, Any]]:
-    """Return the listed ranks once these of them, and no others, are in these states."""
+    """Return the listed ranks once exactly the wanted ranks are listed, each in its wanted state."""
     return wait_until(home, lambda listed: states(listed) == wanted, str(wanted), timeout=timeout)
 
 
@@ -160,7 +160,7 @@ def ask(home: Path, *arguments: str, env: Mapping[str, str] | None = None) -> di
 
 
 def texts(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the text of each group of such a document by its ranks."""
+    """Return the text of each group of an answer of :func:`ask`, by the group's ranks."""
     return {group["ranks"]: group["text"] for group in document["groups"]}
 
 

@@ -1,4 +1,4 @@
-"""A terminal without a screen at a real broker: it says and hears the protocol's own messages."""
+"""A terminal without a screen at a real broker, which sends and receives messages of the protocol."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def raw_terminal(broker: RunningBroker) -> AsyncIterator[Peer]:
 
 
 async def listed(peer: Peer, so_that: Callable[[RankInfo], bool]) -> RankInfo:
-    """Wait until a rank is listed like this."""
+    """Wait until a rank is listed for which ``so_that`` is true, and return it."""
     while True:
         message = await peer.next()
         ranks = message.ranks if isinstance(message, Snapshot) else ()

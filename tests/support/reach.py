@@ -1,4 +1,4 @@
-"""Addresses, tokens and ``broker.json`` for tests, and what must never show in an error."""
+"""Addresses, tokens and ``broker.json`` for tests, and all text that an error shows, to find no token in it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def rendezvous_files(draw: st.DrawFn) -> Rendezvous:
 
 
 def refusal(call: Callable[[], object]) -> BadInput | NoBroker | None:
-    """Return how a call refused its input, None if it took it."""
+    """Return the error by which a call refused its input, or None if it accepted the input."""
     try:
         call()
     except (BadInput, NoBroker) as error:
@@ -79,7 +79,7 @@ def refusal(call: Callable[[], object]) -> BadInput | NoBroker | None:
 
 
 def said(error: BaseException) -> str:
-    """Return all that a log or a traceback could show of an error and of what it came from."""
+    """Return all text that a log or a traceback could show of an error and its causes."""
     parts: list[str] = []
     seen: BaseException | None = error
     while seen is not None:

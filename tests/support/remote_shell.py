@@ -1,6 +1,6 @@
-"""Ways from one host of the tests to another, in which nothing of the caller's environment arrives.
+"""Remote shells from one host of the tests to another, to which no variable of the caller's environment passes.
 
-``remote_shell`` writes a stand-in for ssh that needs no server; ``ssh_servers`` are real ones, of a real client.
+``remote_shell`` writes a stand-in for ssh that needs no server; ``ssh_servers`` starts real servers for a real client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.support.requirements import find_command
 from tests.support.time_unit import seconds
 
 LOGIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where root finds commands at a login without any profile."""
+"""The PATH of root at a login without any profile."""
 
 STAND_IN = """\
 #!/bin/sh
@@ -31,7 +31,7 @@ exit 255
 """
 
 WITH_ACCOUNTS = 'mount --bind "$1" /etc/passwd && shift && exec "$@"'
-"""Run on a host, whose mounts are its own: there the user has another home, with keys of the test's."""
+"""Shell code for a host, which has mounts of its own: it gives the user another home there, with the test's keys."""
 
 CLIENT = """\
 #!/bin/sh
@@ -77,8 +77,8 @@ def ssh_servers(folder: Path, hosts: Sequence[Host], processes: Processes) -> Pa
 
 
 def _start_server(folder: Path, accounts: Path, host: Host, processes: Processes) -> Child:
-    # In the foreground, logged to stderr, no passwords, no forwarding; -e gives sessions the server's environment,
-    # which is none but for the mark by which the test finds what is left over.
+    # In the foreground, logged to stderr, no passwords, no forwarding. -e gives sessions the server's environment,
+    # which here holds a login's variables and the mark by which the test finds leftover processes.
     server = [str(find_command("dropbear")), "-F", "-E", "-s", "-j", "-k", "-e", "-r", str(folder / "server")]
     command = host.command(["sh", "-c", WITH_ACCOUNTS, "sh", str(accounts), *server, "-p", f"{host.ip}:22"])
     started = processes.start(f"ssh-{host.name}", command, env=_login(processes, str(folder)))

@@ -1,4 +1,4 @@
-"""What a machine must have for some tests, each as a mark that names what is missing when it skips."""
+"""Marks for tests that need certain programs or rights; a skipped test names what is missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLURM_COMMANDS = ("munged", "munge", "slurmctld", "slurmd", "srun", "sinfo", "sb
 DEBIAN_REMEDY = "run `make test` as root to install the Debian packages"
 
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/local/sbin"
-"""Where daemons are installed; an ordinary user's PATH may lack it."""
+"""Folders in which daemons are installed; an ordinary user's PATH may lack them."""
 
 
 def find_command(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""``dbg-broker run`` as a user has it: in a terminal, in a directory, with a program that knows nothing of us."""
+"""``dbg-broker run`` as users run it: in a terminal, in a directory, with a program that imports no debugger."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STEP = "total += step"
 """The line of the program that tests stop at."""
 
 STATUS = 7
-"""What the program exits with."""
+"""Exit status of the program."""
 
 IDLE = seconds(2)
 """Seconds for which a run's own broker stays when nobody needs it."""
@@ -50,7 +50,7 @@ def line_of(text: str, source: str = PROGRAM) -> int:
 
 @dataclass
 class Directory:
-    """Be a directory in which runs are started, from one shell or several."""
+    """A directory in which runs are started, from one shell or several."""
 
     path: Path
     home: Path
@@ -91,9 +91,9 @@ class Directory:
         return terminal
 
     def left_behind(self, *terminals: Terminal) -> list[str]:
-        """Return what still runs of all that was started, the windows and the broker apart.
+        """Return the command lines of started processes that still run, without those of windows and the broker.
 
-        What ends by itself, once it has noticed that its rank has ended, has some seconds for that.
+        A process that ends by itself after the end of its rank has some seconds for that.
         """
         windows = frozenset[int]().union(*(terminal.processes for terminal in terminals))
         others = [pid for pid in self.processes.strays() if pid not in windows]
@@ -107,7 +107,7 @@ class Directory:
         return result.stdout
 
     def outputs(self) -> list[Path]:
-        """Return the files in which outputs of jobs are."""
+        """Return the files that hold the outputs of jobs."""
         return sorted(self.home.glob("runs/*/*.out"))
 
 
@@ -139,7 +139,7 @@ def text_of(terminal: Terminal) -> str:
 
 
 def ends_within(pid: int, patience: float) -> bool:
-    """Wait for a process to end, so many seconds at most; return whether it has."""
+    """Wait for a process to end, ``patience`` seconds at most; return whether it has."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""The screen of an emulated xterm: bytes in, rows of text out. Pure; nothing is ever answered to a query.
+"""The screen of an emulated xterm: bytes in, rows of text out. Pure: a query gets no answer.
 
 The emulation is pyte's. Around it: sequences that pyte would print or stumble over are dropped, the alternate screen is
 kept apart as xterm does, and private modes (mouse, bracketed paste, …) are remembered, so that a test can see what a
@@ -20,7 +20,7 @@ TOKEN = re.compile(
     rb"|\x1b[PX^_][^\x18\x1a\x1b]*\x1b\\"  # DCS, SOS, PM, APC
     rb"|\x1b[ -/]+[0-~]"  # character sets, line attributes
     rb"|\x1b[0-OQ-WYZ\\`-~]"  # the other two-character sequences
-    # Any of them, cut short by a cancel or by the next one.
+    # Any of these sequences, cut short by a cancel or by the next sequence.
     rb"|(?P<cut>\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x18\x1a\x1b]*|[ -/]*)(?:[\x18\x1a]|(?=\x1b[^\\]|\x1b\x1b)))"
 )
 
@@ -65,14 +65,14 @@ class Emulation(pyte.Screen):  # type: ignore[misc]  # pyte is not followed by m
 
 
 class VirtualScreen:
-    """What a person would see after the bytes fed so far."""
+    """The screen that a person would see after the bytes fed so far."""
 
     def __init__(self, rows: int, cols: int) -> None:
         self._emulation = Emulation(cols, rows)
         self._stream = pyte.ByteStream(self._emulation)
         self._unfinished = b""
         self._rows: list[str] | None = None
-        """The text of each row, if anybody has asked for it since the screen changed last."""
+        """The text of each row, kept for the next question until the screen changes."""
         self.refused: list[bytes] = []
         """Sequences that the emulation could not carry out; they changed nothing."""
 

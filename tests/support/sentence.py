@@ -1,4 +1,4 @@
-"""What every complaint to a user is: one sentence, which can do no harm and tells no secret."""
+"""The check of each complaint to a user: it is one sentence, which can do no harm and tells no secret."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 SECRET = "s3cret-T0ken_that-nobody.may.see"  # noqa: S105 - nobody's
 
 HOSTILE = "\x1b]0;pwned\x07\x9b31m\n\u202e"
-"""What would rename a window, colour the text, break the line and turn it around; none of it may reach a terminal."""
+"""Text that renames a window, colours text, breaks the line and turns it around; no part of it may reach a terminal."""
 
 RAW = re.compile(rb"\x1b\]0;pwned|pwned\x07|\xc2\x9b|\xe2\x80\xae")
 """Any part of HOSTILE as it must not reach a terminal."""

@@ -1,4 +1,4 @@
-"""A terminal in the PuDB of one rank, as a user has it: opened by an address, looked at, and left."""
+"""A terminal in the PuDB of one rank, opened with a target and detached, as by a user."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def open_pudb(
 
 
 def detach(terminal: Terminal) -> None:
-    """Leave the rank as it is; fail if the terminal's program does not end well."""
+    """Detach the terminal from its rank; fail if the terminal's program does not end with status 0."""
     terminal.send(DETACH)
     status = terminal.exit_status()
     assert status == 0, terminal.dump()

@@ -1,4 +1,4 @@
-"""What the tests start has its keyboard signals, also where the tests themselves are to be left alone by them.
+"""Programs that the tests start react to keyboard signals, also where the tests themselves ignore them.
 
 A script's ``&`` starts its command with SIGINT and SIGQUIT ignored, ``nohup`` with SIGHUP. Programs inherit that, and
 Python then installs no handler of its own: no Ctrl-C of a test would reach the program that it is typed at.
@@ -14,9 +14,10 @@ KEYBOARD = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
 
 def pass_no_ignored_signals() -> None:
-    """Have programs that this process starts begin with the default for each keyboard signal; in the main thread.
+    """Have programs that this process starts begin with the default for each keyboard signal; call in the main thread.
 
-    The process itself goes on as if it ignored them: a handler isn't inherited by a program, and an ignored signal is.
+    This process does nothing at such a signal, as before. A started program inherits no handler, but would inherit
+    that a signal is ignored.
     """
     for number in KEYBOARD:
         if signal.getsignal(number) is signal.SIG_IGN:

@@ -1,7 +1,7 @@
 """A SLURM cluster of two emulated nodes on this machine, its daemons children of the tests.
 
-Up in about a second. It needs root, but no systemd, no cgroups, no database, and none of the machine's own SLURM or
-munge: configuration, key, sockets and logs are in a folder of the tests. The nodes share the machine's host name, so
+The cluster starts in about a second. It needs root, but no systemd, no cgroups, no database, and no SLURM or munge that
+runs on the machine: configuration, key, sockets and logs are in a folder of the tests. The nodes share a host name, so
 ``SLURMD_NODENAME`` tells them apart.
 """
 
@@ -28,11 +28,11 @@ NODES = ("node1", "node2")
 
 PORTS_FROM = 20000
 PORTS_TO = 30000
-"""Daemons of SLURM can't take a port and report it: the file names them. Ports are searched here, below Linux's
-ephemeral range (from 32768), so that nothing that binds port 0 gets one between the search and the daemons' start."""
+"""SLURM's daemons can't take a free port and report it: the configuration names the ports. The search for free ones is
+below Linux's ephemeral range (from 32768), so that no process gets one by port 0 before the daemons start."""
 
 LOOK_AGAIN = 0.05
-"""Seconds between two questions to the controller, which tells nobody of its own accord."""
+"""Seconds between two questions to the controller, which does not notify of changes."""
 
 CONFIGURATION = """\
 ClusterName=test
@@ -185,7 +185,7 @@ def _start_munge(processes: Processes, folder: Path) -> None:
     key.write_bytes(secrets.token_bytes(1024))
     files = {"socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
     options = [f"--{option}={folder}/munge.{suffix}" for option, suffix in files.items()]
-    # --force: a folder that only root can enter is a warning here.
+    # With --force munged accepts, with a warning, a folder that only root can enter.
     command = [_command("munged"), "--foreground", "--force", f"--key-file={key}", *options]
     munged = processes.start("munged", command, death_signal="TERM")
     munged.wait_for_output("Created .* work threads", stream="stderr")
@@ -206,7 +206,7 @@ def _start_daemons(processes: Processes, cluster: Slurm) -> None:
 
 @pytest.fixture(scope="session")
 def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    """The cluster, for all tests of this process; skips where it can't run. Tests ask for ``slurm``."""
+    """Run the cluster for all tests of this process; skip where it can't run. Tests ask for ``slurm``."""
     if reason := missing_for_slurm():
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("slurm")
@@ -223,6 +223,6 @@ def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 
 @pytest.fixture
 def slurm(slurm_cluster: Slurm) -> Iterator[Slurm]:
-    """The cluster with its nodes idle; jobs that a test leaves behind are cancelled."""
+    """Return the cluster with its nodes idle; cancel the jobs that the test leaves behind."""
     yield slurm_cluster
     slurm_cluster.cancel_all()

@@ -1,4 +1,4 @@
-"""One rank that is stopped, or about to be, and what the list of ranks says of it."""
+"""One rank that is stopped, or about to be, and its entry in the list of ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 def pause():
     signal.sigwait({signal.SIGUSR1})
 """
-"""Begins scripts whose ranks wait in ``pause()`` for a SIGUSR1 of the test; it may come before they do."""
+"""The begin of scripts whose ranks wait in ``pause()`` for a SIGUSR1 of the test, which may come before the call."""
 
 WORD = "Größe 日本語 ┌─┐"
 """Characters outside of ASCII, two columns wide, and of line drawing."""
@@ -68,7 +68,7 @@ if "STOPS_TWICE" in os.environ:
     signal.sigwait({signal.SIGUSR1})
     print("counted", counting(10), flush=True)
 """
-"""A script whose environment says how often it stops, and whether it waits for a SIGUSR1 of the test before."""
+"""A script whose environment says how often it stops, and whether it first waits for a SIGUSR1 of the test."""
 
 COUNTING_STOP = 9
 """Line of the ``set_trace()`` call of COUNTING; four more lines count."""
@@ -82,17 +82,17 @@ def start_stopped(processes: Processes, home: Path, script: str, env: Mapping[st
 
 
 def wait_for_list(home: Path, expected: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-    """Return what ``--list --all`` says as soon as it satisfies a predicate; the test's own time-out ends this."""
+    """Return the ranks of ``--list --all`` once ``expected`` is true of them; wait as long as the test may last."""
     return wait_until(home, expected, "what the test waits for", listing=("--all",), timeout=math.inf)
 
 
 def wait_for_state(home: Path, state: str) -> None:
-    """Wait until all ranks are listed in this state, and there is one."""
+    """Wait until there are ranks, and all of them are listed in this state."""
     wait_for_list(home, lambda listed: {rank["state"] for rank in listed} == {state})
 
 
 def wait_for_whole(terminal: Terminal, home: Path, target: str = "0") -> None:
-    """Wait until the terminal, but for its status line, shows what the rank has drawn, and nothing else."""
+    """Wait until the rows above the terminal's status line are exactly those of the rank's screen."""
     expected = rows_of_rank(home, target)
     terminal.wait_for(lambda terminal: terminal.screen[:-1] == expected)
     assert len(expected) == len(terminal.screen) - 1
@@ -109,7 +109,7 @@ def wait_until_gone(terminal: Terminal, text: str) -> None:
 
 
 def let_end(terminal: Terminal, rank: Child, result: int = 44) -> None:
-    """Type ``c``: rank and terminal end as if nobody had looked."""
+    """Type ``c``, and check that terminal and rank end, and that the rank's output is whole."""
     terminal.send("c")
     assert terminal.exit_status() == 7
     assert rank.wait() == 0

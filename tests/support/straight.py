@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 LINES = 400
-"""Lines of the function that the tests step through: more than any of them types keys."""
+"""Lines of the function that the tests step through: more than the keys that any test types."""
 
 TOLD_EVERY = 10
-"""Steps after each of which the rank writes how far it is, where no terminal could see it."""
+"""Steps between two lines in which the rank writes its count to its own stdout, which no terminal shows."""
 
 
 def counting(upto: int) -> str:
-    """Return the lines of a function's body that count, and tell now and then."""
+    """Return the lines of a function's body that count, and print the count after each ``TOLD_EVERY`` steps."""
     told = "    print('at', n, flush=True)\n"
     return "".join("    n += 1\n" + (told if n % TOLD_EVERY == 0 else "") for n in range(1, upto + 1))
 

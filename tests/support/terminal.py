@@ -33,10 +33,10 @@ Expected = str | re.Pattern[str] | Callable[["Terminal"], object]
 
 
 class Terminal:
-    """Run ``command`` in a terminal of the given size; used from one thread.
+    """A terminal of the given size in which ``command`` runs; used from one thread.
 
-    The program is the foreground job of a session whose leader outlives it, as under a shell. What it writes is read
-    only inside the waiting methods, so a test that does not look is a viewer that does not read.
+    The program is the foreground job of a session whose leader outlives it, as under a shell. Its output is read only
+    inside the waiting methods, so a terminal whose test does not wait is a viewer that does not read.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Terminal:
         self._control_text = ""
         self._skims = False
         self.output = bytearray()
-        """Every byte the program has written, as read so far."""
+        """All bytes of the program that have been read so far."""
         holder = [sys.executable, "-I", "-S", str(HOLDER), str(control.fileno()), *command]
         self._holder = subprocess.Popen(
             with_death_signal(holder),
@@ -79,7 +79,7 @@ class Terminal:
 
     @property
     def processes(self) -> frozenset[int]:
-        """The processes that are the terminal itself: the program, and the one that holds its session."""
+        """The terminal's own processes: the program, and the holder of its session."""
         return frozenset({self._holder.pid} | ({self.pid} if self.pid is not None else set()))
 
     def _control_line(self, number: int) -> int | None:
@@ -88,7 +88,7 @@ class Terminal:
 
     @property
     def ended(self) -> bool:
-        """Whether the program has ended, and all it wrote is read."""
+        """Whether the program has ended and all its output is read."""
         return self._finished()
 
     @property
@@ -106,7 +106,7 @@ class Terminal:
         return self.screen[number]
 
     def send(self, keys: bytes | str) -> None:
-        """Type ``keys``; returns when the terminal has taken them all, reading nothing meanwhile."""
+        """Type ``keys`` and return when the terminal has taken them all; read nothing meanwhile."""
         data = keys.encode() if isinstance(keys, str) else keys
         while data:
             data = data[os.write(self._master, data) :]
@@ -114,7 +114,7 @@ class Terminal:
     def wait_for(self, expected: Expected, timeout: float | None = None) -> str:
         """Read until the screen holds a text, matches a pattern, or satisfies a predicate; return the screen.
 
-        Fails with the screen after ``timeout`` seconds, or as soon as the program has ended and written all it had.
+        Fail with the screen after ``timeout`` seconds, or as soon as the program has ended and all its output is read.
         """
         self._read_while(lambda: not self._shows(expected), seconds(USUAL_WAIT) if timeout is None else timeout)
         if self._shows(expected):
@@ -123,9 +123,9 @@ class Terminal:
         raise AssertionError(f"the screen never showed {name}; {self._fate()}\n{self.dump()}")
 
     def skim(self, until: bytes, timeout: float | None = None) -> None:
-        """Read until these bytes have come, and show none of what is read: emulating megabytes takes a while.
+        """Read until these bytes have come, without an emulation of the output, which takes long for megabytes.
 
-        Fails after ``timeout`` seconds, or as soon as the program has ended and written all it had.
+        Fail after ``timeout`` seconds, or as soon as the program has ended and all its output is read.
         """
         self._skims = True
         self._read_while(lambda: until not in self.output[-CHUNK:], seconds(USUAL_WAIT) if timeout is None else timeout)
@@ -150,7 +150,7 @@ class Terminal:
         return "\n".join([edge, *(f"|{row:<{width}}|" for row in self.screen), edge])
 
     def read_for(self, duration: float) -> None:
-        """Read whatever comes for ``duration`` seconds: only to show that something does *not* appear."""
+        """Read for ``duration`` seconds; only for a check that some output does *not* come."""
         self._read_while(lambda: True, duration)
 
     def exit_status(self, timeout: float | None = None) -> int:
@@ -162,12 +162,12 @@ class Terminal:
         return status
 
     def _read_while(self, condition: Callable[[], bool], timeout: float) -> None:
-        """Read until ``condition`` fails, the program has ended and said all, or time is up."""
+        """Read until ``condition`` is false, the program has ended and all its output is read, or time is up."""
         deadline = time.monotonic() + timeout
         while condition() and not self._finished():
             sources = [source for source in (self._master, self._control.fileno()) if source >= 0]
             remaining = deadline - time.monotonic()
-            # poll and not select: beside hundreds of ranks with their logs, descriptors have large numbers.
+            # poll, because select takes no descriptor above 1023, and hundreds of ranks with their logs use many.
             poll = select.poll()
             for source in sources:
                 poll.register(source, select.POLLIN)
@@ -219,7 +219,7 @@ class Terminal:
     def close_window(self) -> None:
         """Close the window under the program: it gets SIGHUP, and nothing can be read or written any more.
 
-        Which of the two a program that reads notices first is open, as in any window.
+        A program that reads may notice either of the two first, as in any window.
         """
         if self._master >= 0:
             os.close(self._master)

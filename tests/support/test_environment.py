@@ -1,4 +1,4 @@
-"""Nothing of the developer's own set-up reaches a test."""
+"""The developer's set-up reaches no test, ``--no-skips`` makes a skip a failure, and failed tests keep their logs."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tests.support.launchers import mpirun
 from tests.support.processes import Processes
 from tests.support.requirements import needs_mpirun
 
-# One write for the whole line: mpirun passes on what comes from each rank as it comes.
+# The line is one write, because mpirun passes on the bytes of each rank as they come.
 WHO = """
 import os
 os.write(1, f"{os.environ['OMPI_COMM_WORLD_RANK']} of {os.environ['OMPI_COMM_WORLD_SIZE']}\\n".encode())

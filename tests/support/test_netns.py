@@ -40,7 +40,7 @@ def test_a_connection_by_name_from_host_to_host(two_hosts: tuple[Host, Host], pr
     first, second = two_hosts
     server = first.popen(processes, "server", sys.executable, "-c", SERVE_ONE)
     port = server.wait_for_output(r"port (\d+)").group(1)
-    # The other's loopback is not ours, and nobody listens on it.
+    # The loopback of the second host is its own, and no server listens on it.
     assert "refused" in connect(second, "127.0.0.1", port, seconds(10))
     assert connect(second, "h1", port, seconds(10)) == f"h1 greets {second.ip}"
 

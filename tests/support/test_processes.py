@@ -1,4 +1,4 @@
-"""The children of a test are heard, waited for, and gone afterwards."""
+"""The output and the ends of a test's children are noticed, and no child outlives its test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.time_unit import seconds
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Processes]:
-    """Processes that the test may end itself."""
+    """Return processes that the test may end itself."""
     started = Processes(tmp_path / "logs")
     yield started
     started.end_all()
@@ -59,8 +59,8 @@ def test_stubborn_children_their_groups_and_strays_are_ended(own: Processes, mon
     stray = int(parent.wait_for_output(r"stray (\d+)").group(1))
     parent.wait()
     deadline = time.monotonic() + seconds(10)
-    # While a process becomes another program it has no environment to be known by; each look goes over all processes,
-    # which is pause enough.
+    # During exec a process has no environment that could identify it, so the first looks may miss the stray. A look
+    # goes over all processes, which takes long enough that the loop needs no pause.
     while stray not in own.strays():
         assert time.monotonic() < deadline
     own.end_all()

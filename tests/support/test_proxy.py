@@ -1,4 +1,4 @@
-"""Each fault of the proxy is the one it says it is."""
+"""Each fault of the proxy does what its name says."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_dead_target_is_a_reset() -> None:
 
 
 def silent(connection: socket.socket) -> bool:
-    """Say whether nothing comes for a moment."""
+    """Return whether no byte comes for 0.1 s."""
     before = connection.gettimeout()
     connection.settimeout(0.1)
     try:

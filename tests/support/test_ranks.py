@@ -1,4 +1,4 @@
-"""Broker and ranks of the tests are the real ones: listed, stopped, and there again after the broker's death."""
+"""The tests' broker and ranks are real: ranks are listed, stop, and are listed again after the broker's death."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both ways lead to the host they name, and nothing of the caller's environment goes along."""
+"""Both remote shells reach the host that they name, and pass it no variable of the caller's environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.requirements import needs_ssh
 pytestmark = pytest.mark.netns
 
 WORDS = ("hostname;", "echo", "$MINE-$DBG_HOME", "'two  words'")
-"""They are one text for a shell at the other end."""
+"""Words that a shell at the other end gets as one text."""
 
 
 def said(host: Host, command: str) -> str:

@@ -27,7 +27,7 @@ def test_what_a_started_program_finds():
 """
 """A test that fails where a program inherits ignored signals.
 
-It ends by those that its own process doesn't ignore; a worker is a started program itself.
+Outside of a worker, it also ends if its own process reacts to these signals. A worker is a started program itself.
 """
 
 

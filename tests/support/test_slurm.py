@@ -1,4 +1,4 @@
-"""The emulated cluster runs tasks on two nodes, batch scripts, and forgets what a test leaves behind."""
+"""The emulated cluster runs tasks on two nodes and batch scripts, and cancels the jobs that a test leaves behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The terminal of the tests is one: echo, raw mode, size, signals, hang-up; and its screen is an xterm's."""
+"""The tests' terminal is real: echo, raw mode, size, signals, hang-up; and its screen is that of an xterm."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_size_and_its_change_reach_the_program() -> None:
 
 def test_a_terminal_left_raw_looks_raw_after_the_program_has_ended() -> None:
     with Terminal(["sleep", "1000"]) as untouched:
-        # Those of another one: this one's program may be raw by the time that they could be asked for.
+        # The settings of another terminal, because this test's program may set its own raw before a first look.
         before = untouched.settings()
     with Terminal(python(RAW_AND_GONE)) as terminal:
         terminal.wait_for("raw")
@@ -79,7 +79,7 @@ def test_control_c_interrupts_the_program_alone() -> None:
 
 
 def test_closing_the_window_hangs_up() -> None:
-    # One that reads, as cat does, may end by what it reads before the signal comes.
+    # A program that reads, such as cat, may end by the end of its input before the signal comes.
     with Terminal(["sleep", "1000"]) as terminal:
         terminal.close_window()
         assert terminal.exit_status() == -signal.SIGHUP
@@ -112,7 +112,7 @@ def test_unknown_command_is_a_status() -> None:
 
 
 class TestScreen:
-    """What pyte alone would get wrong, and the modes a test asks about."""
+    """Sequences that pyte alone gets wrong, and the modes that a test asks about."""
 
     @pytest.mark.parametrize(
         "sequence",

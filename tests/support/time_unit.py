@@ -1,7 +1,7 @@
-"""The one unit of time that every time-out of the tests is written in.
+"""The one unit of time for every time-out of the tests.
 
-A time-out only says when to give up: nothing waits for it to pass. It is therefore generous, and a slow machine
-stretches all of them at once with ``DBG_TEST_UNIT``.
+A time-out only says when to give up, and no test waits for it to pass. Time-outs are therefore generous, and
+``DBG_TEST_UNIT`` stretches all of them at once on a slow machine.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 CI_FACTOR = 3.0
-"""Shared CI machines were seen to stall for seconds at a time; a laptop does not."""
+"""Shared CI machines sometimes stall for seconds at a time; a laptop does not."""
 
 UNIT = float(os.environ.get("DBG_TEST_UNIT") or (CI_FACTOR if os.environ.get("CI") else 1.0))
 

@@ -1,4 +1,4 @@
-"""Who is sent away where too many stock debuggers call: first those that show nothing, then a stranger's last."""
+"""The caller that a full classic port sends away: first one that shows nothing, then the last of the largest party."""
 
 from __future__ import annotations
 

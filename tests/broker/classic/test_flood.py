@@ -1,4 +1,4 @@
-"""Strangers at a classic port: what they write delays no key of another session, and they keep no real one out."""
+"""Strangers at a classic port: their bytes delay no key of another session, and they keep no real debugger out."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ DEAR = {
     "prints": b"\x1b[?1049hx\x1b[?1049lprinted\n",
     "wide": "日é".encode(),
 }
-"""What costs most to look at, for its length."""
+"""The bytes that take the broker most processor time for their length."""
 
 
 class Port:
-    """Hold a broker with a classic port."""
+    """A broker process with a classic port."""
 
     def __init__(self, serving: Serving) -> None:
         self.serving = serving
@@ -74,7 +74,7 @@ class Port:
         return terminal
 
     def used(self) -> float:
-        """Return the seconds of the processor that the broker has used."""
+        """Return the processor time that the broker has used, in seconds."""
         fields = Path(f"/proc/{self.serving.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -85,7 +85,7 @@ def port(serve: Serve) -> Port:
 
 
 class Flood(threading.Thread):
-    """Write to a classic port from some connections as fast as they are read, until closed."""
+    """A thread that writes to a classic port over some connections as fast as the broker reads, until closed."""
 
     def __init__(self, port: Port, count: int) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Flood(threading.Thread):
             calling.setblocking(False)
 
     def run(self) -> None:
-        """Write."""
+        """Write until the flood is closed."""
         while True:
             ended, writable, _ = select.select([self._told], self._calling, [])
             if ended:
@@ -106,7 +106,7 @@ class Flood(threading.Thread):
                     calling.send(self._data[calling] * 1000)
 
     def close(self) -> None:
-        """End; again does nothing."""
+        """End the thread; a second call does nothing."""
         self._end.close()
         if self.is_alive():
             self.join()
@@ -122,7 +122,7 @@ def flood(port: Port) -> Iterator[Flood]:
 
 
 async def typed(rank: Peer, terminal: Peer, generation: int, first: int) -> float:
-    """Type some keys, and return the median of the seconds until one is seen."""
+    """Type some keys, and return the median of the seconds from a key to its echo."""
     times = []
     for offset in range(first, first + 30):
         began = time.monotonic()
@@ -146,7 +146,7 @@ async def test_a_flood_delays_no_key_of_another_session(port: Port, flood: Flood
     assert generation is not None
     quiet = await typed(rank, terminal, generation, 0)
     flood.start()
-    # Before that the budget of a first second is used up.
+    # The flood first uses up the budget of one second; the share of the processor is measured after that.
     await asyncio.sleep(0.5)
     began, used = time.monotonic(), port.used()
     crowded = await typed(rank, terminal, generation, 30)
@@ -166,7 +166,7 @@ async def test_fakes_keep_no_real_one_out(port: Port, fake: bytes) -> None:
     await terminal.say(Subscribe())
     fakes = [port.call(fake) for _ in range(MAX_CALLERS)]
     real = [port.call(SCREEN) for _ in range(8)]
-    # A thin fake of the same name may have come before, but no real one goes.
+    # Fakes that show a screen may be listed too, so this does not count the real ones; below, none of them is closed.
     for _ in range(2 if fake.startswith(b"\x1b") else 8):
         await terminal.expect(Change, lambda change: change.rank.state is RankState.STOPPED)
     for calling in real:
@@ -179,7 +179,6 @@ async def test_fakes_keep_no_real_one_out(port: Port, fake: bytes) -> None:
 
 
 def audience(viewers: int) -> Audience:
-    """Return what a session is told where so many look."""
     return Audience(viewers=viewers, generation=0, rows=24, columns=80, colors=256)
 
 

@@ -1,4 +1,4 @@
-"""Stock sessions are named by their host and a number that is theirs as long as they live."""
+"""Names of stock sessions: the host, and a number that a session keeps as long as it lives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stock pdb as its broker presents it: prompts found at the end of what it writes, one reply for each, a log."""
+"""A stock pdb as the broker presents it: a prompt at the end of its output, one reply per prompt, a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stock PuDB as its broker presents it: screens that come back, keys that arrive once, prints that are not lost."""
+"""A stock PuDB as the broker presents it: screens that come back, keys that arrive once, prints that are not lost."""
 
 from __future__ import annotations
 

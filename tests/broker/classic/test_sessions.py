@@ -1,4 +1,4 @@
-"""The classic port over real sockets: stock debuggers, terminals on them, and everybody else who calls there."""
+"""The classic port over real sockets: stock debuggers, the terminals on them, and strangers that call."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PROMPT = b"> /x/train.py(4)f()\r\n-> y = 2\r\n(Pdb) "
 
 
 class Stock:
-    """Hold the program's end of a classic connection."""
+    """The program's end of a classic connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -56,7 +56,7 @@ class Stock:
         return await asyncio.wait_for(self.reader.readexactly(size), SECONDS)
 
     async def rest(self) -> bytes:
-        """Return what comes until the broker closes."""
+        """Return the bytes that come until the broker closes the connection."""
         try:
             return await asyncio.wait_for(self.reader.read(-1), SECONDS)
         except ConnectionResetError:
@@ -71,7 +71,7 @@ class Stock:
 
 
 class ClassicBroker:
-    """Hold a broker with a classic port, and those who called it."""
+    """A broker with a classic port, and the stock debuggers that called it."""
 
     def __init__(self, broker: Broker, classic: StockSessions, port: int) -> None:
         self.broker = broker
@@ -80,14 +80,13 @@ class ClassicBroker:
         self.stock: list[Stock] = []
 
     async def call(self, first: bytes = b"") -> Stock:
-        """Call the classic port."""
         stock = Stock(*await asyncio.open_connection("127.0.0.1", self.port))
         self.stock.append(stock)
         stock.write(first)
         return stock
 
     async def listed(self, terminal: Peer, address: str, state: RankState = RankState.STOPPED) -> RankInfo:
-        """Wait until a session is listed in a state."""
+        """Wait until a session is listed in a state, and return its entry."""
 
         def fits(change: Change) -> bool:
             return (change.rank.address, change.rank.state) == (address, state)
@@ -170,7 +169,7 @@ async def test_a_program_that_goes_on_is_running(port: ClassicBroker) -> None:
     await port.listed(terminal, f"{HOST}:?1", RankState.RUNNING)
 
 
-# ------------------------------------------------------------------------------------------------------------- others
+# ---------------------------------------------------------------------------------------------------------- strangers
 
 
 @pytest.mark.parametrize(
@@ -188,7 +187,7 @@ async def test_whoever_is_no_debugger_is_refused_and_never_listed(
 ) -> None:
     stranger = await port.call(said)
     told = await stranger.rest()
-    # What a peer writes beyond the refusal has the kernel drop that with the connection.
+    # If the peer has written more than the broker read, the kernel resets the connection and may drop the refusal.
     assert told.startswith(answer) or len(said) > 10_000
     assert port.broker.hub.registry.keys() == ()
 
@@ -243,7 +242,7 @@ async def test_a_flood_is_read_slowly_and_starves_nobody(port: ClassicBroker) ->
 
 
 async def serve_once(first: bytes) -> tuple[asyncio.Server, int, asyncio.Queue[Stock]]:
-    """Be a stock debugger that listens and writes ``first`` to whoever connects."""
+    """Run a stock debugger that listens and writes ``first`` to each connection."""
     came: asyncio.Queue[Stock] = asyncio.Queue()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

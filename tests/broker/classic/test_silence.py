@@ -1,4 +1,4 @@
-"""Callers at a classic port that show no debugger are closed, with a sentence."""
+"""The broker closes a classic connection that shows no debugger in time, and says why."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.broker.peers import SECONDS, running_broker
 from tests.support.time_unit import seconds
 
 SHORT = seconds(1)
-"""Seconds in which the real debugger has to be connected and seen, also on a busy machine."""
+"""Seconds that suffice for the real debugger to connect and be seen, also on a busy machine."""
 
 
 async def test_who_shows_no_debugger_is_closed_and_who_does_stays(

@@ -1,4 +1,4 @@
-"""Who is no debugger is told so, in a way that it understands."""
+"""A caller that is no debugger is told so in its own protocol: HTTP, TLS or plain text."""
 
 from __future__ import annotations
 

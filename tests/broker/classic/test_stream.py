@@ -21,7 +21,7 @@ STOP = b"before\n\x1b[?1049h\x1b)0\x1b[H\x1b[1;1HPuDB\x1b[K\x1b[?1049l\x1b[?25hp
 
 
 def joined(pieces: list[Piece]) -> list[Piece]:
-    """Return the pieces as if reads had cut nothing."""
+    """Return the pieces as one read of the whole stream gives them."""
     whole: list[Piece] = []
     for piece in pieces:
         last = whole[-1] if whole else None

@@ -1,4 +1,4 @@
-"""Turns at the processor: each caller's in proportion, newcomers at once, and all together within the budget."""
+"""Callers share the processor in turns: a newcomer is served at once, and all together stay within the budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dbg_broker.classic.turns import BYTES_PER_SECOND, MICROSECONDS_PER_SECOND, 
 
 
 class Machine:
-    """Be the clock, the processor and the event loop of a test."""
+    """The clock, the processor and the event loop of a test."""
 
     def __init__(self, cost: float) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""Who holds the broker of a home, by a real named pipe, and when a broker that nobody needs leaves."""
+"""The runs that hold the broker of a home, by a real named pipe, and the moment when an unused broker leaves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def held_in(home: Path) -> int:
 
 
 class Watched:
-    """Have the users of a home told while the event loop runs."""
+    """The users of a home's broker, with the changes that the event loop reports of them."""
 
     def __init__(self, home: Path) -> None:
         self._changed = asyncio.Event()
@@ -152,7 +152,7 @@ async def test_who_held_the_broker_before_holds_the_next_one(made_home: Path) ->
 
 @dataclass
 class Timer:
-    """Be what a loop gives for a call later."""
+    """The handle that ``Clock.call_later`` returns."""
 
     when: float
     call: Callable[[], None]
@@ -164,7 +164,7 @@ class Timer:
 
 @dataclass
 class Clock:
-    """Be a loop whose time is the test's, and which looks at no descriptor."""
+    """An event loop whose time the test sets, and which reads descriptors only when the test calls ``look``."""
 
     now: float = 0.0
     timers: list[Timer] = field(default_factory=list)
@@ -188,13 +188,13 @@ class Clock:
                 timer.call()
 
     def look(self) -> None:
-        """Do what a loop does for a descriptor that is readable."""
+        """Call all readers, as a loop does when their descriptors are readable."""
         for call in [*self.readers.values()]:
             call()
 
 
 class Broker:
-    """Be a broker that leaves after ten seconds without use."""
+    """A broker that leaves after ten seconds without use."""
 
     def __init__(self, home: Path, idle: float | None = 10.0) -> None:
         self.clock = Clock()

@@ -16,7 +16,7 @@ from dbg_wire.errors import BadSecretFile
 from tests.broker.processes import run
 
 OTHER = 54321
-"""A user whom no host of the tests has."""
+"""A user id that no host of the tests has."""
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
 
@@ -31,7 +31,7 @@ def directory(path: Path, mode: int, uid: int | None = None) -> Path:
 
 @pytest.fixture
 def open_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a directory that counts as one which others can go through, although pytest's own is closed."""
+    """Return a directory that counts as open to others, although pytest makes its own closed to them."""
     monkeypatch.setattr(home_path, "is_closed", lambda mode: False)
     return tmp_path
 

@@ -34,7 +34,7 @@ def mode(path: Path) -> int:
 
 @pytest.fixture(params=[0, 0o077, 0o777], ids=oct)
 def umask(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
-    """Set the umask, after ``tmp_path`` has been made."""
+    """Set the umask; ``tmp_path`` is made before."""
     before = os.umask(request.param)
     yield
     os.umask(before)
@@ -47,7 +47,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def stranger(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Be somebody whose files these aren't; one more than the owner, so that it isn't root's either."""
+    """Have the process take itself for another user: the owner's id plus one, which is not root's id either."""
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
 
 

@@ -226,7 +226,7 @@ async def test_answers_that_come_late_to_one_that_is_closed_for_them_count_no_mo
     await reply(first, "x" * 8_000)
     await reader.say(question(key(0), key(1), seconds=60.0))
     await reply(first, "x" * 4_000)
-    # The rank has been asked by the reader as well, and answers the other one first.
+    # The rank has two questions now, and answers the greedy terminal's first.
     to_reader = await second.expect(Ask)
     await second.say(Answer(request=to_greedy.request, kind=Kind.VALUE, text="x" * 3_500))
     await second.say(Answer(request=to_reader.request, kind=Kind.VALUE, text="short"))

@@ -1,4 +1,4 @@
-"""What the guards of ranks say, over real sockets."""
+"""Messages of the ranks' guards, over real sockets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OTHER_FRAMES = (Place(file="/home/me/data.py", line=61, function="load"),)
 
 
 def found(kind: Finding = Finding.STUCK, **changes: Any) -> messages.Testimony:
-    # By way of its module: pytest would take the class for a test.
+    # If this module imported the name Testimony, pytest would take the class for a test class.
     return messages.Testimony(**{"minor": 0, "key": KEY, "kind": kind, "frames": FRAMES, "age": 10.0, **changes})
 
 
@@ -57,7 +57,6 @@ async def terminal(broker: Broker) -> Peer:
 
 
 async def listed(peer: Peer, state: RankState, exit_status: int | None = None) -> RankInfo:
-    """Wait until the rank is listed so."""
     change = await peer.expect(Change, lambda said: (said.rank.state, said.rank.exit) == (state, exit_status))
     return change.rank
 
@@ -81,7 +80,7 @@ async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Br
     await ask_where(watcher, 8)
     await witness.expect(Ask)
     await witness.cut()
-    # The rank goes on, so it is looked after again, and answers itself what its guard did not.
+    # Without its guard the broker probes the rank again, and passes the open question to the rank itself.
     await rank.expect(Probe)
     again = await rank.expect(Ask)
     await rank.say(Answer(request=again.request, kind=Kind.VALUE, text="running"))
@@ -123,7 +122,7 @@ async def test_a_killed_rank_is_exited_with_its_signal(broker: Broker, fatal_fir
         await witness.expect(Welcome)
         assert [known.state for known in broker.hub.registry.ranks()] == [RankState.STOPPED]
         await witness.say(found(Finding.ENDED, signal=signal.SIGSEGV, core=core))
-    # On another host the broker can't see for itself that the process is gone.
+    # The rank is on another host, so the broker can't see by itself that the process is gone.
     info = await listed(watcher, RankState.EXITED, -signal.SIGSEGV)
     assert info.detail == f"SIGSEGV; core likely at {core}"
     assert (await witness.closed())[0] == 1000

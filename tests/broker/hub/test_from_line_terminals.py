@@ -1,4 +1,4 @@
-"""What passes between a line debugger and its terminals, over real sockets."""
+"""Messages between a line debugger and its terminals, over real sockets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SOURCE = Source(where=WHERE, first=41, lines=("x = 1",), breakpoints=())
 
 
 async def next_about_the_prompt(rank: Peer) -> Message | bytes:
-    """Return the next thing a rank is told that is no probe and no audience."""
+    """Return the next message to a rank that is about its prompt, log or screen; skip probes and audiences."""
     while True:
         message = await rank.next()
         if isinstance(message, (Reply, Complete, Interrupt, Replay, Repaint)):

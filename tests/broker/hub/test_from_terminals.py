@@ -1,4 +1,4 @@
-"""A rank, its terminals, and what passes between them, over real sockets."""
+"""Messages between a rank and its terminals, over real sockets."""
 
 from __future__ import annotations
 

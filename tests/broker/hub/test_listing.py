@@ -43,7 +43,7 @@ async def test_once_is_once(broker: Broker) -> None:
     await snapshot(terminal)
     await broker.rank(1)
     await terminal.say(Subscribe())
-    # Had the new rank been told as a change, it would have come before this.
+    # A change about the new rank would have come before this snapshot.
     assert isinstance(await terminal.next(), Snapshot)
 
 

@@ -1,4 +1,4 @@
-"""What a broker process occupies while somebody with a token sends it as much as may be kept."""
+"""Memory of a broker process while a peer with a token sends as much as the broker may keep."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from tests.broker.peers import RUNNING, registration
 from tests.broker.processes import SECONDS, Serving, run
 
 BOUND = 16 * limits.MIB
-"""What each bound is set to, as a fourth of it shows the same in a fourth of the time."""
+"""Bytes to which each bound is set: a smaller bound shows the same in less time."""
 
 ROOM = 48 * limits.MIB
-"""Bytes beside the bound: what one message takes while it is read, and what the allocator doesn't give back."""
+"""Bytes beside the bound: one message while it is read, and memory that the allocator doesn't give back."""
 
 FIRST = f"""
 from dbg_broker.net import unfinished
@@ -56,7 +56,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def resident(serving: Serving) -> int:
-    """Return the bytes that the broker occupies, after it has taken what was sent before."""
+    """Return the bytes that the broker occupies once it has handled all that was sent before."""
     assert run(serving.home, "check").returncode == 0
     lines = Path(f"/proc/{serving.pid}/smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) * limits.KIB for line in lines if line.startswith("Rss:"))
@@ -112,7 +112,7 @@ def test_ended_ranks_of_a_mebibyte_and_more(serving: Serving) -> None:
 
 
 class Ranks(threading.Thread):
-    """Be ranks that give the largest answer there may be to whatever they are asked."""
+    """Ranks that give the largest possible answer to each question."""
 
     def __init__(self, serving: Serving, stack: ExitStack, count: int) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ def test_answers_that_nobody_reads(serving: Serving, stack: ExitStack) -> None:
         for number in range(8):
             with contextlib.suppress(ConnectionError):
                 terminal.sendall(framed(Question(request=number, keys=ranks.keys, action=Action.WHERE, seconds=60.0)))
-    # Each rank answers in the order in which it is asked.
+    # A rank answers in order, so once this last terminal has its answers, all earlier questions are answered.
     assert answers_of(stack.enter_context(connect(serving, "/client", "watcher")), ranks.keys) == len(ranks.keys)
     assert resident(serving) - before < BOUND + ROOM
 

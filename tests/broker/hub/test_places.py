@@ -1,4 +1,4 @@
-"""Watchers, however many, leave the places of those that type free; idle strangers leave room for honest peers."""
+"""Room in a full broker: watchers give way to drivers, and idle strangers give way to peers with a token."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY = registration().key
 
 
 async def gives_way(watcher: Peer, why: str) -> None:
-    """Fail unless this terminal is told why it goes, and goes."""
+    """Check that the broker tells this terminal why it is sent away, and closes its connection."""
     refusal = await watcher.expect(Refusal)
     assert refusal.code == RefusalCode.FULL
     assert why in refusal.text

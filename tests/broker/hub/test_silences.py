@@ -1,4 +1,4 @@
-"""Hosts and terminals of which nothing is heard: told soon, and no seat is kept for long."""
+"""Silent hosts and terminals: the lists say so soon, and a silent terminal loses its seat."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY = registration().key
 
 @pytest.fixture
 async def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
-    """Run a broker for which a second is a twentieth of one, as this machine counts them."""
+    """Run a broker whose times of silence are a twentieth of the real ones, in the tests' unit of time."""
     monkeypatch.setattr(silences, "LOOK_SECONDS", seconds(0.05))
     monkeypatch.setattr(silences, "PING_SECONDS", seconds(0.125))
     monkeypatch.setattr(silences, "SEAT_SECONDS", seconds(1.25))

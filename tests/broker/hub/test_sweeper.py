@@ -1,4 +1,4 @@
-"""What is due by the clock: probes, silence, and processes that are gone."""
+"""The sweeper's work by the clock: probes, silent ranks, and processes that are gone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KERNEL = "boot/4026531836"
 
 @pytest.fixture
 async def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
-    """Run a broker that looks at everything more often, on the kernel of its ranks."""
+    """Run a broker that probes and sweeps more often, on the same kernel as its ranks."""
     monkeypatch.setattr(sweeper, "ACK_CHECK_SECONDS", 0.05)
     intervals = ProbeIntervals(attended=seconds(0.05), idle=seconds(0.2))
     async with running_broker(tmp_path, intervals=intervals, kernel=KERNEL) as running:
@@ -46,7 +46,7 @@ async def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process that lives until it is killed; nobody collects its status before the test ends."""
+    """Run a process that lives until it is killed; its status is collected when the test ends."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as running:
         yield running
         running.kill()
@@ -125,7 +125,7 @@ async def test_killed_process_of_this_host_is_exited(quick: Broker, process: sub
     await rank.cut()
     await driver.expect(Change, lambda change: change.rank.state is RankState.LOST)
     os.kill(process.pid, signal.SIGKILL)
-    # It stays a zombie, as a launcher that hasn't looked yet leaves it.
+    # The process stays a zombie here, as under a launcher that has not collected its status yet.
     change = await driver.expect(Change, lambda change: change.rank.state is RankState.EXITED)
     assert change.rank.exit is None
 

@@ -1,4 +1,4 @@
-"""Who gets in, and what becomes of peers that break the protocol, over real sockets."""
+"""Handshakes that the broker refuses, and the end of peers that break the protocol, over real sockets."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ async def test_thousand_strangers_leave_the_broker_as_it_was(
 
 async def test_half_a_handshake_is_given_up(any_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     silent = await any_broker.dial("/client", any_broker.tokens.driver)
-    # After the dial, which has to be complete within that as well.
+    # The bound is set after the dial, whose handshake would have to fit into it too.
     monkeypatch.setattr(limits, "HANDSHAKE_SECONDS", 0.05)
     reader, writer = await asyncio.open_connection("127.0.0.1", any_broker.endpoint.port)
     writer.write(b"GET /agent HTTP/1.1\r\n")
@@ -311,7 +311,7 @@ async def test_flood_of_input_is_slowed_down_and_kept_whole(broker: Broker, monk
     arrived = [await rank.expect_data() for _ in sent]
     await flooding
     assert arrived == sent
-    # A second's worth is free, and what one read of the socket brings is passed on before and after a pause.
+    # The input of one second is free, and the bytes of one read pass both before and after a pause.
     paced = pieces * len(CHUNK) - limits.MAX_INPUT_PER_SECOND - 2 * 256 * limits.KIB
     assert time.monotonic() - began >= paced / limits.MAX_INPUT_PER_SECOND
 
@@ -321,7 +321,7 @@ async def test_rank_that_does_not_read_has_input_discarded_by_name(
 ) -> None:
     rank = Peer(await broker.dial("/agent", broker.tokens.rank, max_queue=1), Sender.AGENT)
     await rank.say(registration())
-    # As slowly as a terminal is read, the rank's queue would take long to be full.
+    # At the real bound on input, the rank's queue would take long to fill.
     monkeypatch.setattr(limits, "MAX_INPUT_PER_SECOND", 1024 * limits.MIB)
     driver = await broker.seated(KEY)
     rank.websocket.transport.pause_reading()

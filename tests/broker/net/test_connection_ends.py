@@ -1,4 +1,4 @@
-"""Connections over TLS that end while their peer still sends: no error of the broker comes of it."""
+"""A TLS connection that ends while its peer still sends causes no error in the broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from websockets.frames import Frame, Opcode
 from tests.broker.peers import Broker, running_broker
 
 PATIENCE = 50
-"""Rounds in which the peer sends on; the broker closes within a few."""
+"""Pings that the peer sends after its last frame; the broker closes the connection within a few."""
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def test_library_that_ends_its_output_a_second_time(secure: Broker) -> Non
     assert websocket is not None
     websocket.fail(1002)
     link.connection._write_library_frames(websocket)
-    # As it does when something arrives once more.
+    # The library asks to end its output again when more bytes arrive.
     websocket.writes.append(b"")
     link.connection._write_library_frames(websocket)
     assert (await terminal.closed())[0] == 1002

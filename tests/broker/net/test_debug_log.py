@@ -1,4 +1,4 @@
-"""What the broker logs of connections: each failure once, and with ``-v -v`` what comes and goes, without secrets."""
+"""The broker's log of connections: each failure once, with ``-v -v`` each connection and message, and no secret."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def test_a_connection_given_up_in_its_tls_handshake_counts_once(
     monkeypatch.setattr(capacity, "MAX_PENDING", 1)
     monkeypatch.setattr(capacity, "PATIENCE_SECONDS", 0.0)
     _, first = await asyncio.open_connection("127.0.0.1", any_broker.endpoint.port)
-    # A whole conversation: by its end the first one is within its handshake, and it needs the room.
+    # The rank needs the room of the first connection, which is within its handshake by the time the rank is welcome.
     await any_broker.rank()
     await asyncio.wait_for(any_broker.reception.forgot.wait(), SECONDS)
     first.close()

@@ -1,4 +1,4 @@
-"""Frames are what the WebSocket library would have sent."""
+"""The broker's frames are the bytes that the WebSocket library would send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may become a WebSocket, and the two pages."""
+"""Admission of WebSockets, and the two HTTP pages: health and metrics."""
 
 from __future__ import annotations
 

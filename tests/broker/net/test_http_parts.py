@@ -1,4 +1,4 @@
-"""Heads of requests: complete, not yet, or never."""
+"""Heads of HTTP requests: complete, incomplete, or no request at all."""
 
 from __future__ import annotations
 

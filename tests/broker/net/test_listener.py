@@ -1,4 +1,4 @@
-"""Listening sockets, and what people read where there can be none."""
+"""Listening sockets, and the errors where none can be opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker started with -v writes about requests that it refuses: enough to know them, and never a token."""
+"""The broker's log of refused requests: enough of the path to recognize it, and never a token."""
 
 from __future__ import annotations
 

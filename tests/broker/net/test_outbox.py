@@ -124,7 +124,7 @@ def test_repaints_are_never_closer_than_their_pace_and_none_is_forgotten(gaps: l
 
 
 class OutboxMachine(RuleBasedStateMachine):
-    """Offer anything in any order to a peer that takes what it likes."""
+    """An outbox that is offered frames in any order, and a peer that takes some of them at any time."""
 
     BOUND = 3000
 

@@ -1,4 +1,4 @@
-"""How fast a terminal may send."""
+"""The rate at which a terminal may send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow readers, storms and the end, over real sockets."""
+"""Slow readers, floods and the shutdown, over real sockets."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_terminal_that_leaves_no_room_for_messages_is_disconnected(broker:
 
 
 async def test_ping_flood_without_reading_ends_the_connection(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    # As slowly as a rank is read, the answers would take half a minute to be too many.
+    # At the real bound on a rank's bytes, it would take half a minute until too many answers wait.
     monkeypatch.setattr(limits, "MAX_REPORTED_PER_SECOND", 1024 * limits.MIB)
     rank = await broker.rank()
     rank.websocket.transport.pause_reading()

@@ -1,4 +1,4 @@
-"""What the kernel is told about connections, and how people write their peers."""
+"""Socket options of connections, and the written form of their peers' addresses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_little_is_buffered_for_terminals() -> None:
     transport = await transport_of(near)
     tune(transport, to_terminal=True)
     connected = typing.cast(socket.socket, transport.get_extra_info("socket"))
-    # Linux doubles what it is asked for, to have room for its own.
+    # Linux doubles the size that it is asked for, to have room for its own bookkeeping.
     assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * TERMINAL_SEND_BUFFER
     assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
     assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1

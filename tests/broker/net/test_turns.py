@@ -1,4 +1,4 @@
-"""Nobody's bytes keep another's keys waiting, however many come and whoever sends them."""
+"""A flood on one connection delays the keys of no other."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.broker.peers import RUNNING, Broker, Peer, narrow, registration
 from tests.support.time_unit import seconds
 
 COST = SLICE_SECONDS / 4
-"""Seconds that a piece takes to read, in the made-up time of these tests."""
+"""Seconds that it takes to read a piece, in the simulated time of these tests."""
 
 SHORT = Frame(Opcode.TEXT, b'{"type":"x"}').serialize(mask=True)
-"""A message that no broker knows, in as few bytes as one can have."""
+"""The shortest message of a type that no broker knows."""
 
 
 class Loop:
-    """Count seconds and turns, and do what is due in the next turn."""
+    """An event loop with simulated time; a scheduled call runs in the next turn."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -36,7 +36,7 @@ class Loop:
         self.turns = Turns(lambda: self.now, lambda _, call: self._next.append(call))
 
     def turn(self) -> float:
-        """Do what is due, and return how long it took."""
+        """Run the calls that are due, and return how many seconds they took."""
         began = self.now
         due, self._next = self._next, []
         for call in due:
@@ -45,7 +45,7 @@ class Loop:
 
 
 class Flood:
-    """Have some pieces to read."""
+    """A sender with some pieces to read."""
 
     def __init__(self, loop: Loop, name: str, pieces: int) -> None:
         self.loop, self.name, self.pieces = loop, name, pieces
@@ -119,12 +119,12 @@ def test_a_full_queue_is_left_alone_by_what_has_no_room() -> None:
     began = time.thread_time()
     for _ in range(3_000):
         assert outbox.offer_control(bytes(10), 0) is Fate.OVERFLOW
-    # Gone through each time, the queue would cost a hundred times as much.
+    # A walk through the queue for each message would cost a hundred times as much.
     assert time.thread_time() - began < seconds(0.5)
 
 
 async def flood(peer: Peer, count: int) -> None:
-    """Send messages that no broker knows, and read none of what is answered."""
+    """Send messages that no broker knows, and read none of the refusals."""
     peer.websocket.transport.pause_reading()
     transport = peer.websocket.transport
     for _ in range(count // 1000):
@@ -137,9 +137,9 @@ async def flood(peer: Peer, count: int) -> None:
 async def test_a_rank_that_reads_no_refusals_is_closed_and_keys_go_on(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As slowly as a rank is read, its refusals would take half a minute to be too many.
+    # At the real bound on a rank's bytes, it would take half a minute until too many refusals wait.
     monkeypatch.setattr(limits, "MAX_REPORTED_PER_SECOND", 1024 * limits.MIB)
-    # The kernel keeps little of them: otherwise it keeps megabytes, for which the broker works for seconds.
+    # With its usual buffer the kernel takes megabytes of refusals, and the broker would write them for seconds.
     broker.server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * limits.KIB)
     websocket = await broker.dial("/agent", broker.tokens.rank, max_queue=1, sock=narrow(broker))
     flooding = Peer(websocket, Sender.AGENT)
@@ -166,7 +166,7 @@ async def test_a_rank_that_floods_is_read_as_slowly_as_it_may_send(
     flooding = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
     began = asyncio.get_running_loop().time()
     flooding.websocket.transport.write(SHORT * 1000)
-    # Each counts 2 KiB: a second's worth is free, and what one piece brings is taken before each pause.
+    # Each message counts 2 KiB. The messages of the first second are free, and one piece is read before each pause.
     for _ in range(1000):
         await flooding.expect(Refusal)
         if asyncio.get_running_loop().time() - began > 1:

@@ -1,4 +1,4 @@
-"""Parts of messages: a bounded number of bytes of them is kept, for a bounded time."""
+"""Incomplete messages: the broker keeps a bounded number of their bytes, for a bounded time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_who_keeps_most_goes() -> None:
 
 
 async def send_part(peer: Peer, size: int) -> None:
-    """Send the first bytes of a message that says it has a mebibyte."""
+    """Send the first ``size`` bytes of a message whose header announces the largest size allowed."""
     whole = Frame(Opcode.TEXT, bytes(limits.MAX_FRAME_BYTES)).serialize(mask=True)
     peer.websocket.transport.write(whole[:size])
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What ranks that crash together cost the broker: counted in messages."""
+"""Ranks that crash together, and the number of messages that they cost the broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RANKS = 200
 
 
 def report_together(job: Job, ranks: Iterable[RankRecord], report: RankReport) -> dict[str, Kept]:
-    """Have ranks report before anybody is told; return who is told what after that."""
+    """Have all ranks report before any rank is told; return the messages by the key of the rank that gets them."""
     job.now += 1
     for rank in ranks:
         job.registry.report(rank, report, job.now)

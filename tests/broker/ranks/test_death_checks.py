@@ -1,4 +1,4 @@
-"""Lost ranks are looked for soon, then less and less often, and never cease to be."""
+"""Checks whether lost ranks have died: soon, then less and less often, without end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ended ranks stay listed in a bounded number of bytes, and none like others is pushed out by one that is not."""
+"""Ended ranks stay listed within a bound in bytes; a rank of unusual size goes before ranks of usual size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is told how far chosen ranks are, and which crashed ones are kept."""
+"""Messages to held ranks about the chosen ranks, and to the ranks of a run about its crashed ranks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def at_site(arrived: int, completed: int, report: RankReport = STOPPED) -> RankR
 
 
 class Job:
-    """Have ranks register and report, and keep who was told what."""
+    """Ranks that register and report, and the messages that they get."""
 
     def __init__(self) -> None:
         self.registry = Registry()

@@ -1,4 +1,4 @@
-"""Who is probed when, and who is silent."""
+"""The times of probes, and the ranks that are silent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One question to many ranks always ends, and names them all."""
+"""A question to many ranks always ends, and its answers name every rank."""
 
 from __future__ import annotations
 

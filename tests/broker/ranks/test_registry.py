@@ -219,7 +219,7 @@ def test_a_lost_process_that_comes_back_as_another_rank_is_listed_once() -> None
     registered = registry.register(registration(0, key="b", job="h-29500", pid=7), 2.0)
     assert registered.gone == first.key
     assert sorted(registry.keys()) == sorted([other.key, registered.rank.key])
-    # One that lives, or has ended, is another process of that number.
+    # A rank that is connected, or has exited, is no earlier registration of this process.
     assert registry.register(registration(2, key="c", job="elsewhere", pid=7), 3.0).gone is None
     registry.goodbye(registered.rank, 0, 4.0)
     assert registry.register(registration(3, key="d", pid=7), 5.0).gone is None
@@ -253,7 +253,7 @@ def test_children_of_one_rank_cost_the_same_each() -> None:
 
 
 class RegistryMachine(RuleBasedStateMachine):
-    """Let ranks come and go in any order; the registry never trips over its own table, and its indexes agree."""
+    """Ranks that come and go in any order; the registry's table knows every move, and its indexes agree."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A job whose ranks all stop, crash or go on at once costs what there is to tell, and a slice of each turn."""
+"""A job whose ranks all stop, crash or go on at once: each rank is told once, and a bounded number in each turn."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def at_site(arrived: int, completed: int) -> RankReport:
 
 
 class Job:
-    """Have the ranks of one job report in turns of a loop that goes on only when it is told to."""
+    """The ranks of one job, and an event loop that makes a turn only when the test says so."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -74,7 +74,7 @@ class Job:
         self.changed(self.ranks[number])
 
     def turn(self) -> None:
-        """Go on to what is due next."""
+        """Advance the time to the next call that is due, and run all calls that are due then."""
         self.turns.append(0)
         self.now = max(self.now, min(at for at, _ in self.due))
         now_due = [call for at, call in self.due if at <= self.now]

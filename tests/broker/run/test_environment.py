@@ -1,4 +1,4 @@
-"""What ranks are told, and what the command tells of the job."""
+"""The variables that a job's ranks get, and what the command line shows of the job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process of a job and its keeper, started for real by a process that may go away."""
+"""A job and its keeper, real processes that are started by a run that may be killed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ print(json.dumps({
 }))
 """
 
-# Without site-packages: a job in which the agent is installed becomes a rank, which has files of its own.
+# Without site-packages, because a job that finds the agent installed becomes a rank and opens files of its own.
 TELLING = (sys.executable, "-S", "-c", TELL)
 
 Kept = Callable[..., Child]
@@ -66,7 +66,7 @@ def output(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def kept(processes: Processes, output: Path) -> Kept:
-    """Run a command as the job of a process that waits for it."""
+    """Start a process that runs a command as its job and waits for it."""
 
     def start(*command: str) -> Child:
         environ = {**os.environ, "OTHERS": "stay", AUTOSTART: "of another"}
@@ -165,7 +165,7 @@ def test_ranks_know_who_started_them_and_the_rest_of_the_environment_is_as_given
 def test_signals_are_to_the_job_what_they_are_to_any_program(kept: Kept, output: Path) -> None:
     kept(*TELLING).wait()
     assert "default_int_handler" in told(output)["sigint"]
-    # Python ignores it in itself; what it starts must not inherit that.
+    # Python ignores SIGPIPE in its own process; a program that it starts must not inherit that.
     assert kept("sh", "-c", f"yes | head -n 1 >> {output}.head; grep SigIgn /proc/self/status").wait() == 0
     ignored = int(output.read_text().split()[-1], 16)
     assert not ignored & 1 << (signal.SIGPIPE - 1)

@@ -1,4 +1,4 @@
-"""A run from its beginning to its end; job and terminal are real processes of a few lines, the broker is none."""
+"""A run from its beginning to its end; job and terminal are real processes of a few lines, and there is no broker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ lines.read()
 
 
 class Lived:
-    """Run commands, and see what was said and done."""
+    """A directory and a home in which commands run, and a record of what the runs say and start."""
 
     def __init__(self, home: Path, directory: Path) -> None:
         self.home, self.directory = home, directory
@@ -67,12 +67,12 @@ class Lived:
         return ["true"]
 
     def start(self, command: Sequence[str], environ: Mapping[str, str], output: int) -> keeper.Job:
-        """Start a job without a keeper: its fork would take this test's threads along."""
+        """Start a job without a keeper: the fork of a keeper would happen in a process with threads."""
         self.environments.append(environ)
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
-        process.returncode = 0  # the run is to wait for it, and nobody else
+        process.returncode = 0  # subprocess takes the process for ended, so only the run waits for it
         return keeper.Job(process.pid, process.pid)
 
     @property
@@ -196,7 +196,7 @@ def test_signals_are_as_they_were(lived: Lived) -> None:
 
 
 UNTIL_REAPED = "for _ in $(seq 400); do kill -0 $0 2>/dev/null || exit 0; sleep 0.02; done; exit 9"
-"""Ends as soon as there is no process of that number, not even one that nobody has waited for."""
+"""A command that ends as soon as the process with the given number is gone; a zombie is not gone."""
 
 
 def test_a_broker_that_died_is_waited_for_at_once(lived: Lived, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The broker of a run, found or started for real."""
+"""The broker of a run: a real process that the run finds or starts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Find = Callable[..., Found]
 
 @pytest.fixture
 def find(home: Path) -> Iterator[Find]:
-    """Find or start a broker; all that were started have ended afterwards."""
+    """Find or start a broker; the brokers that were started end with the test."""
     every: list[Found] = []
 
     def find_one(listen: str = "127.0.0.1:0", **changes: str) -> Found:

@@ -1,4 +1,4 @@
-"""What one run is to do, given what was typed and what is remembered."""
+"""The plan of a run, made from the typed command line and the remembered run."""
 
 from __future__ import annotations
 

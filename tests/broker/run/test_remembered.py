@@ -1,4 +1,4 @@
-"""What is remembered of the runs of a directory, and how much of it."""
+"""The remembered runs of a directory, and the bounds on their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``run`` may be told."""
+"""The settings of ``run``, and their checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The socket between a run and its terminal; the terminal's program here is a few lines."""
+"""The socket between a run and its terminal; a program of a few lines stands for the terminal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ say(rank=5, breakpoints=[{"file": os.environ["DBG_HOME"], "line": 1}])
 
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the lines of the program to start instead; they may be changed before."""
+    """Return the parts of the program that stands for the terminal; a test may change them before the start."""
     lines = [PROGRAM, REPEAT]
 
     def command(_: str, arguments: Sequence[str]) -> list[str]:

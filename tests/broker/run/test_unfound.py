@@ -1,4 +1,4 @@
-"""A stop in a file or module that isn't there is told before the job starts, and nothing is run to find that out."""
+"""A stop in a file or module that does not exist is reported before the job starts, without running user code."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.support.time_unit import seconds
 
 
 def wakes(wakeup: Wakeup) -> bool:
-    """Wait until it wakes, and forget why."""
+    """Return whether the wakeup becomes readable in time, and drain it."""
     poll = select.poll()
     poll.register(wakeup, select.POLLIN)
     woken = bool(poll.poll(seconds(20) * 1000))

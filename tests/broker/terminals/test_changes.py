@@ -1,4 +1,4 @@
-"""What a subscriber has still to hear."""
+"""Changes that a subscriber has not been told yet."""
 
 from __future__ import annotations
 

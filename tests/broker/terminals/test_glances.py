@@ -1,4 +1,4 @@
-"""What watchers do is never felt: a rank is asked for them as seldom as it doesn't notice."""
+"""Watchers' questions cost a rank little: equal questions share an answer, and the rank is asked at a bounded rate."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_one_that_was_not_answered_in_time_keeps_nobody_waiting() -> None:
 
 
 class Asked:
-    """Answer the questions that reach a rank, and count them."""
+    """A task that answers and counts the questions that reach a rank."""
 
     def __init__(self, rank: Peer) -> None:
         self.count = 0
@@ -98,7 +98,7 @@ class Asked:
 
 
 async def ask_often(terminal: Peer, times: int) -> None:
-    """Ask again as soon as the answer is there."""
+    """Ask a number of questions, each one as soon as the one before is answered."""
     for number in range(times):
         await terminal.say(question(number))
         answers = await terminal.expect(Answers, lambda answers, wanted=number: answers.request == wanted)  # type: ignore[misc]

@@ -230,7 +230,7 @@ KEYS = st.sampled_from(["a", "b"])
 
 
 class SessionsMachine(RuleBasedStateMachine):
-    """Let terminals do anything in any order."""
+    """Terminals that attach, take, leave and resize in any order, while ranks come and the broker restarts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -240,7 +240,7 @@ class SessionsMachine(RuleBasedStateMachine):
         self.held: dict[int, int] = {}
 
     def note(self, decision: Decision) -> None:
-        """Let the ranks hear their audiences, as the broker tells them."""
+        """Tell the ranks their audiences, as the broker does."""
         for number in decision.seats:
             generation = self.seats.generation_of(number)
             if generation is not None:

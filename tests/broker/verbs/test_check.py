@@ -34,7 +34,7 @@ def test_check_goes_through_all_steps(home: Path, serve: Serve) -> None:
 
 
 def failed_at(done: subprocess.CompletedProcess[str], step: str) -> None:
-    """Check that all steps before this one were fine, and that it is explained in one line."""
+    """Check that all steps before ``step`` were fine, and that its failure is explained in one line."""
     taken = [before for before in STEPS[: STEPS.index(step)] if not ("ws://" in done.args[-1] and before in NOT_PLAIN)]
     assert steps(done) == [(before, "ok") for before in taken] + [(step, "FAILED")]
     assert done.stderr.startswith("dbg-broker: ")
@@ -56,7 +56,7 @@ def test_check_explains_a_port_where_nobody_listens(home: Path, serve: Serve) ->
 
 
 class Recorder(http.server.BaseHTTPRequestHandler):
-    """Answer like any web server, and keep what was asked."""
+    """A web server that keeps the headers of each request."""
 
     asked: list[str]
 
@@ -66,7 +66,7 @@ class Recorder(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing."""
+        """Keep the test's stderr free of access logs."""
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_token_file_that_others_can_read_is_refused(home: Path, tmp_path: Path, 
 
 @contextmanager
 def old_broker() -> Iterator[int]:
-    """Answer each request as a broker of another major does."""
+    """Answer one request as a broker of another major version does."""
     body = b"this broker speaks protocol version 7, and you offer protocol version 1\n"
     answer = b"HTTP/1.1 426 Upgrade Required\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -1,4 +1,4 @@
-"""A broker without TLS: what it gives away is worth nothing after it, and nobody can pose as it to hold up the next."""
+"""A broker without TLS: its tokens end with it, and an impostor on its port does not keep the next broker out."""
 
 from __future__ import annotations
 
@@ -84,21 +84,21 @@ def test_it_serves_elsewhere_where_that_is_said(serve: Serve) -> None:
 
 
 class Healthy(http.server.BaseHTTPRequestHandler):
-    """Say what a broker's health page says."""
+    """A web server whose answer is that of a broker's health page."""
 
     def do_GET(self) -> None:
-        """Answer."""
+        """Answer ``ok`` to any path."""
         self.send_response(200)
         self.end_headers()
         self.wfile.write(b"ok\n")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing."""
+        """Keep the test's stderr free of access logs."""
 
 
 @contextmanager
 def impostor(port: int) -> Iterator[None]:
-    """Be somebody else who listens on a dead broker's port and says that all is well."""
+    """Run a server on a dead broker's port that answers as a healthy broker."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", port), Healthy) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
