@@ -33,7 +33,7 @@ def why_blank(address: str, report: RankReport | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Hold what a seat changed: whether it is the ``first``, who had the keyboard and who has it, by name if others."""
+    """What a seat changed. ``had``, ``has`` and ``wished`` are about this terminal and the keyboard."""
 
     first: bool
     had: bool
