@@ -267,7 +267,7 @@ class Attachment:
         return self._send_keys((typed,))
 
     def refuse(self, now: float) -> Effects:
-        """Answer somebody who types without the keyboard."""
+        """Tell a user who types without the keyboard that this has no effect."""
         self.say(f"you only watch{self._how_to_take}", now)
         return [Bell()]
 

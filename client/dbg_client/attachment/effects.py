@@ -18,7 +18,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """The seat is ours: show the session. Comes once for each rank attached to."""
+    """Show the session: this terminal has a seat. Comes once for each rank attached to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class Turn:
 
 
 def who_types(turn: Turn, how_to_take: str) -> str | None:
-    """Return what the user should know of who types now; None if that is no news."""
+    """Return a sentence on the user who has the keyboard now; None if that is no news."""
     who = printable(turn.driver) if turn.driver else None
     if turn.has:
         return None if turn.first or turn.had else "you have the keyboard"

@@ -29,7 +29,7 @@ SILENT = "the broker was silent"
 """Why a connection was given up for a newer one."""
 
 SETTLED_SECONDS = 5.0
-"""Seconds after which a connection counts as good, so that one which breaks at once is redialled ever more slowly."""
+"""Seconds after which a connection counts as good: the delays of redials keep growing if it breaks before."""
 
 
 @dataclass(frozen=True, slots=True)

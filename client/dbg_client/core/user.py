@@ -1,4 +1,4 @@
-"""Who sits at this terminal, as others see it."""
+"""The name of this terminal's user, as other users see it."""
 
 from __future__ import annotations
 

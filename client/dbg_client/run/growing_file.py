@@ -1,4 +1,4 @@
-"""Read a file while somebody else appends to it."""
+"""Reading of a file while another process appends to it."""
 
 from __future__ import annotations
 

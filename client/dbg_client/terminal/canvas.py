@@ -44,7 +44,7 @@ class Canvas:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the terminal is ours."""
+        """Return whether the client has the terminal."""
         return self._writer is not None
 
     @property
@@ -60,7 +60,7 @@ class Canvas:
         self.size = self._terminal.size()
 
     def open(self) -> None:
-        """Make the terminal raw and its screen ours."""
+        """Make the terminal raw and take its screen."""
         self._terminal.enter_raw()
         self._writer = TerminalWriter(STDOUT, self._loop)
         self._write(pages.PUSH_TITLE)

@@ -26,7 +26,7 @@ RESTORE_PATIENCE = 1.0
 """Seconds for a terminal to take the reset: a frozen window must not keep the client from ending."""
 
 CANCEL = b"\x18"
-"""Ends whatever sequence the terminal is in the middle of."""
+"""Ends the sequence that the terminal is in the middle of."""
 
 _WRITE_SIZE = 64 * 1024  # bytes of one write; a pseudo-terminal takes less anyway
 _BLOCKING_WRITE_SIZE = 1  # a terminal that says it has space may have no more, and would block for the rest

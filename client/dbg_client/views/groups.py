@@ -53,7 +53,7 @@ class AnswerGroup:
     ranks: tuple[RankInfo, ...]
     text: str
     difference: str = ""
-    """Where the value differs from another one that reads the same."""
+    """Where the value differs from another one with the same text."""
     frame: str = ""
     """Where the value was evaluated, if not at the stop: somebody has gone up the stack in the rank's debugger."""
 
