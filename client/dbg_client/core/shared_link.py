@@ -30,7 +30,7 @@ class SharedLink:
         self._events = None
 
     def offer(self, event: Event) -> bool:
-        """Take an event if an open question may wait for it; return False if it is for the session, too."""
+        """Take an event if an open question may wait for it; return True if the session must not handle it."""
         if self._events is None or not isinstance(event, (Answers, Refusal, Down)):
             return False
         if self._events.full():

@@ -76,7 +76,7 @@ class CommandRow:
         return text or None
 
     def _bind_history(self, keys: KeyBindings, buffer: Buffer) -> None:
-        """Let up and down go through earlier commands; prompt_toolkit loads its own history too late for early keys."""
+        """Let up and down go through earlier commands; prompt_toolkit loads its history too late for that."""
         lines, at = [*self._history, ""], len(self._history)
 
         def go(step: int) -> None:

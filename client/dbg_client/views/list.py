@@ -97,7 +97,7 @@ def _row(rank: RankInfo, now: float) -> tuple[str, ...]:
     place = show_place(rank.where) or ""
     who = (printable(rank.job), printable(rank.address))
     state = show_state(rank)
-    # The state names the signal that killed a rank already, but not the core file.
+    # The state already names the signal that killed a rank, but not its core file.
     detail = printable(rank.detail)
     return *who, state, place, since, show_people(rank), queued, "" if detail in state else detail
 

@@ -43,7 +43,7 @@ class LineOutput(Vt100_Output):
 
     @property
     def responds_to_cpr(self) -> bool:
-        """Return that the terminal is not asked."""
+        """Return False, so that the terminal is not asked."""
         return False
 
     def get_rows_below_cursor_position(self) -> int:
