@@ -1,4 +1,4 @@
-# What everybody needs, in one word each; the same words locally and in CI.
+# Targets for everyday work; CI runs the same.
 #
 #   make demo    watch four ranks stop, and sit in the PuDB of one of them
 #   make test    install what the tests need and run them (WITH_TORCH=1: those that need torch too)

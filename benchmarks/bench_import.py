@@ -1,4 +1,4 @@
-"""Measure what ``import dbg_agent`` adds to an interpreter's start: all that a rank which never stops pays."""
+"""Measure what ``import dbg_agent`` adds to an interpreter's start: the whole cost for a rank that never stops."""
 
 from __future__ import annotations
 

@@ -3,15 +3,15 @@
 #
 #     RANKS=0-3 git bisect run /path/to/bisect.sh 'loss' torchrun --standalone --nproc-per-node 4 train.py
 #
-# The training must stop at a breakpoint in each of these ranks, and `dbg-broker serve` must know no other job. Copy it
-# out of the work tree first: git changes that under way.
+# The training must stop at a breakpoint in each of these ranks, and `dbg-broker serve` must know no other job. Copy
+# this script out of the work tree first: git checks out another commit there for each step.
 
 expression=$1
 shift
 "$@" </dev/null >bisect.log 2>&1 &
 job=$!
 
-# One that ranks do not agree upon is bad (1), one that can't be asked is skipped (125).
+# A commit in which ranks disagree is bad (1), a commit whose ranks can't be asked is skipped (125).
 verdict=125
 everybody=yes
 for rank in $(seq "${RANKS%-*}" "${RANKS#*-}"); do

@@ -44,7 +44,7 @@ def dbg_attach(*arguments: str) -> list[str]:
 
 
 def show(*arguments: str) -> int:
-    """Run ``dbg-attach`` as you would, and say so; return its exit status."""
+    """Print the command line of a ``dbg-attach``, run it, and return its exit status."""
     print(f"\n$ {shlex.join(['dbg-attach', *arguments])}", flush=True)
     with running(subprocess.Popen(dbg_attach(*arguments))) as attached:
         return attached.wait()
@@ -70,7 +70,7 @@ def running(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes
 @contextlib.contextmanager
 def broker() -> Iterator[None]:
     """Run a broker on loopback; it writes its address and tokens to ``DBG_HOME``, where ranks and terminals look."""
-    # Its stdout stays open to the end, but only the first line is read: by then it is ready.
+    # The broker is ready when it prints its first line; its stdout stays open to the end.
     command = [sys.executable, "-m", "dbg_broker", "serve"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
     with running(process):
@@ -119,7 +119,7 @@ def wait_until_stopped(launched: list[subprocess.Popen[bytes]]) -> None:
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             waiting[stack.enter_context(running(process)).pid] = rank, process
         while waiting:
-            # Whichever child ends first; one that isn't waiting for a stop ends too early.
+            # The first child that ends must be one that waits for a stop; a rank or the broker would end too early.
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
             if ended is None or ended.si_pid not in waiting:
                 raise Trouble("a rank or the broker has ended before all ranks had stopped")

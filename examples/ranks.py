@@ -1,6 +1,6 @@
 """One rank of a small training job without torch: a straight line fitted to noisy points by gradient descent.
 
-Started by anything that sets RANK and WORLD_SIZE: examples/demo.py, torchrun, or by hand. Each rank has its own shard
+Started by anything that sets RANK and WORLD_SIZE: examples/demo.py, torchrun, or a shell. Each rank has its own shard
 of the data. One shard has a defect, which shows as a loss that is not a number; stop there and find out why.
 """
 

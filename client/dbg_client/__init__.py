@@ -9,9 +9,9 @@
     answers = await Asker(link, directory, 10.0).ask(Action.EVAL, directory.ranks, "loss")
     await link.close()
 
-Targets, ranks and messages are those of :mod:`dbg_wire`; every error is a :class:`dbg_wire.errors.DbgError`. All of it
-belongs to one event loop, and none of it touches the terminal. What is named here is loaded when it is used first, and
-may still change from one release to the next.
+Targets, ranks and messages are those of :mod:`dbg_wire`; every error is a :class:`dbg_wire.errors.DbgError`. All
+objects belong to one event loop, and none touches the terminal. Names are loaded at first use, and may still change
+from one release to the next.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dbg_wire.ranks import DIED, RankInfo, RankState
 
 _STOPPED = "`stopped` for all that are stopped"
 _SETS = {"--release": "`held` for all that are held", "--interrupt": "`running` for all that run"}
-"""What a target may be that names no ranks, by action."""
+"""Targets by state, as a proposal for an action that got no target."""
 
 
 class NotStopped(DbgError):

@@ -30,7 +30,7 @@ def terminal_size() -> tuple[int, int]:
 
 
 def silence(stream: TextIO) -> None:
-    """Lead a stream nowhere whose reader has gone, or else the interpreter fails at exit to write what is left."""
+    """Lead a stream whose reader is gone to the null device: else the interpreter's exit fails to write the rest."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

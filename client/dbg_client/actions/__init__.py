@@ -1,1 +1,1 @@
-"""What asks or moves any set of ranks, for the command and a session's command line. Sessions are terminal/'s."""
+"""Questions and orders to any set of ranks, for the command and a session's command line. terminal/ has sessions."""

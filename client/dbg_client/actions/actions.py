@@ -35,16 +35,16 @@ from .many import PARTIAL, ShownAnswers, ask_many, break_in, read_saved
 from .repeat import repeat
 
 WITHDRAWAL_SECONDS = 2.0
-"""Seconds that the answer to a withdrawal may take: who gave up does not wait long, and it is sent already."""
+"""Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""
 
 _WITHOUT_TARGET = (Verb.LIST, Verb.WHERE)
-"""Actions on all ranks where none are named."""
+"""Actions that mean all ranks where the user names none."""
 
 
 async def run_action(settings: CommandSettings, attach: Callable[[CommandSettings], Awaitable[int]]) -> int:
     """Do what the settings ask for and return the exit status. Raises DbgError.
 
-    ``attach`` holds a session afterwards, where one rank was broken into, and returns the exit status.
+    ``attach`` holds the session at a rank that was broken into, and returns the exit status.
     """
     if settings.target is None and settings.verb not in _WITHOUT_TARGET:
         raise NeedsTarget(settings.verb.value)
@@ -111,7 +111,7 @@ class _Acting:
         there = self._there()
         if self._settings.all and there:
             return there + self._exited()
-        # The stacks of a job that has ended stay readable, and with no other the last one is meant.
+        # Without a live job the user means the last one: the stacks of a job that has ended stay readable.
         return there or list(select(parse_target("all"), self._directory.ranks).ranks)
 
     def _list(self, target: Target | None) -> ShownAnswers:
@@ -140,7 +140,7 @@ class _Acting:
         return [rank for rank in self._directory.ranks if rank.state is RankState.EXITED]
 
     def _with_exited(self, target: Target, found: Sequence[RankInfo]) -> list[RankInfo]:
-        """Return what was found and, behind it, the exited ranks that hide where anything else fits."""
+        """Return the ranks found and, behind them, the exited ones, which a selection hides if a live rank fits."""
         shown, exited = list(found), self._exited()
         if exited:
             with contextlib.suppress(NoSuchRank):
@@ -178,7 +178,7 @@ class _Acting:
         return self._attach_to(stopped)
 
     async def _withdraw(self, rank: RankInfo) -> None:
-        """Have a rank not stop any more that was asked to; say so, or that it has stopped meanwhile."""
+        """Withdraw the request to stop, and tell what came of it: the rank may have stopped meanwhile."""
         self._asker.seconds = min(self._asker.seconds, WITHDRAWAL_SECONDS)
         (answer,) = await self._asker.ask(Action.INTERRUPT, [rank], withdrawn=True)
         tell(f"Given up: {printable(rank.address)} {printable(answer.text)}.")
@@ -277,7 +277,7 @@ async def _agrees(ranks: Sequence[RankInfo]) -> bool:
 
 
 async def _read_line() -> str:
-    # Not in a thread: Ctrl-C could not get it out of there.
+    # Not in a thread: Ctrl-C could not end a read there.
     loop = asyncio.get_running_loop()
     read: asyncio.Future[bytes] = loop.create_future()
     stdin = sys.stdin.fileno()

@@ -15,10 +15,10 @@ from ..core.asking import Asker
 from ..views.groups import AnswerGroup, Said
 
 MAX_TWINS = 4
-"""Groups that are compared with the first one that reads like them; their differences are as many lines."""
+"""Groups that are compared with the first one of the same text; each difference takes a line."""
 
 MAX_STEPS = 64
-"""Questions for one difference: each goes into one container, or into a 256th of one."""
+"""Questions for one difference: each one goes into a container, or into a 256th of a large one."""
 
 MAX_NAMED = 4
 """Keys of a mapping that are named where several differ."""
@@ -27,10 +27,10 @@ MAX_NAMED = 4
 async def with_differences(
     asker: Asker, groups: Sequence[AnswerGroup], said: Sequence[Said], *, exact: bool
 ) -> Sequence[AnswerGroup]:
-    """Return the groups, those that read like one before them with where they differ from it.
+    """Return the groups; a group with the text of an earlier one says where its value differs from that one's.
 
-    Nothing is evaluated for that again. It takes as long as one question may take at most; groups whose difference
-    can't be found in that time are returned as they were.
+    No expression is evaluated again. All of it takes as long as one question may take at most. A group whose difference
+    can't be found in that time is returned as it was.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + asker.seconds
@@ -52,7 +52,7 @@ async def with_differences(
 
 
 class _Pair:
-    """Be two ranks whose values differ."""
+    """Two ranks whose values differ."""
 
     def __init__(self, asker: Asker, pair: Sequence[tuple[RankInfo, RankAnswer]], *, exact: bool) -> None:
         self._asker = asker
@@ -92,7 +92,7 @@ class _Pair:
 
 
 def _lonely(one: Mapping[str, Part], two: Mapping[str, Part]) -> str:
-    """Say which named parts only one of both has."""
+    """Say which parts only one of the two ranks has."""
     only = [
         [part.label for part in ours.values() if part.step not in other] for ours, other in ((one, two), (two, one))
     ]

@@ -14,7 +14,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGHUP)
 
 
 async def unless_given_up(work: Coroutine[Any, Any, T]) -> T | None:
-    """Return what comes of the work, or None, with the work cancelled, once the user gives up; in the main thread."""
+    """Return the work's result; None if the user gives up, which cancels the work. Runs in the main thread."""
     loop = asyncio.get_running_loop()
     former = [(number, signal.getsignal(number)) for number in _SIGNALS]
     task = loop.create_task(work)

@@ -29,14 +29,14 @@ from .many import ask_many, break_in, read_saved
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Hold what is shown for a command, or the rank to attach to instead."""
+    """What is shown for a command, or the rank to attach to instead."""
 
     text: str = ""
     rank: RankInfo | None = None
 
 
 class NeedsYes(Exception):
-    """Ask the user, and begin anew with the answer ``yes``; never shown as an error."""
+    """Say that a command needs the user's yes, with which it is given again; never shown as an error."""
 
     def __init__(self, question: str) -> None:
         super().__init__(question)
@@ -49,7 +49,7 @@ class Answering:
     def __init__(self, link: SharedLink, directory: Directory) -> None:
         self._link = link
         self._directory = directory
-        # Its own directory: the session keeps the real one, and is told itself of a broken link.
+        # The session keeps the real directory, and hears of a broken link itself. The asker writes to this one.
         self._asker = Asker(link, Directory(), 0, terminal_size)
 
     async def answer(self, settings: CommandSettings, rank: RankInfo) -> Answered:
@@ -81,7 +81,7 @@ class Answering:
         return found.ranks, found.note
 
     async def _target(self, settings: CommandSettings, rank: RankInfo) -> Target | None:
-        """Return whom the command means; None for the session's own rank, and for a list of all."""
+        """Return which ranks the command means; None for the session's own rank, and for a list of all."""
         text = settings.target if settings.target is not None else USUAL_TARGETS.get(settings.verb)
         if text is None:
             return None
@@ -128,4 +128,4 @@ _DEEDS: Mapping[Verb, tuple[Action, Callable[[RankInfo], bool], str]] = {
     Verb.KILL: (Action.KILL, _is_live, "alive"),
     Verb.SCREEN: (Action.SCREEN, _is_live, "alive"),
 }
-"""What is asked of the ranks that it makes sense for, and what the others are not."""
+"""For each verb: the action, the ranks that it makes sense for, and what the other ranks are not."""

@@ -49,14 +49,14 @@ _ALONE = {
     **dict.fromkeys(("interact", "debug", "commands"), "it needs a terminal: attach to one rank for it"),
     **dict.fromkeys(("run", "restart"), "a rank can't be started again by itself: end the job and launch it anew"),
 }
-"""What a set of ranks is not told, and what to do instead."""
+"""Commands that are refused for several ranks, and what to do instead."""
 
 _WORD = re.compile(r"\s*([A-Za-z_]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class ShownAnswers:
-    """Hold an answer as it is printed, the exit status that it leads to, and a sentence on why there is no more."""
+    """An answer as it is printed, the exit status that it leads to, and a sentence on why there is no more."""
 
     text: str
     status: int = 0
@@ -77,7 +77,7 @@ class CantWrite(DbgError):
 
 
 def refuse_for_sets(command: str, count: int) -> None:
-    """Raise BadInput for a command that makes no sense for, or would end, all ``count`` ranks of a set."""
+    """Raise BadInput for a command that would end several ranks, or makes no sense for them."""
     if count < 2:
         return
     for part in command.split(";;"):
@@ -189,7 +189,7 @@ def _show_stacks(settings: CommandSettings, said: Sequence[Said]) -> ShownAnswer
 
 
 def _why_nobody(settings: CommandSettings, said: Sequence[Said]) -> str:
-    """Return what to do where nobody answered since all ranks run."""
+    """Return what to do if all ranks run, so that none has answered; else empty."""
     if not all(answer.kind is Kind.RUNNING for _, answer in said):
         return ""
     live = "; --live asks them all the same" if settings.verb is Verb.EVAL and not settings.live else ""
@@ -198,7 +198,7 @@ def _why_nobody(settings: CommandSettings, said: Sequence[Said]) -> str:
 
 
 def _left_unanswered(said: Sequence[Said]) -> bool:
-    """Return whether a rank that could have answered did not; nobody expects one of an exited rank."""
+    """Return whether a rank that could have answered did not; an exited rank can't."""
     return any(
         answer.kind is Kind.SILENT or (answer.kind is Kind.LOST and rank.state is not RankState.EXITED)
         for rank, answer in said

@@ -1,4 +1,4 @@
-"""Do something again and again, showing it in place on a terminal and one after another elsewhere (``--every``)."""
+"""``--every``: an answer again and again, in place on a terminal, and one after another elsewhere."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def repeat(
 
 
 def in_place(lines: Sequence[str], rows: int) -> str:
-    """Return what replaces the screen of a terminal by these lines, or by as many of them as it has room for."""
+    """Return the text that replaces a terminal's screen by these lines, or by as many of them as it has room for."""
     room = max(1, rows - 1)
     if len(lines) > room:
         lines = [*lines[: room - 1], f"… {len(lines) - room + 1} more lines"]

@@ -55,7 +55,7 @@ _ANSWERS_TO_ATTACH = frozenset({RefusalCode.NO_SUCH_RANK, RefusalCode.ROLE, Refu
 
 
 class Attachment:
-    """Decide for one terminal at one rank.
+    """The state of one terminal at one rank, and the decisions that follow from it.
 
     ``link_up``, ``link_down``, ``rank_listed`` and ``message`` tell what comes from the broker, ``keys``, ``take`` and
     ``resize`` what the user does; ``tick`` is called every second. ``prefix`` is the escape key's name, for notices.
@@ -120,7 +120,7 @@ class Attachment:
 
     @property
     def breakpoints(self) -> tuple[Breakpoint, ...]:
-        """Return what people have set in the rank, as it told last, also if it is dead or out of reach by now."""
+        """Return the breakpoints that people have set, as the rank told them last; it may be dead by now."""
         return self.report.user_breakpoints if self.report else ()
 
     @property
@@ -138,7 +138,7 @@ class Attachment:
         return self._notices.shown(now)
 
     def unread_loss(self, now: float) -> str | None:
-        """Return what is still to be shown of keys that were discarded, for a session that ends before one reads it."""
+        """Return the notice of discarded keys if its time is not over: the session may end before the user reads it."""
         return self._notices.unread_loss(now)
 
     def say(self, text: str, now: float) -> None:
@@ -150,7 +150,7 @@ class Attachment:
     def attach(self) -> Effects:
         """Ask for a seat at the rank."""
         self._asked = True
-        # After a broken link the seat that it had is wanted back, not the one that it asked for at first.
+        # After a broken link the terminal wants the seat back that it had, not the one that it asked for at first.
         back_to = Mode.DRIVE if self.driving else Mode.WATCH
         attach = fitted(
             Attach,
@@ -180,7 +180,7 @@ class Attachment:
         self.lost_since = self.absent_since = None
 
     def rank_listed(self, listed: RankInfo | None, now: float) -> Effects:
-        """Take what the broker's complete list says of the rank now; None: it doesn't know it."""
+        """Take the rank as the broker's complete list has it now; None if it is not listed."""
         if listed is None:
             return []
         self.rank = listed
@@ -201,7 +201,7 @@ class Attachment:
         if isinstance(message, Refusal):
             return self._take_refusal(message, now)
         if not self._seated:
-            return []  # about the rank before
+            return []  # about the rank that this terminal was at before
         if isinstance(message, (Report, Applied, Discarded, Pulse)):
             self.heard = now  # these come from the rank itself
         if isinstance(message, Report):
@@ -267,7 +267,7 @@ class Attachment:
         return self._send_keys((typed,))
 
     def refuse(self, now: float) -> Effects:
-        """Answer somebody who types without the keyboard."""
+        """Tell a user who types without the keyboard that this has no effect."""
         self.say(f"you only watch{self._how_to_take}", now)
         return [Bell()]
 
@@ -321,9 +321,9 @@ class Attachment:
         turn = Turn(first, had, self.driving, before, self.driver, self.mode is not Mode.WATCH)
         if told := who_types(turn, self._how_to_take):
             self.say(told, now)
-        # After the notice about the driver, which it would else be hidden by.
+        # After the notice about the driver: a newer notice replaces an older one, and lost keys matter more.
         effects += self._notices.discarded(left, "perhaps: the keyboard changed hands", now)
-        # Seated only from here on, so that keys which waited go out in order with those that are sent again.
+        # No seat while the report is taken: keys that waited must not go out before those that are sent again.
         self._seated = False
         effects += self._take_report(seat.report, now, anew=True)
         self._seated = True
@@ -336,13 +336,13 @@ class Attachment:
         return effects + (self.keys(early, now) if early else [])
 
     def _begin_generation(self, seat: Seat) -> bytes:
-        """Use the seat's number from here on; return the keys of the one before whose fate nobody knows."""
+        """Use the seat's generation from here on; return the keys of the former one whose fate is unknown."""
         report, mine = seat.report, self._keys.generation
         self._keys.settle(report.generation, report.applied)
         if seat.generation == mine:
             return b""
         settled = report.applied if report.generation == seat.generation else 0
-        # Another driver sat down in between, so the rank no longer says what it took of ours.
+        # Another terminal typed in between, so the rank no longer tells which of these keys it took.
         return self._keys.begin(seat.generation, settled)
 
     def _send_again(self, now: float) -> Effects:
@@ -385,7 +385,7 @@ class Attachment:
         return effects + self._fit(before, report, now)
 
     def _go_on(self, before: RankReport | None, now: float) -> Effects:
-        """End the session; one whose stop has just ended, unless the next stop comes at once."""
+        """End the session; if its stop has just ended, only after NEXT_STOP_SECONDS without another stop."""
         if before is None:
             return [Finish(None)]
         if self._went_on_at is not None:
@@ -394,11 +394,11 @@ class Attachment:
         return [Wake(NEXT_STOP_SECONDS)]
 
     def _finish_with(self, ended: RankInfo) -> Finish:
-        """End the session with its rank; that the stop had ended before is what the user did, and goes first."""
+        """End the session with its rank; if the stop had ended before, the user is told that the rank went on."""
         return Finish(RankEnded(ended) if self._went_on_at is None else None)
 
     def _fit(self, before: RankReport | None, report: RankReport, now: float) -> Effects:
-        """Begin anew on an empty screen where another size would leave some of the old one beside it."""
+        """Clear the screen where one of another size would leave parts of the old one beside it."""
         crops = self._begin_cropping()
         old, new = before.session if before else None, report.session
         if old is None or new is None or (old.rows, old.columns) == (new.rows, new.columns):
@@ -418,7 +418,7 @@ class Attachment:
 
     def _take_refusal(self, refusal: Refusal, now: float) -> Effects:
         if refusal.code == RefusalCode.NOT_ATTACHED:
-            return []  # a farewell to a rank that had ended by then
+            return []  # the answer to a Detach from a rank that had ended by then
         if refusal.code == RefusalCode.ROLE:
             self._how_to_take = ""
         if not self._asked or refusal.code not in _ANSWERS_TO_ATTACH:
@@ -430,7 +430,7 @@ class Attachment:
             return self.attach()
         if not self.opened:
             return [Finish(why_refused(self.rank.address, refusal))]
-        # The rank isn't back yet, or its seats are taken: the next change of it is the next chance.
+        # The rank isn't back yet, or its seats are taken: its next change in the list, or the next tick, asks again.
         self.say(refusal.text, now)
         return []
 

@@ -6,16 +6,16 @@ from dbg_wire.ranks import Breakpoint
 
 
 class Breakpoints:
-    """Keep the breakpoints of every rank that this terminal was at, each as the rank told them last.
+    """The breakpoints of every rank that this terminal was at, as the rank told them last.
 
-    Over any number of sessions; ranks may have ended meanwhile.
+    They outlive sessions and ranks.
     """
 
     def __init__(self) -> None:
         self._by_rank: dict[str, tuple[Breakpoint, ...]] = {}
 
     def note(self, key: str, breakpoints: tuple[Breakpoint, ...]) -> None:
-        """Take in all that are set in the rank with this key, instead of those that were before."""
+        """Replace what is known of the rank with this key."""
         self._by_rank[key] = breakpoints
 
     @property

@@ -39,7 +39,7 @@ _FOR_STARTUP = frozenset({PromptState.COMMAND, PromptState.COMMANDS, PromptState
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Hold the reply given last."""
+    """The reply given last."""
 
     prompt: PromptInfo
     generation: int
@@ -47,9 +47,9 @@ class _Given:
 
 
 class Conversation:
-    """Decide for one terminal at one line debugger.
+    """The state of one terminal at one line debugger, and the decisions that follow from it.
 
-    ``startup`` are lines replied to the first prompts that this terminal may answer; each one given is taken out.
+    ``startup`` are lines replied to the first prompts that this terminal may answer; each line given is taken out.
     """
 
     def __init__(self, startup: deque[str] | None = None) -> None:
@@ -67,7 +67,7 @@ class Conversation:
 
     @property
     def prompt(self) -> PromptInfo | None:
-        """Return the prompt that still waits for a reply; none before all is shown that led to it."""
+        """Return the prompt that still waits for a reply; None until all output before it is shown."""
         given = self._given
         if self._log is not None and self._log.is_behind:
             return None
@@ -83,7 +83,7 @@ class Conversation:
     # ---------------------------------------------------------------------------------------------------- the rank
 
     def report(self, report: RankReport, generation: int | None, now: float, *, anew: bool) -> Effects:
-        """Take what is true now; ``anew`` after a seat, when anything may have been missed before."""
+        """Take the rank's report; ``anew`` after a seat, when earlier messages may have been missed."""
         effects: Effects = []
         stop = report.stop.number if report.stop else None
         if stop != self._stop:
@@ -110,7 +110,7 @@ class Conversation:
         return []
 
     def follows(self, session: int) -> bool:
-        """Tell whether this session's log is shown, or was last."""
+        """Tell whether this is the session whose log is shown, or the one before it."""
         return self._log_of(session) is not None
 
     def output(self, frame: Output, now: float) -> Effects:
@@ -146,7 +146,7 @@ class Conversation:
         return self._reply(prompt, END_OF_INPUT)
 
     def interrupt(self) -> Effects:
-        """Interrupt what runs, or what the prompt is part of, and let nothing follow it that was typed ahead."""
+        """Interrupt what runs, or what the prompt is part of, and drop the lines that were typed ahead."""
         if self.generation is None:
             return [Bell()]
         if self.prompt is not None and self.prompt.state is PromptState.COMMAND:
@@ -154,7 +154,7 @@ class Conversation:
         return [*self._drop_held("interrupted"), Send(Interrupt(generation=self.generation))]
 
     def complete(self, line: str, begin: int, end: int) -> tuple[int, Effects]:
-        """Ask what ``line[begin:end]`` may become; return the number that the answer bears, and what to do."""
+        """Ask what ``line[begin:end]`` may become; return the number that the answer will have, and the effects."""
         self._request += 1
         prompt = self.prompt
         if prompt is None or self.generation is None or len(line) > MAX_TEXT:
@@ -176,7 +176,7 @@ class Conversation:
         length = self._prompt.offset if self._prompt else None
         if self._log is None or self._log.session != session:
             was_there = self._log is not None and not anew
-            # A report may overtake output, and then the end of the session before is still to come.
+            # A report may overtake output: the end of the former session's log may still come.
             self._log_before, self._log = self._log, SessionLog(session, from_its_start=was_there)
             anew = False
         if length is not None:
@@ -187,7 +187,7 @@ class Conversation:
         return next((log for log in (self._log, self._log_before) if log is not None and log.session == session), None)
 
     def _look(self) -> Effects:
-        """Show the source once what led there is shown."""
+        """Show the source once all output before it is shown."""
         if self._source is None or (self._log is not None and self._log.is_behind):
             return []
         source, self._source = self._source, None
@@ -202,10 +202,10 @@ class Conversation:
             self._settled = True
             if still_open:
                 self._given = None
-            # The terminal that types now may have answered it instead.
+            # The terminal that types now may have answered the prompt.
             return _discarded(given.text, "the keyboard changed hands", perhaps=not still_open)
         if not still_open:
-            self._settled = True  # it was ours to answer, so it is our answer that it took
+            self._settled = True  # no other terminal could reply, so the prompt took this reply
             return []
         return self._send(given) if anew else []
 
@@ -220,13 +220,13 @@ class Conversation:
         return _discarded(given.text, message.reason) + self._drop_held("what was typed before it was discarded")
 
     def _answer_prompt(self) -> Effects:
-        """Reply what waits, if a prompt is open and this terminal may."""
+        """Reply with a line that waits, if a prompt is open and this terminal has the keyboard."""
         prompt = self.prompt
         if prompt is None or self.generation is None:
             return []
         if self._startup and prompt.state in _FOR_STARTUP:
             return self._reply(prompt, self._startup.popleft())
-        # What was typed before a question was asked is no answer to it.
+        # A line that was typed before a question appeared is no answer to it.
         if self._held and prompt.state is not PromptState.CONFIRM:
             return self._reply(prompt, self._held.popleft())
         return []

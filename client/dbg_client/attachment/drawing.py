@@ -1,4 +1,4 @@
-"""The bytes of a debugger that draws a screen: whether all have come, and when to ask for the whole again. Pure."""
+"""The bytes of a debugger that draws a screen: whether all have come, and when to ask for a repaint. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dbg_wire.messages import Repaint
 from .effects import Blank, Effects, Send, Show
 
 REPAINT_SECONDS = 0.5
-"""Seconds between two repaints asked for, so that a stream with many holes doesn't make the rank do nothing else."""
+"""Seconds between two repaints asked for, so that a stream with many holes doesn't keep the rank busy with them."""
 
 
 class Drawing:
@@ -21,7 +21,7 @@ class Drawing:
         self._asked: float | None = None
 
     def forget(self) -> None:
-        """Begin anew: whatever comes next continues nothing."""
+        """Forget the stream: the next bytes begin another one."""
         self._expected = self._session = None
 
     def is_over(self, session: int) -> bool:
@@ -29,13 +29,13 @@ class Drawing:
         return self._session is not None and session < self._session
 
     def output(self, frame: Output, now: float, *, covered: bool) -> Effects:
-        """Take bytes; a hole is answered by asking for a repaint. Nothing is drawn while a text of ours covers them."""
+        """Take bytes; if some are missing, ask for a repaint. Nothing is drawn while the client's text covers them."""
         effects: Effects = []
         if frame.session != self._session:
             self._session, self._expected = frame.session, None
             effects.append(Blank())
         elif covered:
-            # What a debugger still says when its stop has ended would stand between our own words.
+            # Output that comes when the stop has ended would be drawn into the client's text.
             self._expected = frame.offset + len(frame.data)
             return effects
         if self._expected is not None and frame.offset != self._expected:

@@ -18,7 +18,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """The seat is ours: show the session. Comes once for each rank attached to."""
+    """Show the session: this terminal has a seat. Comes once for each rank attached to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Call ``tick`` in so many seconds: something is due sooner than at the next one."""
+    """Call ``tick`` in this many seconds: something is due before the next regular call."""
 
     seconds: float
 
@@ -70,7 +70,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Show a sentence of ours among a line debugger's output."""
+    """Show a sentence of the client among a line debugger's output."""
 
     text: str
 
@@ -84,7 +84,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """Hand on what the rank answered to a completion's ``request``."""
+    """Hand on the rank's answer to the completion with this ``request`` number."""
 
     request: int
     matches: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""Follow the log of a line debugger's session: nothing twice, nothing left out, and what was cut is counted. Pure.
+"""The log of a line debugger's session, in order: nothing twice, nothing left out, and lost bytes counted. Pure.
 
-The rank keeps the log; every frame says where in it its bytes belong. What this terminal missed it asks for again,
-and whatever any terminal asked for comes to all of them, so bytes that are known already are skipped.
+The rank keeps the log, and every frame has the offset of its bytes in the log. This terminal asks for what it missed. A
+replay goes to all terminals, so bytes that are known already are skipped.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from dbg_wire.records import fitted
 from .effects import Cut, Effects, LogText, Send, Wake
 
 TAIL_BYTES = 16 * 1024
-"""Bytes before the prompt that a newcomer asks for: some 100 lines of code, and no more than a person reads."""
+"""Bytes before the prompt that a new terminal asks for: some 100 lines of code, and no more than a person reads."""
 
 TAIL_LINES = 100
-"""Lines before the prompt that a newcomer is shown."""
+"""Lines before the prompt that a new terminal shows."""
 
 REPLAY_SECONDS = 1.0
-"""Seconds after which a replay counts as unanswered, and between two of them: several round trips to any cluster."""
+"""Seconds after which a replay counts as unanswered and may be asked for again: several round trips to any cluster."""
 
 ON_ITS_WAY_SECONDS = 0.25
-"""Seconds for which output counts as being on its way that a prompt tells of: a rank's report may overtake it."""
+"""Seconds that output before a prompt may still be on its way: a rank's report may overtake it."""
 
 MAX_ASKS = 3
-"""Replays asked for in vain before one goes on without: the log's beginning moves while a rank writes fast."""
+"""Replays asked for in vain before a gap is skipped: the log's beginning moves while a rank writes fast."""
 
 
 class SessionLog:
-    """Put the output of one session in order; ``from_its_start`` for one who was there when it began."""
+    """The output of one session in order; ``from_its_start`` if this terminal was there when the session began."""
 
     def __init__(self, session: int, *, from_its_start: bool = False) -> None:
         self.session = session
@@ -51,7 +51,7 @@ class SessionLog:
 
     @property
     def is_behind(self) -> bool:
-        """Tell whether something is awaited that belongs before whatever comes next."""
+        """Tell whether bytes are awaited that belong before the next ones."""
         return self._gap or self._tail is not None
 
     def expect_echo(self, offset: int, echo: bytes) -> None:
@@ -76,7 +76,7 @@ class SessionLog:
         return self._ask(now)
 
     def output(self, frame: Output, now: float) -> Effects:
-        """Take bytes, in whatever order they come; return what is to be shown."""
+        """Take bytes, in any order; return what is to be shown."""
         end = frame.offset + len(frame.data)
         self._known = max(self._known, end)
         if self._expected is None:
@@ -98,7 +98,7 @@ class SessionLog:
         return self._ask(now) if self._asks < MAX_ASKS and not self._answered else self._jump(now)
 
     def _falls_short(self, now: float) -> bool:
-        """Tell whether the log is known to go on; if nothing comes by itself soon, it is asked for."""
+        """Tell whether bytes are known to be missing; if they don't come soon, :meth:`tick` asks for them."""
         if self._expected is None or self._expected >= self._known:
             return False
         self._gap = True
@@ -121,9 +121,9 @@ class SessionLog:
         return [Send(fitted(Replay, session=self.session, offset=self._expected))]
 
     def _keep_ahead(self, frame: Output) -> None:
-        """Keep what lies beyond a gap, in case that is all there is."""
+        """Keep what lies beyond a gap, in case the rank no longer has what fills it."""
         if not self._ahead or frame.offset < self._ahead_at:
-            # Only a replay goes back, so this is where the log begins by now, unless ours is still to come.
+            # A frame that goes back is a replay, and begins where the log begins by now. The first may be no replay.
             self._answered = bool(self._ahead)
             self._ahead_at, self._ahead = frame.offset, frame.data
         elif frame.offset <= self._ahead_at + len(self._ahead):
@@ -140,7 +140,7 @@ class SessionLog:
         missing = self._expected - expected
         self._end_gap()
         if self._tail is not None:
-            # A newcomer misses nothing that it has seen the beginning of.
+            # A new terminal has shown nothing yet, so there is no cut to tell of.
             self._tail, self._tail_is_cut = b"", True
             return self._follow(ahead) if ahead else self._end_tail()
         return [Cut(missing), *(self._follow(ahead) if ahead else [])]

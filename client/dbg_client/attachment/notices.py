@@ -1,4 +1,4 @@
-"""What the user is told for a while, and of it what must not be missed: keys that had no effect. Pure."""
+"""Notices that the user sees for a while. A notice of keys without effect must not be missed. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOTICE_SECONDS = 8.0
 
 
 class Notices:
-    """Hold the one notice that stands now; a newer one replaces it."""
+    """The one notice that stands now; a newer one replaces it."""
 
     def __init__(self) -> None:
         self._text = self._loss = ""
@@ -21,7 +21,7 @@ class Notices:
         self._text, self._until = text, now + NOTICE_SECONDS
 
     def forget(self) -> None:
-        """Show nothing: something else is the news now."""
+        """Show no notice any more: other news matters more now."""
         self._text = ""
 
     def shown(self, now: float) -> str | None:

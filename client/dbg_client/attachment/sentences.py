@@ -33,7 +33,7 @@ def why_blank(address: str, report: RankReport | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Hold what a seat changed: whether it is the ``first``, who had the keyboard and who has it, by name if others."""
+    """What a seat changed. ``had``, ``has`` and ``wished`` are about this terminal and the keyboard."""
 
     first: bool
     had: bool
@@ -44,7 +44,7 @@ class Turn:
 
 
 def who_types(turn: Turn, how_to_take: str) -> str | None:
-    """Return what the user should know of who types now; None if that is no news."""
+    """Return a sentence on the user who has the keyboard now; None if that is no news."""
     who = printable(turn.driver) if turn.driver else None
     if turn.has:
         return None if turn.first or turn.had else "you have the keyboard"

@@ -1,7 +1,7 @@
 """Keys that were typed and that the rank has not settled yet, so that none is lost or applied twice. Pure.
 
-Every byte has an offset that counts the bytes of one driver's generation. The rank settles offsets in order; what it
-has not settled when a connection breaks is sent again with the same offset, and the rank drops what it knows.
+Every byte has an offset that counts the bytes of one driver's generation. The rank settles offsets in order. Bytes that
+are not settled when a connection breaks are sent again with the same offset, and the rank drops those that it has.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dbg_wire.limits import MAX_INPUT_PENDING
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """Hold keys with what they were typed for; ``session`` is None until a debugger is open."""
+    """Keys with what they were typed for; ``session`` is None until a debugger is open."""
 
     stop: int
     session: int | None
@@ -96,7 +96,7 @@ class UnsettledKeys:
         kept = deque(typed for typed in self._typed if typed.session is not None)
         left = b"".join(typed.data for typed in self._typed if typed.session is None)
         if left:
-            # They are the youngest, so the next keys take their place and the rank sees no hole.
+            # These keys are the youngest, so the next ones take their offsets and the rank sees no hole.
             self._typed = kept
             self._next -= len(left)
         return left

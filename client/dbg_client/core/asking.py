@@ -26,7 +26,7 @@ PAGE = 2000
 
 
 class QuestionLink(Protocol):
-    """Be a link to the broker, as far as questions need one."""
+    """A link to the broker, as far as questions need one."""
 
     def send(self, item: Message | Input) -> bool:
         """Queue for the broker; return False, with nothing done, while the link is down."""
@@ -38,7 +38,7 @@ class QuestionLink(Protocol):
 
 
 class Asker:
-    """Ask over one link; what comes meanwhile of the ranks themselves goes into the directory.
+    """Questions over one link; changes of ranks that come meanwhile go into the directory.
 
     ``seconds`` is the deadline of the questions that follow. ``size`` returns the (rows, columns) for which a rank
     draws what it answers.

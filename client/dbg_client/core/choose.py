@@ -14,17 +14,17 @@ from ..errors import NotStopped, RankEnded, why_not_stopped
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Hold the rank to attach to, and what the user should know about how its target was read."""
+    """The rank to attach to, and what the user should know about how its target was read."""
 
     rank: RankInfo
     note: str | None = None
 
 
 def choose(target: Target, ranks: Sequence[RankInfo]) -> Choice:
-    """Return the one stopped rank that a target fits, or the one held rank, which is a stop of its own from then on.
+    """Return the one stopped rank that a target fits, or the one held rank, which stops when a terminal attaches.
 
-    Raises NoSuchRank, AmbiguousTarget naming the stopped ones if they are several, and NotStopped, LostRank or
-    RankEnded if none is.
+    Raises NoSuchRank, AmbiguousTarget naming the stopped ranks if they are several, and NotStopped, LostRank or
+    RankEnded if none is stopped.
     """
     found = select(target, ranks)
     ready = [rank for rank in found.ranks if is_ready(rank)]
@@ -43,10 +43,10 @@ def choose(target: Target, ranks: Sequence[RankInfo]) -> Choice:
 
 
 def choose_when_ready(target: Target, ranks: Sequence[RankInfo], ended: RankInfo | None = None) -> Choice | None:
-    """Return the rank to attach to for someone who waits, or None while there is none.
+    """Return the rank to attach to for a user who waits, or None while there is none.
 
-    Of several the first is taken: a wait for a set is for the first that stops. ``ended`` is the rank, as last
-    listed, whose stop has just ended: its job is preferred, then its script and directory, and that very stop is not
+    Of several ranks the first is taken: a wait for a set is for the first that stops. ``ended`` is the rank, as last
+    listed, whose stop has just ended: its job is preferred, then its script and directory, and the ended stop is not
     taken again. Raises AmbiguousTarget.
     """
     found = _select_preferring(target, ranks, ended)
@@ -60,14 +60,14 @@ def choose_when_ready(target: Target, ranks: Sequence[RankInfo], ended: RankInfo
 
 
 def is_ready(rank: RankInfo) -> bool:
-    """Return whether one can attach: the rank is stopped, or was when it fell silent."""
+    """Return whether a terminal can attach: the rank is stopped, or was when it fell silent."""
     return rank.state is RankState.STOPPED or (rank.state is RankState.UNRESPONSIVE and rank.where is not None)
 
 
 def may_be_picked(rank: RankInfo) -> bool:
-    """Return whether somebody who names the rank can attach: a held one is a stop of its own from then on.
+    """Return whether a user who names the rank can attach: a held rank stops when a terminal attaches.
 
-    One that holds its exit is nowhere in the program, and has nothing to show.
+    A rank that is held at its exit is nowhere in the program, and has nothing to show.
     """
     return is_ready(rank) or (rank.state is RankState.HELD and rank.where is not None)
 

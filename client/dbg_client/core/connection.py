@@ -25,11 +25,11 @@ PING_SECONDS = 2.0
 """Seconds between two pings: how soon a terminal notices that its network is gone."""
 
 DEAD_SECONDS = 30.0
-"""Seconds of silence that end a connection: a broker of thousands of ranks may be late, this is a dead link."""
+"""Seconds of silence that end a connection: a broker of thousands of ranks may be late, but not by that much."""
 
 CONNECT_SECONDS = 2.0
-"""Seconds for the broker's kernel to take a connection where another attempt follows: the kernel here asks ever more
-rarely, and a new attempt asks at once."""
+"""Seconds for the broker's kernel to accept a connection where another attempt follows: the kernel here repeats its
+request ever more rarely, and a new attempt sends one at once."""
 
 OUTBOX = 1024
 """Messages that may wait for the socket; keys are bounded before they get here, so more means the broker is stuck."""
@@ -108,7 +108,7 @@ class Connection:
             return
         self._pinged_at = now
         self._stop_pinging()
-        # Not waited for: where nothing goes out any more, it would be for ever.
+        # Not awaited: on a link where nothing goes out any more, that would take for ever.
         self._pinging = asyncio.ensure_future(self._websocket.ping())
         self._pinging.add_done_callback(_ignore)
 
@@ -137,7 +137,7 @@ class Connection:
             try:
                 await self._websocket.send(frame)
             except ConnectionClosed:
-                pass  # whoever receives is told
+                pass  # `receive` raises Disconnected
             finally:
                 self._outbox.task_done()
 
@@ -145,10 +145,10 @@ class Connection:
 async def dial(reach: Reach, name: str, seconds: float, *, spent: float = 0.0, again: bool = False) -> Connection:
     """Connect, greet as ``name``, and return the connection once the broker has said welcome.
 
-    Of ``seconds``, so many are ``spent`` already: on finding out where the broker is.
-    With ``again`` another attempt follows if nobody is there, so this one takes no longer than that needs to be known.
-    Raises BrokerUnreachable if nobody answers within ``seconds``, WrongCertificate, WrongToken, WrongVersion or
-    another Refused if somebody does and this is no use.
+    ``spent`` of the ``seconds`` are over already: the search for the broker took them. With ``again`` another attempt
+    follows, so each address of the broker gets CONNECT_SECONDS at most.
+    Raises BrokerUnreachable if no broker answers within ``seconds``, and WrongCertificate, WrongToken, WrongVersion or
+    another Refused if a broker answers that is the wrong one or refuses.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds - spent
@@ -168,7 +168,7 @@ async def dial(reach: Reach, name: str, seconds: float, *, spent: float = 0.0, a
 
 
 async def _connected(reach: Reach, end: float, patience: float) -> socket.socket:
-    """Return a socket that the broker's kernel has taken, after ``patience`` seconds for each address at most."""
+    """Return a socket that the broker's kernel has accepted; each address gets ``patience`` seconds at most."""
     loop = asyncio.get_running_loop()
     problem: Exception = OSError("its name has no address")
 
@@ -200,7 +200,7 @@ async def _greet(connection: Connection, name: str, seconds: float) -> None:
 
 
 def _ignore(done: asyncio.Future[Any]) -> None:
-    """Take what became of a ping, which whoever receives hears as well."""
+    """Take the error of a ping, of which :meth:`Connection.receive` tells as well."""
     if not done.cancelled():
         done.exception()
 

@@ -1,4 +1,4 @@
-"""Wait for something no longer than so many seconds, whatever it is: a task, or a thread that hangs."""
+"""Waiting with a deadline: for a task, or for a thread that may hang."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ T = TypeVar("T")
 async def within(seconds: float, waited_for: Awaitable[T]) -> T:
     """Return what ``waited_for`` returns; raise asyncio.TimeoutError after ``seconds``, when it has been cancelled.
 
-    Before Python 3.12 ``asyncio.wait_for`` loses a cancellation that comes in the moment of the answer, and then the
-    task which was to end goes on for ever.
+    Before Python 3.12 ``asyncio.wait_for`` loses a cancellation that comes in the moment of the answer, and then a
+    cancelled task goes on for ever.
     """
     task = asyncio.ensure_future(waited_for)
     try:
@@ -32,8 +32,8 @@ async def within(seconds: float, waited_for: Awaitable[T]) -> T:
 async def in_thread(call: Callable[[], T], seconds: float) -> T:
     """Return what ``call`` returns in a thread of its own; raise asyncio.TimeoutError after ``seconds``.
 
-    For a name server or a file system that does not answer. The thread is a daemon, and the program ends without it;
-    for the threads of asyncio's own executor it would wait.
+    For a name server or a file system that does not answer. The thread is a daemon, so the program ends without it; a
+    program waits for the threads of asyncio's own executor.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()

@@ -9,7 +9,7 @@ from dbg_wire.ranks import RankInfo
 
 
 class Directory:
-    """Hold what is known of all ranks.
+    """What is known of all ranks.
 
     ``complete`` tells that the snapshot of the present connection is whole, ``away`` why there is no connection, or
     None. ``on_change`` is called after any change.

@@ -12,16 +12,16 @@ from dbg_wire.targets import Target, select
 from .choose import is_ready
 
 PREFERRED_SECONDS = 5.0
-"""Seconds that the first rank of a job that stops waits for the one which was followed last time: imports of one and
-the same program differ by that much between ranks on a busy host."""
+"""Seconds to wait for the rank that was followed last time when another rank stops first: imports of one and the same
+program differ by that much between ranks on a busy host."""
 
 SAME_RANK_SECONDS = 1.0
-"""Seconds after a stop in which the same rank may stop again before another one is gone to: a turn of a short loop."""
+"""Seconds that a rank gets to stop again before the terminal goes to another one: a turn of a short loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedRank:
-    """Say for whom other ranks wait for some seconds: a rank's global number."""
+    """The global number of a rank that goes before all others if it stops within ``seconds``."""
 
     rank: int
     seconds: float
@@ -41,7 +41,7 @@ def next_stop(
 ) -> tuple[RankInfo | None, bool]:
     """Return the stop to go to, None if there is none, and whether to go at once or to give the wanted rank time.
 
-    ``ranks`` are those of the job, ``left`` the stops that the user has left, by key and time of their beginning.
+    ``ranks`` are those of the job, ``left`` the stops that the user has left: each rank's key and the stop's beginning.
     ``back_to`` is the key of a rank that the user comes back to, whether the target means it or not. If it is stopped
     it goes first, then the wanted rank, then the lowest.
     """
@@ -66,6 +66,6 @@ def _order(rank: RankInfo, wanted: WantedRank | None) -> tuple[bool, int, int, s
 
 
 def _is_gone(wanted: WantedRank, ranks: Sequence[RankInfo]) -> bool:
-    """Tell whether the wanted rank was there and is no more."""
+    """Tell whether the wanted rank is listed and not alive any more."""
     states = [rank.state for rank in ranks if rank.rank == wanted.rank]
     return bool(states) and not any(state in LIVE_STATES for state in states)

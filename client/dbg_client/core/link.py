@@ -20,7 +20,7 @@ FIRST_DELAY = 0.1
 """Seconds before the first redial, at most: a broker that is restarted at once is found at once."""
 
 LONGEST_DELAY = 1.5
-"""Seconds between two redials, at most: a person waits for it, and a thousand terminals are still few."""
+"""Seconds between two redials, at most: a person waits, and redials of a thousand terminals are still little load."""
 
 LOOK_SECONDS = 0.5
 """Seconds between two looks at whether the broker is silent."""
@@ -29,7 +29,7 @@ SILENT = "the broker was silent"
 """Why a connection was given up for a newer one."""
 
 SETTLED_SECONDS = 5.0
-"""Seconds after which a connection counts as good, so that one which breaks at once is redialled ever more slowly."""
+"""Seconds after which a connection counts as good: the delays of redials keep growing if it breaks before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ Event = Up | Down | Message | Output
 class BrokerLink:
     """Deliver what the broker says, over any number of its restarts.
 
-    Belongs to one event loop; one task reads :meth:`next`. Every dial finds the broker anew, so one that comes back
-    on another port or with another certificate is followed if ``broker.json`` says so. Every connection subscribes to
-    the ranks.
+    Belongs to one event loop; one task reads :meth:`next`. Every dial finds the broker anew, so the link follows a
+    broker that comes back on another port or with another certificate if ``broker.json`` says so. Every connection
+    subscribes to the ranks.
     """
 
     def __init__(self, find: Callable[[], Reach], name: str, seconds: float) -> None:
@@ -71,7 +71,7 @@ class BrokerLink:
         return self._connection.endpoint.url if self._connection else "the broker"
 
     async def open(self) -> None:
-        """Dial once, for ``seconds`` at most. Raises what :func:`find` and :func:`~.connection.dial` raise."""
+        """Dial once, for ``seconds`` at most. Raises what ``find`` and :func:`~.connection.dial` raise."""
         self._use(await self._dial())
 
     def send(self, item: Message | Input) -> bool:
@@ -135,7 +135,7 @@ class BrokerLink:
         self._watching = asyncio.create_task(self._watch(connection))
 
     async def _watch(self, connection: Connection) -> None:
-        """While the broker is silent, dial beside the connection, and end it for the one that answers first."""
+        """While the broker is silent, dial a second connection, and end this one if the second stands first."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             connection.ping_when_due()

@@ -14,7 +14,7 @@ _read = partial(read_secret, pipe_seconds=PIPE_SECONDS)
 
 
 def find_reach(broker: str | None, environ: Mapping[str, str]) -> Reach:
-    """Return where the broker is and what proves who we are, read anew at each call.
+    """Return where the broker is, with the terminal's token, read anew at each call.
 
     Blocks for two small files. Raises NoBroker, BadInput, BadEndpoint or BadSecretFile for what the user has to mend,
     and WrongHost if broker.json names the loopback of another host.

@@ -80,7 +80,7 @@ class RememberedGroups:
         self._forget_old()
 
     def load(self) -> dict[str, frozenset[str]]:
-        """Return the groups of the last answer; none if there was none, or too long ago, or others touched the file."""
+        """Return the groups of the last answer; none if it is too old, or its file is missing or not private."""
         try:
             with self._path.open("rb") as file:
                 found = os.fstat(file.fileno())
@@ -152,8 +152,8 @@ def _groups_of(document: object) -> dict[str, frozenset[str]]:
 
 
 def _terminal() -> str:
-    """Return what tells this terminal from all others, also from one that has its number later on."""
-    # The parent's: a script that starts each command in a session of its own is one terminal all the same.
+    """Return what tells this terminal from all others, also from a later one with the same session id."""
+    # The parent's session: the commands of a script belong to one terminal, even if each has a session of its own.
     try:
         session = os.getsid(os.getppid())
     except OSError:
@@ -169,7 +169,7 @@ def _boot() -> str:
 
 
 def _began(pid: int) -> str:
-    """Return when a process began, as the kernel counts; nothing where it doesn't tell."""
+    """Return when a process began, as the kernel counts; empty where the kernel doesn't tell."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

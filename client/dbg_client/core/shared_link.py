@@ -1,4 +1,4 @@
-"""The one connection of a session, as those see it who ask something beside the session."""
+"""The one connection of a session, as seen by questions that are asked beside the session."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from dbg_wire.messages import Answers, Message, Refusal
 from .link import Down, Event
 
 MAX_EVENTS = 1024
-"""Pages of answers and the like that wait for the asker, which empties it at once, so that more is a bug."""
+"""Pages of answers and other events that wait for the asker; it takes each at once, so that more is a bug."""
 
 
 class SharedLink:
-    """Be a link for questions beside a session, which reads the real one and hands over what answers a question."""
+    """A link for questions beside a session; the session reads the real link and hands the answers over."""
 
     def __init__(self, send: Callable[[Message | Input], bool]) -> None:
         self._send = send
         self._events: asyncio.Queue[Event] | None = None
 
     def begin(self) -> None:
-        """Begin to take what comes for a question; what came for one that was given up is forgotten."""
+        """Begin to take answers; those to a question that was given up are forgotten."""
         self._events = asyncio.Queue(MAX_EVENTS)
 
     def end(self) -> None:
-        """Take nothing any more."""
+        """Take no answers any more."""
         self._events = None
 
     def offer(self, event: Event) -> bool:
-        """Take an event if a question is open and waits for one like it; return whether it was for the question."""
+        """Take an event if an open question may wait for it; return True if the session must not handle it."""
         if self._events is None or not isinstance(event, (Answers, Refusal, Down)):
             return False
         if self._events.full():

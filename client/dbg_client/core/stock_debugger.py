@@ -26,7 +26,7 @@ _ADDRESS = re.compile(r"tcp://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<p
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """Hold where a stock debugger listens, as the broker's host sees it."""
+    """Where a stock debugger listens, as the broker's host sees it."""
 
     host: str
     port: int
@@ -43,7 +43,7 @@ def parse_stock(target: str | None) -> Stock | None:
 
 
 async def dial_stock(link: BrokerLink, directory: Directory, stock: Stock) -> RankInfo:
-    """Return the session as it is listed. Raise CantDial, Declined, TimedOut or BrokerUnreachable."""
+    """Have the broker dial; return the session as listed. Raise CantDial, Declined, TimedOut or BrokerUnreachable."""
     link.send(fitted(Dial, host=stock.host, port=stock.port))
     try:
         return await within(ANSWER_SECONDS, _answer(link, directory))

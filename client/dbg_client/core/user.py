@@ -1,4 +1,4 @@
-"""Who sits at this terminal, as others see it."""
+"""The name of this terminal's user, as other users see it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 
 
 def user_name() -> str:
-    """Return ``user@host``, of the environment where that names a user, else of the system's accounts."""
+    """Return ``user@host``; the user's name comes from the environment, else from the system's accounts."""
     named = (os.environ.get(variable) for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"))
     user = next(filter(None, named), None) or _account()
     return f"{user}@{socket.gethostname().partition('.')[0]}"

@@ -36,7 +36,7 @@ async def list_ranks(link: BrokerLink, directory: Directory, seconds: float) -> 
 
 
 def tell_nobody(sentence: str) -> None:
-    """Be a :data:`Tell` for a program without a user who waits."""
+    """Drop the sentence: a :data:`Tell` for a program without a user who waits."""
 
 
 async def wait_for_stop(
@@ -68,9 +68,9 @@ async def wait_for_stop(
 
 
 async def until(link: BrokerLink, directory: Directory, found: Callable[[], T | None], tell: Tell = tell_nobody) -> T:
-    """Return what ``found`` finds; it is asked now, and whenever the broker has said something.
+    """Return what ``found`` finds; it is called now, and after each event of the link.
 
-    The broker may come and go meanwhile, which ``tell`` is told. Safe to cancel.
+    The broker may come and go meanwhile; ``tell`` gets a sentence on that. Safe to cancel.
     """
     told = False
     while True:

@@ -1,4 +1,4 @@
-"""Read a file while somebody else appends to it."""
+"""Reading of a file while another process appends to it."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class GrowingFile:
         return max(0, os.fstat(self._file).st_size - os.lseek(self._file, 0, os.SEEK_CUR))
 
     def skip(self, count: int) -> None:
-        """Leave out so many bytes."""
+        """Leave out the next ``count`` bytes."""
         os.lseek(self._file, count, os.SEEK_CUR)
 
     def start(self) -> None:
-        """Read what is there, and then whatever comes."""
+        """Read what is there, and then what is appended."""
         if self._started:
             return
         self._started = True
@@ -88,7 +88,7 @@ class GrowingFile:
 
 
 def watch_growth(path: str) -> int | None:
-    """Return a descriptor that is readable whenever a file has grown; None where there is no such thing."""
+    """Return a descriptor that is readable whenever a file has grown; None where the kernel has no such watch."""
     try:
         library = ctypes.CDLL(None, use_errno=True)
         descriptor: int = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
 """The terminal of ``dbg-broker run``: the job's output, and a session wherever one of its ranks stops.
 
-It follows one job until that is over, and leaves the job alone in all other respects: Ctrl-C is for the run.
+The terminal follows one job until that is over. Ctrl-C is the run's affair, which passes it on to the job.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ INTERRUPT_SECONDS = 1.0
 """
 
 MAX_TASK = 64 * 1024
-"""Bytes of what a run says at most: a path and a target."""
+"""Bytes of a run's task at most: a path and a target."""
 
 
 async def follow_job(settings: CommandSettings, descriptor: int) -> int:
@@ -59,7 +59,7 @@ async def follow_job(settings: CommandSettings, descriptor: int) -> int:
     if rest:
         run.over.set()
     output = JobOutput(run.task.output)
-    # Both of us are told by the terminal; it is the run that tells the job.
+    # The terminal signals the run as well as this process, and the run passes the signal on to the job.
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGQUIT, lambda: None)
     loop.add_signal_handler(signal.SIGINT, run.interrupted)
@@ -75,7 +75,7 @@ async def follow_job(settings: CommandSettings, descriptor: int) -> int:
 
 
 def _read_task(connection: socket.socket) -> tuple[Task, bytes]:
-    """Return what the run says first, and what it has said behind it by now."""
+    """Return the run's task, and the bytes that have come behind it by now."""
     data = b""
     while b"\n" not in data:
         more = connection.recv(4096)
@@ -104,7 +104,7 @@ async def _follow(settings: CommandSettings, run: _RunSocket, output: JobOutput)
 
 
 class _RunSocket:
-    """Be the run's end of the socket, as seen from here."""
+    """The connection to the run."""
 
     def __init__(self, connection: socket.socket, task: Task) -> None:
         self._connection = connection
@@ -125,7 +125,7 @@ class _RunSocket:
         self.on_interrupt()
 
     def tell(self, told: Told) -> None:
-        """Have the run know this, if it is there, and if it is new."""
+        """Tell the run, unless this is not new or the run is gone."""
         if told == self._told:
             return
         self._told = told
@@ -135,7 +135,7 @@ class _RunSocket:
         self._connection.setblocking(False)
 
     def close(self) -> None:
-        """Say no more."""
+        """Stop listening, and close the socket."""
         asyncio.get_running_loop().remove_reader(self._connection)
         self._connection.close()
 
@@ -174,11 +174,11 @@ class _Following:
         run.on_interrupt = self._interrupted
 
     async def go(self) -> None:
-        """Return once the job is over, or the terminal, or the user wants another run of it."""
+        """Return once the job is over, the terminal is gone, or the user wants to run the job again."""
         await list_ranks(self._link, self._directory, self._settings.timeout)
         hangup = signal.getsignal(signal.SIGHUP)
         while not self._told.again and os.isatty(STDIN):
-            # A session that was left has set it aside; between two of them a window that closes ends us.
+            # A session that was detached ignores SIGHUP; between two sessions a window that closes ends this process.
             signal.signal(signal.SIGHUP, hangup)
             rank = await self._unless_over()
             if rank is None:
@@ -198,7 +198,7 @@ class _Following:
         """Return the next stop to go to, None if the job is over before."""
         loop = asyncio.get_running_loop()
         if self._left:
-            # Otherwise nobody is told that Enter does something, and what is typed is for the user's shell.
+            # Before the user has left a stop no message mentions Enter, and what is typed is for the user's shell.
             loop.add_reader(STDIN, self._typed)
         over = asyncio.ensure_future(self._run.over.wait())
         self._is_waiting = True
@@ -237,12 +237,12 @@ class _Following:
             looking = until(self._link, self._directory, partial(self._look, clear=True), tell)
             return (await asyncio.wait_for(looking, self._wanted.seconds))[0]
         except asyncio.TimeoutError:
-            # The rank that is there by now; a stop that has ended meanwhile is waited for like any other.
+            # The wanted rank did not come in time. The stop found before may have ended meanwhile, so look again.
             self._wanted = None
             return await self._next_stop()
 
     def _look(self, *, clear: bool) -> tuple[RankInfo, bool] | None:
-        """Return the next stop and whether to go there at once; with ``clear`` nothing but one to go to at once."""
+        """Return the next stop and whether to go there at once; with ``clear`` only a stop to go to at once."""
         if not self._directory.complete:
             return None
         ranks = ranks_of(self._run.task.job, self._directory.ranks)
@@ -272,7 +272,7 @@ class _Following:
             tell(f"{how_it_ended(outcome)}.")
 
     def _leave(self, rank: RankInfo) -> None:
-        """Go to no stop that is there now: who leaves one wants to see what comes, and not the next of a hundred."""
+        """Go to none of the present stops: a user who leaves one waits for news, and not for the next of a hundred."""
         self._left = {each.key: each.since for each in (rank, *self._stopped)}
         self._last_left = rank.key
 
@@ -299,7 +299,7 @@ class _Following:
     def _tell_who_stays(self, stops: dict[str, float]) -> None:
         """Say which of the stops are still there after Ctrl-C: a program may take it without a word.
 
-        Under asyncio the first one only cancels a task, which that notices once the rank goes on.
+        Under asyncio the first Ctrl-C only cancels a task, and the task notices that once the rank goes on.
         """
         stay = [rank for rank in self._stopped if stops.get(rank.key) == rank.since]
         if not stay or not self._is_waiting or self._run.over.is_set():
@@ -320,7 +320,7 @@ class _Following:
             )
 
     async def _end_who_is_left(self) -> None:
-        """End the ranks that their launcher has left behind: the next ones want their ports and memory."""
+        """End the ranks that their launcher has left behind: the next run needs their ports and memory."""
         from ..core.asking import Asker  # hardly ever needed
 
         if left := await self._wait_for_goodbyes():

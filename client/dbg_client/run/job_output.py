@@ -14,16 +14,16 @@ from ..terminal.sequences import QueryFilter
 from .growing_file import GrowingFile
 
 MAX_BEHIND = 1024 * 1024
-"""Bytes printed meanwhile that are shown on a terminal; of more only the end is, since nobody reads the rest."""
+"""Bytes printed during a session that a terminal shows afterwards; of more only the end: nobody reads the rest."""
 
 END_SHOWN = 64 * 1024
 """Bytes of that end: a few thousand lines."""
 
 
 class JobOutput:
-    """Pass a job's output on to stdout, in which nothing may change a terminal for good or make it answer.
+    """A job's output on stdout. A terminal gets no sequence that changes it for good or makes it answer.
 
-    What is no terminal gets every byte as it is.
+    A pipe or a file gets every byte as it is.
     """
 
     def __init__(self, path: str) -> None:
@@ -68,7 +68,7 @@ class JobOutput:
         view = memoryview(data)
         try:
             while view and not self._nobody_reads:
-                # Another program on the same terminal may have made it one that does not wait.
+                # Another program on the same terminal may have made its writes non-blocking.
                 select.select([], [sys.stdout.fileno()], [])
                 with contextlib.suppress(BlockingIOError):
                     view = view[os.write(sys.stdout.fileno(), view) :]

@@ -1,1 +1,1 @@
-"""Sessions in a terminal: keys, screens, pickers, command rows. What follows from keys is decided elsewhere."""
+"""Sessions in a terminal: keys, screens, pickers, command rows. attachment/ decides what a key leads to."""

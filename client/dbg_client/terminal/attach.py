@@ -39,7 +39,7 @@ _FEW_COLORS = ("linux", "vt", "ansi", "dumb", "cons", "screen.linux")
 async def attach(settings: CommandSettings) -> int:
     """Attach to the target, or to what the user picks, and return the exit status.
 
-    Raises DbgError where it comes to no session, or where one ends badly.
+    Raises DbgError if no session begins, or if one ends badly.
     """
     require_terminal()
     stock = parse_stock(settings.target)
@@ -57,7 +57,7 @@ async def attach(settings: CommandSettings) -> int:
 
 
 def require_terminal() -> None:
-    """Raise NoTerminal unless both ends of this process are one."""
+    """Raise NoTerminal unless stdin and stdout are terminals."""
     for stream, name in ((sys.stdin, "stdin"), (sys.stdout, "stdout")):
         if not stream.isatty():
             raise NoTerminal(
@@ -67,7 +67,7 @@ def require_terminal() -> None:
 
 
 class Attaching:
-    """Hold one session after another over one link; those of one job if it can be run again from there."""
+    """One session after another over one link; ``may_run_again`` if this terminal belongs to a run of the job."""
 
     def __init__(
         self, settings: CommandSettings, link: BrokerLink, startup: Startup, *, may_run_again: bool = False
@@ -148,7 +148,7 @@ class Attaching:
             self._session = None
 
     def leave(self) -> None:
-        """End the session that is held just now, if there is one, as its user could."""
+        """Detach from the present session, if there is one."""
         if self._session is not None:
             self._session.detach()
 
@@ -159,7 +159,7 @@ class Attaching:
 
 
 async def _pick_in_session(directory: Directory, typed_ahead: bytes) -> Picked:
-    from .picker import pick_in_session  # what it needs would keep the debugger from the screen for a moment
+    from .picker import pick_in_session  # loading it before would delay the debugger's screen
 
     return await pick_in_session(directory, typed_ahead)
 

@@ -1,4 +1,4 @@
-"""The screen of a raw session: the rank's bytes, a page of ours instead of them, and the status line below."""
+"""The screen of a raw session: the rank's bytes or a page of the client, and the status line below."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Canvas:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the terminal is ours."""
+        """Return whether the client has the terminal."""
         return self._writer is not None
 
     @property
@@ -60,7 +60,7 @@ class Canvas:
         self.size = self._terminal.size()
 
     def open(self) -> None:
-        """Make the terminal raw and its screen ours."""
+        """Make the terminal raw and take its screen."""
         self._terminal.enter_raw()
         self._writer = TerminalWriter(STDOUT, self._loop)
         self._write(pages.PUSH_TITLE)
@@ -77,7 +77,7 @@ class Canvas:
         self._terminal.restore()
 
     async def lend_row(self) -> None:
-        """Lend the last row, where the cursor is put; what stands above stays, as it is until :meth:`resume`."""
+        """Lend the last row, and put the cursor there; what stands above stays as it is until :meth:`resume`."""
         self._write(pages.last_row(self.size[0]))
         await self._give_back()
         self._suspended = True
@@ -100,7 +100,7 @@ class Canvas:
         self._write(pages.title(address))
 
     def show(self, data: bytes) -> None:
-        """Draw the rank's bytes, but for what would act on the terminal beyond drawing."""
+        """Draw the rank's bytes, without those that would act on the terminal beyond drawing."""
         drawn = self._filter.feed(data)
         self._scanner.feed(drawn)
         self._draw(drawn)

@@ -21,10 +21,10 @@ from .key_presses import key_bytes, key_presses
 from .pager import Pager
 
 MAX_SHOWN = 40
-"""Characters of a command that are shown while it is waited for, beside what may be done meanwhile."""
+"""Characters of a command that stand in the row while its answer is awaited, beside how to give up."""
 
 _HISTORY: list[str] = []
-"""What was typed so far: of the process, since sessions come and go while the user stays."""
+"""Commands typed so far, for the whole process: sessions come and go while the user stays."""
 
 
 async def ask(question: str, typed_ahead: bytes) -> tuple[bool, bytes]:

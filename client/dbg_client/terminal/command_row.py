@@ -1,4 +1,4 @@
-"""One row at the bottom of a session, in which a command is typed and what it does is waited for."""
+"""One row at the bottom of a session, where the user types a command and waits for its answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HINT = "where   e 0-7 loss   c all n   release   help      Esc leaves"
 
 
 def terminal_output() -> Output:
-    """Return the terminal as what draws a few rows where the cursor stands."""
+    """Return an output that draws a few rows where the terminal's cursor stands."""
     return LineOutput.from_pty(sys.stdout, term=os.environ.get("TERM"))
 
 
@@ -76,7 +76,7 @@ class CommandRow:
         return text or None
 
     def _bind_history(self, keys: KeyBindings, buffer: Buffer) -> None:
-        """Let up and down go through what was typed before; prompt_toolkit's own way comes too late."""
+        """Let up and down go through earlier commands; prompt_toolkit loads its history too late for that."""
         lines, at = [*self._history, ""], len(self._history)
 
         def go(step: int) -> None:
@@ -89,7 +89,7 @@ class CommandRow:
         keys.add("down")(lambda event: go(1))
 
     async def wait(self, text: str, work: Awaitable[T]) -> T | None:
-        """Return what ``work`` does, None if the user leaves before; the work ends then."""
+        """Return the result of ``work``; None if the user leaves before, which cancels the work."""
         task: asyncio.Future[T] = asyncio.ensure_future(work)
         control = FormattedTextControl(f":{text}   (asking; Esc gives up)")
 

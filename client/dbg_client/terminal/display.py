@@ -12,14 +12,14 @@ from .options import SessionOptions
 
 
 class HostSession(Protocol):
-    """Be the session that a display belongs to, as the display sees it."""
+    """The session that a display belongs to, as the display sees it."""
 
     options: SessionOptions
     others: Others
 
     @property
     def attachment(self) -> Attachment:
-        """Return the rank's side."""
+        """Return the present rank's attachment."""
         ...
 
     @property
@@ -74,7 +74,7 @@ class Display(Protocol):
         """Carry out an effect that is about the screen."""
 
     def paint(self) -> None:
-        """Bring up to date what tells the state of things."""
+        """Draw the status line or the toolbar anew."""
 
     def resized(self) -> None:
         """Take note that the window has another size."""
@@ -83,7 +83,7 @@ class Display(Protocol):
         """Lend the terminal to something else."""
 
     async def lend_row(self) -> None:
-        """Lend the terminal to something that begins with one row, and leave the rest as it is if that can be."""
+        """Lend the terminal to something that begins with one row, and leave the rest as it is where possible."""
 
     def resume(self) -> None:
         """Take the terminal back."""

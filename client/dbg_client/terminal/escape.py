@@ -1,6 +1,6 @@
 """Find the escape prefix among the keys that a terminal sends.
 
-Everything a user types belongs to the rank's debugger, but one key: the prefix, and the key after it, are commands to
+Everything that a user types goes to the rank's debugger, except the prefix and the key after it, which are a command to
 the client. This module reads key bytes and no clock: the second key may come at any time, and where two readings are
 possible the bytes and their grouping into reads decide.
 """
@@ -53,14 +53,14 @@ class Command:
 class EscapeParser:
     """Split typed bytes into keys for the rank and commands for the client.
 
-    With ``prefix=None`` everything is for the rank. Keys come out unchanged and in order, and at once, but for one
-    case: two or more bytes that may still become the prefix as the kitty keyboard protocol or xterm's
-    modifyOtherKeys spell it (``CSI 93;5u``) wait for the byte that decides. A lone Esc never waits; if it turns out
-    to have been the beginning of that spelling, cut off by a read, the spelling goes to the rank as it is.
+    With ``prefix=None`` everything is for the rank. Keys come out unchanged, in order and at once, with one exception:
+    two or more bytes that may still become the prefix as the kitty keyboard protocol or xterm's modifyOtherKeys spell
+    it (``CSI 93;5u``) wait for the byte that decides. A lone Esc never waits. If a read ends with the Esc of such a
+    spelling, the spelling goes to the rank as it is.
 
     After the prefix, a key that is a sequence of bytes is one key and is dropped whole. There too an Esc at the end
-    of a read counts as the Esc key, so that help appears at once; if the next read continues it as an arrow or
-    function key (``[``, ``O``), the rest is dropped as well, else the next read begins another key. A paste behind the
+    of a read counts as the Esc key, so that help appears at once. If the next read continues it as an arrow or
+    function key (``[``, ``O``), the rest is dropped as well; else the next read begins another key. A paste behind the
     prefix is dropped to its end. Inside a bracketed paste the prefix is an ordinary byte.
     """
 

@@ -13,11 +13,11 @@ from .startup import Startup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """Hold what the user wants of every session of one run; ``note`` is for the first line of the next one.
+    """What the user wants of every session of one run; ``note`` is for the first line of the next one.
 
     ``prefix`` is the byte of the escape key, None for no such key. ``startup`` is what line debuggers are told first.
-    ``breakpoints`` is where those are kept that people have set; it is the same for all sessions that belong together.
-    ``may_run_again`` says that somebody can start the job anew.
+    ``breakpoints`` keeps those that people have set; it is the same for all sessions that belong together.
+    ``may_run_again`` says that the user can have the job run again from here.
     """
 
     mode: Mode

@@ -10,7 +10,7 @@ from dbg_wire.ranks import Breakpoint, RankInfo
 
 
 class End(enum.Enum):
-    """Name how a session ended."""
+    """The ways in which a session ends."""
 
     DETACHED = "detached"
     WENT_ON = "went on"
@@ -20,10 +20,10 @@ class End(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SessionOutcome:
-    """Hold how a session ended and at which rank.
+    """How a session ended, and at which rank.
 
-    ``error`` says it where it failed, ``opened`` if it began, ``loss`` which keys were discarded right before.
-    ``breakpoints`` are those that people have set in the ranks it was at, ordered by file and line.
+    ``error`` says why it failed, ``opened`` whether it began, ``loss`` which keys were discarded right before.
+    ``breakpoints`` are those that people have set in the ranks of the session, ordered by file and line.
     """
 
     end: End
@@ -35,7 +35,7 @@ class SessionOutcome:
 
 
 def how_it_ended(outcome: SessionOutcome) -> str:
-    """Return that in a few words, without an end."""
+    """Return how the session ended, in a few words without a full stop."""
     if outcome.error is not None:
         return str(outcome.error)
     return f"{printable(outcome.rank.address)} went on"

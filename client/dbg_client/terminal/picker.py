@@ -30,7 +30,7 @@ from ..views.pick_list import PickList, empty_text, footer_text
 from .key_presses import ESCAPE_SECONDS, key_bytes, key_presses
 
 REFRESH_SECONDS = 1.0
-"""Seconds between two redraws without news: the list says for how long."""
+"""Seconds between two redraws without news: the list shows for how long each rank is in its state."""
 
 _AROUND = 3
 """Rows that are not list: title, header, footer."""

@@ -1,8 +1,8 @@
 """Own the user's terminal while a session shows in it, and give it back as it was.
 
 :class:`RawTerminal` holds the settings, :class:`TerminalWriter` the output. Both open the terminal anew, as a file
-description of their own: O_NONBLOCK belongs to the description, and the one we inherit is shared with the user's
-shell, which would find its terminal broken.
+description of their own: O_NONBLOCK belongs to the description, and the inherited one is shared with the user's shell,
+which would find its terminal broken.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from types import TracebackType
 from dbg_wire.errors import BadInput
 
 MAX_BUFFERED = 256 * 1024
-"""Bytes that wait for a slow terminal, some fifty full screens; what is older than that nobody wants to see."""
+"""Bytes that wait for a slow terminal, some fifty full screens; nobody wants to see older ones."""
 
 RESTORE_PATIENCE = 1.0
 """Seconds for a terminal to take the reset: a frozen window must not keep the client from ending."""
 
 CANCEL = b"\x18"
-"""Ends whatever sequence the terminal is in the middle of."""
+"""Ends the sequence that the terminal is in the middle of."""
 
 _WRITE_SIZE = 64 * 1024  # bytes of one write; a pseudo-terminal takes less anyway
 _BLOCKING_WRITE_SIZE = 1  # a terminal that says it has space may have no more, and would block for the rest
 _FALLBACK_SIZE = (24, 80)
 
-# The stack of the kitty keyboard protocol: one entry of ours, all features off, while raw. Terminals that misread it
-# take it for "restore the cursor", hence the save before.
+# One more entry on the stack of the kitty keyboard protocol while raw, all features off. Some terminals misread it as
+# "restore the cursor", so the cursor is saved before.
 _ENTER = b"\x1b7\x1b[>u"
 
 _POP = b"\x1b[<u"
@@ -47,11 +47,11 @@ _RESET = b"".join(
         b"\x1b[?2004l",  # no bracketed paste
         b"\x1b[?1l\x1b[?66l\x1b>",  # cursor keys and keypad as usual
         b"\x1b[>4m",  # modifyOtherKeys off; before the colours, since some terminals take it for underline
-        # Leaving the alternate screen restores the cursor where it was entered last, also if that is long past. So it
-        # is entered here, which does nothing more where it is there already. A save (`ESC 7`) is no substitute: tmux
-        # keeps that apart.
+        # Leaving the alternate screen puts the cursor where the screen was entered last, perhaps long ago. So the
+        # screen is entered here, which does nothing more if it is shown already. A save (`ESC 7`) is no substitute:
+        # tmux keeps that apart.
         b"\x1b[?1049h\x1b[?1049l",
-        # Resetting the scroll region moves the cursor home. Our keyboard entry goes from the main screen's stack.
+        # Resetting the scroll region moves the cursor home. The client's keyboard entry is on the main screen's stack.
         b"\x1b7\x1b[r" + _POP + b"\x1b8",
         b"\x1b[4l\x1b[?7h\x1b[?5l",  # overwrite, wrap, no reverse video
         b"\x0f\x1b(B\x1b)B\x1b[0m",  # ASCII, no colours; after the last restored cursor, which brings its own
@@ -60,7 +60,7 @@ _RESET = b"".join(
 )
 
 CALM = _RESET.replace(_POP, b"")
-"""Undoes whatever may be drawn with, where nothing was put on the keyboard's stack."""
+"""Undoes every mode that drawing may leave on, where nothing was put on the keyboard's stack."""
 
 
 class RawTerminal:
@@ -145,9 +145,9 @@ class TerminalWriter:
     """Write to a terminal without ever waiting for it.
 
     What the terminal doesn't take waits in a buffer of at most ``limit`` bytes. When that is full everything in it is
-    dropped, ``overflowed`` becomes true and whatever is written is dropped too, until :meth:`drain` returns true: the
-    screen is then unknown and the caller asks for a repaint. A terminal that has gone away takes everything and
-    raises nothing; ``gone`` tells. All methods belong to the thread of ``loop``.
+    dropped, ``overflowed`` becomes true and all that is written is dropped too, until :meth:`drain` returns true: the
+    screen is then unknown and the caller asks for a repaint. Writing to a terminal that has gone away raises nothing;
+    ``gone`` tells. All methods belong to the thread of ``loop``.
     """
 
     def __init__(self, fd: int, loop: asyncio.AbstractEventLoop, *, limit: int = MAX_BUFFERED) -> None:
@@ -248,7 +248,7 @@ def _terminal_paths(fd: int) -> list[str]:
 
 
 def _in_foreground(fd: int) -> bool:
-    # In the background the terminal is the shell's, which has put its settings back, and touching them would stop us.
+    # In the background the terminal is the shell's, which has put its settings back; a change would stop this process.
     try:
         return os.tcgetpgrp(fd) == os.getpgrp()
     except OSError:

@@ -57,7 +57,7 @@ _CSI_PARTS = re.compile(rb"\x1b\[([<-?]?)([0-9:;]*)([ -/]*)([@-~])")
 _LONG_NUMBER = re.compile(rb"[0-9]{5}")  # no screen has so many cells; terminals have hung on repeating that often
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _COLOR = re.compile(rb"\x1b\[[0-9:;]{0,40}m")
-# A page of the web, or the end of a link: a click on a `file:` or a program's own scheme acts on the user's machine.
+# Only web pages, and the end of a link: a click on a `file:` or a program's own scheme acts on the user's machine.
 _HYPERLINK = re.compile(rb"\x1b\]8;[ -:<-~]*;(?:(?i:https?)://[ -~]*)?(?:\x07|\x1b\\)")
 
 
@@ -92,7 +92,7 @@ class _Pieces:
     def _keep(self, piece: bytes) -> None:
         self._oversized = self._oversized or len(piece) > MAX_SEQUENCE
         if self._oversized and (kind := _KIND.match(piece)):
-            # Its beginning says what ends it; a trailing escape may be half of that end.
+            # The beginning of a sequence says what ends it; a trailing escape may be half of that end.
             last = b"\x1b" if len(piece) > 1 and piece.endswith(b"\x1b") else b""
             piece = b"\x1b" + kind[1] + last
         self.rest = piece
@@ -128,14 +128,13 @@ class StreamScanner:
 class QueryFilter:
     """Pass what draws, drop what makes a terminal answer or changes it for good.
 
-    Text, control characters (but ENQ, a query) and drawing sequences pass unchanged, and hyperlinks to http and
-    https. Dropped are all other hyperlinks (their text stays), reports and queries, window and title operations,
-    clipboard, printer, keyboard encodings (the escape prefix must stay readable), graphics and other strings, 8-bit
-    controls, erasing the scrollback, tab stops, full reset and change of encoding. Bytes that are not UTF-8 become
-    U+FFFD.
+    Text, control characters (except ENQ, a query), drawing sequences, and hyperlinks to http and https pass unchanged.
+    Dropped are all other hyperlinks (their text stays), reports and queries, window and title operations, clipboard,
+    printer, keyboard encodings (the escape prefix must stay readable), graphics and other strings, 8-bit controls,
+    erasing the scrollback, tab stops, full reset and change of encoding. Bytes that are not UTF-8 become U+FFFD.
 
-    What comes out of one feed ends between sequences: an unfinished one is held back, at most MAX_SEQUENCE bytes, and
-    a longer one is dropped however long it gets. After a gap in the stream take a new filter.
+    The output of one feed ends between sequences: an unfinished one is held back, at most MAX_SEQUENCE bytes, and a
+    longer one is dropped however long it gets. After a gap in the stream take a new filter.
     """
 
     def __init__(self) -> None:

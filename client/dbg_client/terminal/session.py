@@ -50,8 +50,8 @@ class Session:
     """Join the user and the broker until the session ends.
 
     Belongs to one event loop, and uses stdin and stdout, which must be terminals. What the user sees and types goes
-    through one of two displays, by the debugger that is open. The terminal is taken when the broker grants the seat,
-    and is as it was before when :meth:`run` returns or raises.
+    through one of two displays, which depends on the debugger that is open. The terminal is taken when the broker
+    grants the seat, and is as it was before when :meth:`run` returns or raises.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class Session:
 
     @property
     def attachment(self) -> Attachment:
-        """Return the rank's side."""
+        """Return the present rank's attachment."""
         return self._attachment
 
     @property
     def breakpoints(self) -> tuple[Breakpoint, ...]:
-        """Return what people have set in all ranks that ``options.breakpoints`` knows, ordered by file and line."""
+        """Return what people have set in this rank and those in ``options.breakpoints``, ordered by file and line."""
         self._note_breakpoints()
         return self.options.breakpoints.all
 
@@ -118,8 +118,8 @@ class Session:
         self._loop.add_signal_handler(signal.SIGTERM, self.detach)
 
     def _release_signals(self) -> None:
-        # A window that closes hangs up twice. Once that was a detach, the signal must not turn the farewell, of which
-        # the broker is still to be told, into a violent end; blocked, it has no moment to do so.
+        # A window that closes sends SIGHUP twice. The first one detaches; the second one must not end the process
+        # before the broker has the Detach. SIGHUP is blocked, so that it can't come between the two handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
         for number in (signal.SIGWINCH, signal.SIGHUP, signal.SIGTERM):
             self._loop.remove_signal_handler(number)
@@ -206,7 +206,7 @@ class Session:
 
     def _finish(self, error: DbgError | None) -> None:
         if error is not None and not self._attachment.opened and self._back is not None:
-            # The rank one wanted to go to can't be had; the one before can.
+            # There is no seat at the rank that the user wanted to go to, so the session goes back.
             self._go_to(self._back)
             self._attachment.say(str(error), self.now())
             return
@@ -218,7 +218,7 @@ class Session:
 
     def _end(self, end: End, error: DbgError | None = None) -> None:
         if not self._done.done():
-            # As the list has it now, so that the same stop is known again.
+            # The rank as the list has it now: a later search knows the ended stop by that.
             rank = self._directory.by_key.get(self._attachment.rank.key, self._attachment.rank)
             attachment = self._attachment
             loss = attachment.unread_loss(self.now())

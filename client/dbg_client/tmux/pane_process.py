@@ -1,4 +1,4 @@
-"""Run in a pane of tmux: take over the environment of who opened it, attach, and stay when that has ended.
+"""The program in a pane of tmux: it takes over the opener's environment, attaches, and stays when that has ended.
 
 Run as a script by an interpreter without site-packages (``-I -S``), since the server of tmux has an environment of its
 own; it may import the standard library alone.
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 OWN = ("TMUX", "TMUX_PANE", "TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLUMNS", "LINES")
-"""Variables that are the pane's own, not those of who opened it."""
+"""Variables that are the pane's own, not the opener's."""
 
 _ATTACH = """\
 import sys
@@ -26,18 +26,18 @@ sys.path[:] = filter(None, sys.path)
 from dbg_client.cli import main
 sys.exit(main())
 """
-"""``python -m dbg_client``, but for the present directory: a ``random.py`` of the user there is not the library's."""
+"""``python -m dbg_client`` without the present directory on its path: it would import a user's ``random.py`` there."""
 
 _CHUNK = 65536
 
 
 def main(path: str, number: int) -> int:
-    """Run one pane, the given of those that are handed over at ``path``, until its user has enough."""
+    """Run one pane, by its number among those that are handed over at ``path``, until the user closes it."""
     handed = take(path)
     title, words = handed["panes"][number]
     environ = own_environment(handed["environ"], os.environ)
     directory = handed["directory"]
-    # Ctrl-C is the attach's own; a handler, since what is ignored would be ignored in there, too.
+    # Ctrl-C is for the attach. A handler, since the attach would inherit an ignored signal.
     signal.signal(signal.SIGINT, lambda *_: None)
     while True:
         status = attach(words, environ, directory)
@@ -63,7 +63,7 @@ def own_environment(handed: Mapping[str, str], pane: Mapping[str, str]) -> dict[
 
 
 def attach(words: list[str], environ: Mapping[str, str], directory: str | None) -> int:
-    """Attach, and return the exit status, negated if it was a signal."""
+    """Attach, and return the exit status; a signal that ended it is a negative number."""
     done = subprocess.run([sys.executable, "-c", _ATTACH, *words], env=environ, cwd=directory, check=False)
     return done.returncode
 

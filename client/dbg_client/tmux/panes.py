@@ -50,14 +50,14 @@ class TooManyPanes(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class PanePlan:
-    """Hold what is written above a pane, and the arguments of the dbg-attach in it."""
+    """What is written above a pane, and the arguments of the dbg-attach in it."""
 
     title: str
     words: tuple[str, ...]
 
 
 def open_panes(settings: CommandSettings) -> int:
-    """Open the window and return the exit status; without a session to open it in, become a terminal of the new one.
+    """Open the window and return the exit status; outside of tmux become a terminal of the new session.
 
     Raises DbgError, with nothing left behind.
     """
@@ -115,8 +115,8 @@ def plan_panes(
         raise RankEnded(ranks[0])
     if len(ranks) > MAX_PANES:
         raise TooManyPanes(text, len(ranks))
-    # A pane follows its rank: one that runs shows up when it stops. Held ranks alone were meant as they are, and a
-    # terminal that waits for a stop would wait for them for ever.
+    # A pane follows its rank: a running rank shows up when it stops. If all ranks are held, the user means them as they
+    # are: a terminal that waits for a stop would wait for ever.
     follow = not all(rank.state is RankState.HELD for rank in ranks)
     return [_plan(settings, rank, known, follow=follow) for rank in ranks]
 
@@ -129,7 +129,7 @@ def _plan(settings: CommandSettings, rank: RankInfo, known: Sequence[RankInfo], 
 
 
 def attach_words(settings: CommandSettings, *, follow: bool) -> list[str]:
-    """Return the options with which a dbg-attach in a pane does as these settings say."""
+    """Return the options that give a pane's dbg-attach these settings."""
     words = [f"--timeout={settings.timeout!r}", f"--escape={_escape(settings.prefix)}"]
     flags = (
         ("--follow", follow or settings.follow),
@@ -162,7 +162,7 @@ def _panes(plans: Sequence[PanePlan], socket_path: str) -> list[TmuxPane]:
 
 @contextlib.contextmanager
 def _listening() -> Iterator[socket.socket]:
-    """Listen where nobody else can come, and leave nothing there."""
+    """Listen where no other user can connect; the socket's file is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="dbg-") as folder, socket.socket(socket.AF_UNIX) as listener:
         path = str(Path(folder) / "s")
         try:

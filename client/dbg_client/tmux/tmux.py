@@ -17,7 +17,7 @@ MAX_PANES = 16
 """Panes in one window: on a large screen of 320 x 80 each has 80 x 19 then, and a debugger can't be read in less."""
 
 MAX_NAME = 40
-"""Characters of a window's name, of which a status line shows several."""
+"""Characters of a window's name: tmux shows several names in its status line."""
 
 ANSWER_SECONDS = 20.0
 """Seconds for one answer of tmux: it takes milliseconds, and a server that is suspended takes for ever."""
@@ -57,7 +57,7 @@ class NoRoom(TmuxRefused):
 
 @dataclass(frozen=True, slots=True)
 class TmuxPane:
-    """Hold what is written above a pane, and the command that runs in it, which no shell reads."""
+    """What is written above a pane, and the command that runs in it, which no shell reads."""
 
     title: str
     command: tuple[str, ...]
@@ -65,7 +65,7 @@ class TmuxPane:
 
 @dataclass(frozen=True, slots=True)
 class WindowPlace:
-    """Hold where the window is to be: in the session that this terminal shows, or a new one of this size."""
+    """Where the window is to be: in the session that this terminal shows, or in a new one of this size."""
 
     columns: int
     rows: int
@@ -78,7 +78,7 @@ def plain_name(text: str, limit: int = MAX_NAME) -> str:
 
 
 def with_loader_path(command: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command for a server with an older environment: what its interpreter needs to be loaded goes along."""
+    """Return the command with the loader's variables, which a server of tmux that was started earlier may lack."""
     needed = [f"{name}={environ[name]}" for name in _LOADER_PATHS if environ.get(name)]
     return ("env", *needed, *command) if needed else tuple(command)
 
@@ -123,7 +123,7 @@ def _literal(argument: str) -> str:
 
 
 class Window:
-    """Be a window that :func:`open_window` has made."""
+    """A window that :func:`open_window` has made."""
 
     def __init__(self, session: str, window: str) -> None:
         self.session = session
@@ -141,7 +141,7 @@ class Window:
         _try(["set-option", "-w", "-t", self.window, "remain-on-exit", "off"])
 
     def kill(self) -> None:
-        """End the window with all that runs in it; one that is gone already is as good."""
+        """End the window with all that runs in it; a window that is gone already is no error."""
         _try(["kill-window", "-t", self.window])
 
 
@@ -190,7 +190,7 @@ def _ids(printed: str) -> tuple[str, str, str]:
 
 
 def _run(what: str, command: Sequence[str]) -> str:
-    """Return what tmux prints. Raises NoTmux, and TmuxRefused if it does not do it."""
+    """Return what tmux prints. Raises NoTmux, and TmuxRefused if tmux fails or does not answer."""
     try:
         done = subprocess.run(
             ["tmux", *command],

@@ -14,7 +14,7 @@ MAX_NAMED = 8
 """Ranks with the same answer that are named one by one; more are counted."""
 
 ANSWERED = frozenset({Kind.VALUE, Kind.ERROR})
-"""Kinds in which the rank itself spoke; the others are the broker's words about its silence."""
+"""Kinds of answers that the rank itself gave; the broker gives the other kinds for a rank that did not answer."""
 
 
 def show_answers(answers: Sequence[RankAnswer], ranks: Mapping[str, RankInfo]) -> str:

@@ -1,6 +1,6 @@
 """Answers kept in a file, and what is different from them now. Pure.
 
-Ranks of two runs are matched by their names, which are numbers: job, host and process are others each time.
+Ranks of two runs are matched by their names, which are numbers: job, host and process differ each time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMPARED = frozenset({Kind.VALUE.value, Kind.ERROR.value})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedAnswer:
-    """Hold one rank's answer of another time."""
+    """One rank's answer of another time."""
 
     kind: str
     text: str
@@ -39,7 +39,7 @@ class SavedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedAnswers:
-    """Hold the answers of another time by the names of their ranks."""
+    """The answers of another time by the names of their ranks."""
 
     command: str
     answers: Mapping[str, SavedAnswer]
@@ -47,7 +47,7 @@ class SavedAnswers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedAnswer:
-    """Hold ranks that had one value and have another."""
+    """Ranks that had one value and have another."""
 
     ranks: tuple[RankInfo, ...]
     before: str
@@ -56,7 +56,7 @@ class ChangedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Hold what is different; ``missing`` are the names of ranks that answered before and don't now."""
+    """What is different; ``missing`` are the names of ranks that answered before and don't now."""
 
     command: str
     equal: tuple[RankInfo, ...]
@@ -66,7 +66,7 @@ class Comparison:
 
     @property
     def differs(self) -> bool:
-        """Return whether anything is."""
+        """Return whether any answer changed, is new or is missing."""
         return bool(self.changes or self.new or self.missing)
 
 
@@ -107,7 +107,7 @@ def load_answers(text: str, path: str) -> SavedAnswers:
 def compare_answers(
     saved: SavedAnswers, said: Sequence[Said], naming: Naming, *, exact: bool = False, tolerance: float | None = None
 ) -> Comparison:
-    """Return which values and exceptions of now are other ones than before; ranks without either are missing."""
+    """Return how values and exceptions differ from those before; a rank that has neither now is missing."""
     now = {naming.name(rank): (rank, _kept(answer)) for rank, answer in said if answer.kind.value in _COMPARED}
     before = {name: kept for name, kept in saved.answers.items() if kept.kind in _COMPARED}
     changes: defaultdict[tuple[str, str], list[RankInfo]] = defaultdict(list)

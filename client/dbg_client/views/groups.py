@@ -19,7 +19,7 @@ from .tolerance import merge_near
 from .width import text_width
 
 Said = tuple[RankInfo, RankAnswer]
-"""A rank, and what it answered or the broker for it."""
+"""A rank and its answer, or the broker's answer for it."""
 
 NOT_COMPARED = "values not compared"
 
@@ -33,10 +33,10 @@ MAX_LINE = 4096
 """Characters of one line of an answer's text."""
 
 MAX_REASONS = 4
-"""Different places or reasons that are named of ranks which did not answer."""
+"""Different places or reasons that one line names."""
 
 ANSWERED = frozenset({"value", "error", "stack"})
-"""Kinds in which the rank itself spoke."""
+"""Kinds of answers that the rank itself gave."""
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 _KINDS = (Kind.VALUE, Kind.ERROR, Kind.RUNNING, Kind.SILENT, Kind.LOST)
@@ -46,16 +46,16 @@ _COLORS = {"error": "31", "silent": "35", "lost": "35", "running": "32"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerGroup:
-    """Hold ranks that gave the same answer; ``id`` works as a target afterwards."""
+    """Ranks that gave the same answer; ``id`` works as a target afterwards."""
 
     id: str
     kind: str
     ranks: tuple[RankInfo, ...]
     text: str
     difference: str = ""
-    """Where the value differs from another one that reads the same."""
+    """Where the value differs from another one with the same text."""
     frame: str = ""
-    """Where it was evaluated, if not at the stop: somebody has gone up the stack in the rank's debugger."""
+    """Where the value was evaluated, if not at the stop: somebody has gone up the stack in the rank's debugger."""
 
     @property
     def count(self) -> int:
@@ -69,8 +69,8 @@ def group_answers(
     """Return the groups of answers, the biggest first, each under a name of its own.
 
     ``exact`` tells memory addresses apart, ``tolerance`` puts values together that differ in floats by less. Ranks that
-    run, are silent or are lost make one group of each kind. A value without a digest is said not to have been compared,
-    without ``compare`` only if its text may be cut.
+    run, are silent or are lost make one group of each kind. The text of a value without a digest says that the value
+    was not compared; without ``compare`` only if that text may be cut.
     """
     gathered: defaultdict[tuple[Kind, Hashable], list[Said]] = defaultdict(list)
     for rank, answer in said:
@@ -88,7 +88,7 @@ def normal(text: str, *, exact: bool) -> str:
 
 
 def count_answered(groups: Sequence[AnswerGroup]) -> int:
-    """Return how many ranks spoke themselves."""
+    """Return how many ranks answered themselves."""
     return sum(group.count for group in groups if group.kind in ANSWERED)
 
 
@@ -231,12 +231,12 @@ def _frame_of(kind: Kind, members: Sequence[Said]) -> str:
 def _is_compared(answer: RankAnswer, *, compare: bool) -> bool:
     if answer.digest or answer.exact:
         return True
-    # A command that moves answers with a place, which is all there is to it; output of others may be cut.
+    # The answer to a command that moves is a place, and complete; the output of other commands may be cut.
     return not compare and not any(mark in answer.text for mark in ("\n", "…"))
 
 
 def summarize(texts: Sequence[str]) -> str:
-    """Return the different ones of many texts in one line, the most frequent first, each with how often it came."""
+    """Return the different texts in one line, the most frequent first, each with its count."""
     times = Counter(texts)
     if len(times) == 1:
         return texts[0]

@@ -97,7 +97,7 @@ def _row(rank: RankInfo, now: float) -> tuple[str, ...]:
     place = show_place(rank.where) or ""
     who = (printable(rank.job), printable(rank.address))
     state = show_state(rank)
-    # The signal that killed a rank is its state as well; where its core is, is not.
+    # The state already names the signal that killed a rank, but not its core file.
     detail = printable(rank.detail)
     return *who, state, place, since, show_people(rank), queued, "" if detail in state else detail
 

@@ -1,4 +1,4 @@
-"""How sets of ranks are called: in the form of targets, so that what is read can be typed. Pure."""
+"""The names of sets of ranks, in the form of targets, so that the user can type what the screen shows. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MAX_REASON = 48
 
 
 class Naming:
-    """Name the ranks of one question, and sets of them, so that none of those asked is taken for another.
+    """The names of the ranks of one question, and of sets of them, unique among the ranks asked.
 
-    A rank is its number. Its job stands before it where several jobs were asked, its host where the number alone would
-    be that of several ranks, its process id behind it where even that would.
+    A name is the rank's number. Its job stands before the number where several jobs were asked, and its host where
+    several ranks have the number. Its process id stands behind where several ranks of one host have the number.
     """
 
     def __init__(self, asked: Sequence[RankInfo]) -> None:
@@ -51,7 +51,7 @@ class Naming:
                 numbers[prefix].append(rank.rank)
             else:
                 others[prefix].append(name[len(prefix) :])
-        # A bare number behind a comma would go on with the host before it: what has none comes first.
+        # A bare number behind a comma would belong to the host before it, so names without a host come first.
         prefixes = sorted({*numbers, *others}, key=lambda prefix: (prefix.count(":"), prefix))
         pieces = []
         for prefix in prefixes:
@@ -80,7 +80,7 @@ class Naming:
     def _coordinates(self, ranks: Sequence[RankInfo]) -> str:
         places = [self._place(rank) for rank in ranks] if self._axes else []
         taken = [set(indices) for indices in zip(*places, strict=True)]
-        # As many cells as ranks: what is more holds ranks of others, or is a mesh full of holes.
+        # A block with more cells than ranks holds other ranks, or is a mesh full of holes.
         if not taken or math.prod(map(len, taken)) > len(ranks):
             return ""
         if sum(self._cells[cell] for cell in product(*taken)) != len(ranks):
@@ -103,7 +103,7 @@ def name_few(ranks: Sequence[RankInfo]) -> str:
 
 
 def order(rank: RankInfo) -> tuple[str, int, int, str, int, str]:
-    """Return what ranks are sorted by: job, rank, child, and then whatever tells them apart."""
+    """Return what ranks are sorted by: job, rank, child, and then what tells them apart."""
     return rank.job, rank.rank, -1 if rank.child is None else rank.child, rank.address, rank.pid, rank.key
 
 
@@ -127,5 +127,5 @@ def _number(rank: RankInfo) -> str:
 
 
 def _typed_host(host: str) -> str:
-    """Return a host as one has to type it: a short number would be read as a slice."""
+    """Return a host as the user has to type it: a short number would be read as a slice."""
     return f"[{host}]" if len(host) <= 8 and host.isdecimal() else host

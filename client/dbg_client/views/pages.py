@@ -17,7 +17,7 @@ ENTER = b"\x1b[?1049h"
 """Shows the alternate screen; the user's shell and its history stay untouched behind it."""
 
 CUT_LINES = b"\x1b[?7l"
-"""Cuts lines off at the right edge; the known state of the next page, and of the terminal given back, wraps them."""
+"""Cuts lines off at the right edge, until the next page or the terminal's reset wraps them again."""
 
 PUSH_TITLE, POP_TITLE = b"\x1b[22;2t", b"\x1b[23;2t"
 """Keep the window's title, and put it back."""

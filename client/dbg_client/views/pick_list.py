@@ -1,4 +1,4 @@
-"""The list that one picks a rank from: which ranks stand in it, which is chosen, which part is in sight. Pure."""
+"""The list that the user picks a rank from: its ranks, the chosen one, and the part in sight. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .list import align
 
 @dataclass(frozen=True, slots=True)
 class VisibleRows:
-    """Hold the part of the list in sight: header, lines, and which line is chosen (None: there are no lines)."""
+    """The part of the list in sight: header, lines, and which line is chosen (None: there are no lines)."""
 
     header: str
     lines: tuple[str, ...]
@@ -24,8 +24,8 @@ class VisibleRows:
 class PickList:
     """Keep filter and choice while the ranks change under them.
 
-    Stopped ranks come first. The choice stays with its rank wherever that moves to, and goes to the first line when
-    the rank leaves the list.
+    Stopped ranks come first. The choice stays with its rank when the rank moves, and goes to the first line when the
+    rank leaves the list.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class PickList:
             return VisibleRows("", (), None)
         index = self._index()
         self._top = min(max(self._top, index - height + 1, 0), index, max(0, len(self._ranks) - height))
-        # Aligned over all ranks, so that columns don't jump while one scrolls.
+        # Aligned over all ranks, so that columns don't jump while the user scrolls.
         header, lines = align(self._ranks, now)
         return VisibleRows(header, tuple(lines[self._top : self._top + height]), index - self._top)
 

@@ -15,7 +15,7 @@ from ..attachment.attachment import Attachment
 from .status_line import Status
 
 LONG_STEP_SECONDS = 3.0
-"""Seconds of running after which one asks oneself where the rank is; most steps end sooner."""
+"""Seconds of running after which the line says where the rank is; most steps end sooner."""
 
 CRASHED = "crashed"
 """What the line calls a stop after an uncaught exception."""
@@ -23,14 +23,14 @@ CRASHED = "crashed"
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Count the other ranks of the job that wait for somebody."""
+    """How many other ranks of the job are stopped and held."""
 
     stopped: int = 0
     held: int = 0
 
 
 def count_others(rank: RankInfo, ranks: Iterable[RankInfo]) -> Others:
-    """Count those of the same job."""
+    """Count the other ranks of the same job."""
     states = [other.state for other in ranks if other.job == rank.job and other.key != rank.key]
     return Others(states.count(RankState.STOPPED), states.count(RankState.HELD))
 
@@ -65,7 +65,7 @@ def status_of(attachment: Attachment, others: Others, now: float, *, prefix: str
 
 
 def _advice(attachment: Attachment, others: Others, state: str, since: float | None, prefix: str) -> tuple[str, ...]:
-    """Return what the user should know to do in this state, in several lengths."""
+    """Return what the user should know to do in this state, in several wordings, the longest first."""
     if state == CRASHED and attachment.driving:
         return _how_to_end(attachment)
     report = attachment.report
@@ -84,7 +84,7 @@ def _how_to_end(attachment: Attachment) -> tuple[str, ...]:
 
 
 def _who_waits(attachment: Attachment, others: Others, prefix: str) -> tuple[str, ...]:
-    """Return who is held while the rank runs on, since it would wait for ever for them in a collective."""
+    """Return how many ranks are held while this one runs: in a collective it would wait for them for ever."""
     report = attachment.report
     stepping = report is not None and report.stop is not None
     count = f"{others.held} held rank{'s' if others.held > 1 else ''}"
@@ -110,7 +110,7 @@ def _cut_off(attachment: Attachment) -> str | None:
 
 
 def _state(attachment: Attachment, now: float) -> tuple[str, float | None, Place | None, str | None]:
-    """Return state, for how long, where, and the notice that stands as long as the state does."""
+    """Return the state, its seconds, the place, and the notice that stands as long as the state does."""
     report = attachment.report
     stopped_at = report.stop.where if report is not None and report.stop is not None else None
     if attachment.link_down_since is not None:

@@ -13,12 +13,12 @@ from .groups import MAX_NAMES, MAX_REASONS, AnswerGroup, Said, count_answered, g
 from .naming import Naming, clip, order
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
-"""States of which JSON says nothing: `--list` tells them. Others say how far a stack can be believed."""
+"""States that JSON leaves out: `--list` shows them. Other states say how far a stack can be trusted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackGroup(AnswerGroup):
-    """Hold ranks with the same stack, outermost first; ``states`` are theirs, one for each.
+    """Ranks with the same stack. ``frames`` has the outermost first, ``states`` one for each rank.
 
     ``kind`` is ``stack``, or for the last stack of a rank that can't answer any more, ``silent`` or ``lost``.
     """

@@ -1,6 +1,6 @@
-"""Compose the client's one line under a raw PuDB, and the bytes that put it on the screen.
+"""The client's one line under a raw PuDB, and the bytes that put it on the screen.
 
-All of it may come from a rank or from another user, so control characters show themselves and do nothing. Widths are
+Any part of it may come from a rank or from another user, so control characters are shown and have no effect. Widths are
 never underestimated: a line that reaches the last column would wrap and scroll the debugger's screen away.
 """
 
@@ -14,7 +14,7 @@ from dbg_wire.errors import printable
 
 from .width import char_width, text_width
 
-# In the order of the line, the columns left blank before each.
+# The parts in the order of the line, with the columns left blank before each.
 _GAPS = {
     "address": 1,
     "state": 2,
@@ -29,19 +29,19 @@ _GAPS = {
     "help": 0,
 }
 _CLIPPED = {"address": 1, "state": 8, "error": 8, "notice": 8, "place": 8, "detail": 20}
-"""What may be cut off, and the columns below which it says nothing any more and is left out."""
+"""Parts that may be cut off, and the columns below which they say nothing any more and are left out."""
 
 _STATE_COLORS = {"running": 32, "held": 33, "crashed": 31, "unresponsive": 31, "lost": 31}
-"""SGR; a stop is the normal case."""
+"""SGR codes; a stop is the normal case and has no colour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Hold what the line tells.
+    """What the line tells.
 
     ``since`` is the seconds in this state, ``prefix`` "" if there is no escape key, ``cropped`` whether the terminal
-    shows a part of the debugger's screen only. ``detail`` says more of the stop, of a crash the exception. ``notices``
-    are wordings of one notice, the longest first, of which the first that fits is shown.
+    shows a part of the debugger's screen only. ``detail`` says more of the stop, e.g. the exception of a crash.
+    ``notices`` are wordings of one notice, the longest first; the first one that fits is shown.
     """
 
     address: str
@@ -62,9 +62,9 @@ class Status:
 def render(status: Status, columns: int, *, color: bool = True) -> str:
     """Return the line, padded to one column less than ``columns``.
 
-    What doesn't fit is shortened or left out: first how to get help, then what more there is to the stop, the others,
-    the place, the exception of a crash, who types, that the screen is cut off, how to leave, the notice, the state.
-    While the key after the prefix is awaited, what it may be comes before the notice.
+    What doesn't fit is shortened or left out: first how to get help, then the detail of the stop, the other ranks, the
+    place, the exception of a crash, who types, that the screen is cut off, how to leave, the notice, the state.
+    While the key after the prefix is awaited, the possible keys come before the notice.
     With ``color`` the state carries SGR sequences, which take no columns.
     """
     room = columns - 1

@@ -1,4 +1,4 @@
-"""Values that are equal but for small differences of the floats in them, told by their texts. Pure."""
+"""Values that differ in their floats alone, and only by little, as their texts show. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMBER = r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]
 _FLOAT = re.compile(rf"(?<![\w.])-?(?:{_NUMBER})(?![\w.])")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 _LEFT_OUT = ("…", "...", "not compared")
-"""What stands in a text where something of the value is left out; such a text says nothing of the whole."""
+"""Marks of a text that leaves out a part of the value, so that the whole can't be compared."""
 
 _TOLD_BY_SHAPE = re.compile(r"\b(?:tensor|array) (?:scalar|[0-9x]+) (?![^\[\](){},]*: )")
 """A tensor or array, somewhere in a value, of which no elements are shown."""
@@ -21,7 +21,7 @@ _TOLD_BY_SHAPE = re.compile(r"\b(?:tensor|array) (?:scalar|[0-9x]+) (?![^\[\](){
 
 @dataclass(frozen=True, slots=True)
 class Floats:
-    """Hold a text's floats, and what is left of it without them."""
+    """A text's floats, and what is left of the text without them."""
 
     rest: str
     floats: tuple[float, ...]
@@ -30,7 +30,7 @@ class Floats:
         """Return whether both differ in floats alone, and by no more than ``tolerance``.
 
         The difference is relative for floats above 1 and absolute below; NaN is equal to NaN. Texts whose floats are
-        all the same are not near: what made them two values is not in the text.
+        all the same are not near: the values then differ in something that the texts don't show.
         """
         if self.rest != other.rest or _same(self.floats, other.floats):
             return False
@@ -58,7 +58,7 @@ def merge_near(texts: Sequence[str], tolerance: float) -> list[int]:
             heads.append(index)
             continue
         one = floats.floats[0]
-        # Without order among them, NaN and infinities have shelves of their own.
+        # NaN and infinities have no distance to other floats, so they have shelves of their own.
         shelf = shelves[floats.rest, "" if math.isfinite(one) else str(abs(one))]
         head = _head(shelf, floats, tolerance)
         if head is None:
@@ -69,7 +69,7 @@ def merge_near(texts: Sequence[str], tolerance: float) -> list[int]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _First:
-    """Hold the first member of a set; sorted by its first float, so that few are looked at for each text."""
+    """The first member of a set; sorted by its first float, so that few are looked at for each text."""
 
     value: float
     index: int
@@ -80,7 +80,7 @@ def _head(shelf: Sequence[_First], floats: Floats, tolerance: float) -> int | No
     one = floats.floats[0]
     nearby = shelf
     if tolerance < 1 and math.isfinite(one):
-        # What is near to this float may be larger and so allow a larger difference: never more than this.
+        # A float that is near to this one may be larger and so allow a larger difference: never more than this.
         reach = tolerance * max(1.0, abs(one)) / (1 - tolerance) * (1 + 1e-9)
         low = bisect.bisect_left(shelf, one - reach, key=lambda first: first.value)
         high = bisect.bisect_right(shelf, one + reach, key=lambda first: first.value)

@@ -1,7 +1,7 @@
 """The stacks of many ranks merged into one tree with counts. Pure.
 
 Frames of libraries are folded, so that a line says where in the user's own code its ranks are and which call they are
-in; what has no branch is one line. A few ranks that are elsewhere than most are marked, as they are the news.
+in. Frames without a branch between them share a line. A few ranks that are elsewhere than most are marked.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .naming import Naming, clip
 from .stacks import StackGroup, show_states
 
 SMALL_PART = 10
-"""A place counts as odd if at most one in so many ranks is there and more are together elsewhere.
+"""A place counts as odd if at most one in so many ranks is there, and another place has more.
 
-Where two thirds are at one place, every other place is odd.
+If two thirds of the ranks are at one place, every other place is odd.
 """
 
 MAX_JOINED = 10
@@ -37,7 +37,7 @@ _ODD_COLOR, _RANKS_COLOR = "1;33", "36"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Hold one piece of a line: a place, or several of libraries folded into one."""
+    """One piece of a line: a place, or several places of libraries folded into one."""
 
     text: str
 
@@ -48,7 +48,7 @@ _HERE = Step("(no deeper)")
 
 @dataclass(slots=True, eq=False)
 class _Branch:
-    """Hold the stacks that share the steps down to here; ``ends`` are those that have no more."""
+    """The stacks that share the steps down to here; ``ends`` are those that end here."""
 
     steps: list[Step] = field(default_factory=list)
     groups: list[StackGroup] = field(default_factory=list)
@@ -77,7 +77,7 @@ def show_tree(
 def fold(frames: Sequence[Place]) -> list[Step]:
     """Return a stack as steps: places of the user's code, and in between runs of library frames as one each.
 
-    What lies outside of the user's outermost frame is left out, as it says nothing; a stack of libraries alone is kept.
+    Frames outside of the user's outermost one say nothing and are left out; a stack of libraries alone is kept.
     """
     runs: list[tuple[bool, list[Place]]] = []
     for place in frames:
@@ -113,7 +113,7 @@ def _fold_run(run: Sequence[Place], *, innermost: bool) -> str:
     if len(run) == 1 and innermost:
         return show_frame(run[0])
     frames = f"[{len(run)} library {'frame' if len(run) == 1 else 'frames'}]"
-    # In between only the user's next frame matters; at the end it is what was called, and what that waits in.
+    # Between two of the user's frames library frames don't matter; at the end the call and the innermost frame do.
     return f"{printable(run[0].function)} … {show_frame(run[-1])} {frames}" if innermost else frames
 
 
@@ -125,7 +125,7 @@ class _Tree:
         self._odd = _odd_ones(self._root)
 
     def lines(self) -> Iterator[str]:
-        # An own stack and no recursion: ranks that recurse to different depths make a tree as deep as they go.
+        # A list instead of recursion: ranks that recurse to different depths make a tree as deep as their stacks.
         open_nodes = [(self._root, "", "")]
         while open_nodes:
             node, lead, lead_below = open_nodes.pop()
@@ -177,7 +177,7 @@ def _grown(stacks: Sequence[StackGroup]) -> _Branch:
 
 
 def _join(root: _Branch) -> None:
-    """Make one node of each that has a single one below it; stacks that end above others get a node of their own."""
+    """Join each node with its child if it has only one; stacks that end above others get a node of their own."""
     waiting = [root]
     while waiting:
         node = waiting.pop()

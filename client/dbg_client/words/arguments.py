@@ -82,7 +82,7 @@ exit status:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """Hold the command line as argparse found it, before anything is checked against anything else."""
+    """The command line as argparse found it, before options are checked against each other."""
 
     target: str | None = None
     list: bool = False

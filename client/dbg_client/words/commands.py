@@ -38,10 +38,10 @@ _FLAGS = frozenset({"--live", "--stats", "--exact"})
 _HERE = frozenset({"target", "list", "screen", "resume", "kill", "expression", "command", "where", "interrupt"}) | {
     *("release", "exact", "tol", "stats", "live", "save", "against", "all", "timeout", "yes")
 }
-"""What makes sense inside of a session; the rest of the options are about a terminal of its own."""
+"""Options that make sense inside of a session; the other ones need a terminal of their own."""
 
 USUAL_TARGETS = {Verb.EVAL: "stopped,held", Verb.RELEASE: "all", Verb.WHERE: "all"}
-"""Whom a command means that names nobody."""
+"""The ranks that a command means if it names none."""
 
 _NEED = {
     Verb.COMMAND: "c needs ranks and a command, e.g. `c all n`",
@@ -66,7 +66,7 @@ def parse_command(text: str, environ: Mapping[str, str]) -> CommandSettings | No
 
 
 def read_scope(target: Target, job: str) -> Target:
-    """Return the target with what names no job meant for the job of the session."""
+    """Return the target with each part that names no job restricted to the session's job."""
     if not JOB_NAME.fullmatch(job):
         return target
     include = tuple(_in_job(term, job) for term in target.include)

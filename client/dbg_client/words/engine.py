@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from dbg_wire.engines import PDB, PUDB
 
 COMMON_NAMES = {PUDB: "PuDB", PDB: "pdb"}
-"""What people call the debuggers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Hold the debugger that the user asked for, and the one to open where neither stop nor rank has a wish."""
+    """The debugger that the user asked for, and the one to open where neither stop nor rank has a wish."""
 
     asked: str | None = None
     default: str | None = None

@@ -7,7 +7,7 @@ import re
 from dbg_wire.errors import BadInput, printable
 
 DEFAULT_PREFIX = b"\x1d"
-"""Ctrl-]: telnet's key, and one that neither PuDB nor a terminal multiplexer binds."""
+"""Ctrl-]: telnet's key, which neither PuDB nor a terminal multiplexer binds."""
 
 _OWNED = {
     0x03: "the debugger needs it to interrupt",

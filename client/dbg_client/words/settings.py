@@ -21,14 +21,14 @@ from .engine import NO_WISH, Wish
 from .escape_key import DEFAULT_PREFIX, parse_escape_key
 
 LONGEST_WAIT = 30 * 24 * 3600.0
-"""Seconds that ``--wait`` takes; longer than any job in a queue, and what event loops still count exactly."""
+"""Seconds that ``--wait`` takes at most: no job is in a queue for longer, and event loops still count them exactly."""
 
 SHORTEST_EVERY = 0.1
 """Seconds between two answers at least: nobody reads faster, and each one asks all ranks."""
 
 
 class Verb(enum.Enum):
-    """Name what the command does with the target."""
+    """What the command does with the target."""
 
     ATTACH = "attach"
     LIST = "--list"
@@ -44,12 +44,12 @@ class Verb(enum.Enum):
 
     @property
     def attaches(self) -> bool:
-        """Return whether it may come to a session."""
+        """Return whether the action may open a session."""
         return self in (Verb.ATTACH, Verb.INTERRUPT, Verb.TMUX)
 
 
 class Format(enum.Enum):
-    """Name how data is written to stdout."""
+    """How data is written to stdout."""
 
     TABLE = "table"
     PLAIN = "--plain"
@@ -58,13 +58,13 @@ class Format(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSettings:
-    """Hold what one run of the command does.
+    """What one run of the command does.
 
-    ``wait`` is None without ``--wait``, infinity for one without a limit. ``status`` tells whether the last row is a
-    status line. ``prefix`` is the byte of the escape key, None for no such key. ``commands`` is the file whose lines a
-    line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before. ``question`` is the
-    expression or command that ranks are asked; ``tolerance`` and ``every`` are None where not asked for.
-    ``run`` is the socket to the ``dbg-broker run`` whose terminal this is, if it is.
+    ``wait`` is None without ``--wait``, infinity for ``--wait`` without a limit. ``status`` tells whether the last row
+    is a status line. ``prefix`` is the byte of the escape key, None for no such key. ``commands`` is the file whose
+    lines a line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before. ``question`` is
+    the expression or command that ranks are asked; ``tolerance`` and ``every`` are None where not asked for. ``run`` is
+    the descriptor of the socket to the ``dbg-broker run`` whose terminal this is, None in any other terminal.
     """
 
     target: str | None
@@ -215,10 +215,10 @@ def _target_and_wait(arguments: Arguments) -> tuple[str | None, float | None]:
     if arguments.wait is None:
         return arguments.target, None
     if arguments.wait == WAIT_FOR_EVER:
-        # A list and a tree are of all ranks; everything else waits for, and then takes, whatever stops.
+        # A list and a tree are of all ranks; every other action waits for a stop, and then takes the stopped ranks.
         return arguments.target or (None if arguments.list or arguments.where else "stopped"), math.inf
     if arguments.target is None:
-        # `--wait 5` and `--wait gpu1:5`: the option swallowed the only target, so the target it is.
+        # `--wait 5` and `--wait gpu1:5`: argparse took the only target for the option's value.
         return arguments.wait, math.inf
     return arguments.target, _seconds(arguments.wait, "--wait", LONGEST_WAIT)
 

@@ -57,6 +57,6 @@ class RankCompleter(Completer):
         finally:
             del self._waiting[request]
         for match in matches[:MAX_COMPLETIONS]:
-            # What would act on the terminal is no name and no file that one wants to type.
+            # A match that would act on the terminal is no name and no file that a user wants to type.
             if match.isprintable():
                 yield Completion(match, start_position=begin - end, display=match.rpartition(".")[2] or match)

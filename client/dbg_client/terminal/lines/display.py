@@ -34,14 +34,14 @@ from .source import show_source
 from .text import Lines
 
 STICKY_ROWS = 30
-"""Rows of a terminal from which on the source is shown after every stop; in a smaller one little else would fit."""
+"""Rows that a terminal needs to show the source after every stop; in a smaller one little else would fit."""
 
 MAX_KEPT = limits.MAX_LOG
 """Characters of output kept while something else has the terminal; what is older than that is dropped."""
 
 REDRAW_SECONDS, BUSY_REDRAW_SECONDS = 0.02, 0.1
-"""Seconds between two times that the prompt is drawn, below output that goes on and while lines wait that were typed
-ahead: more often is not seen, and takes time."""
+"""Seconds between two drawings of the prompt, usually and while lines wait that were typed ahead: nobody sees more, and
+drawing takes time."""
 
 _NO_CODE = frozenset({PromptState.INPUT, PromptState.CONFIRM})
 
@@ -203,12 +203,12 @@ class LineDisplay:
             app.exit(exception=_Left())
 
     def _accept(self, buffer: Buffer) -> bool:
-        # As it stands before the line: what comes between this and its taking is no prompt that the user has seen.
+        # The prompt that the user sees now; a prompt that comes before the line is taken was not seen.
         self._at = self._host.attachment.conversation.prompt
         if len(self._pieces(buffer.text)) > 1:
-            # Each shows with the prompt that it answers.
+            # Each piece is shown with the prompt that it answers.
             self._at = None
-        # What is typed ahead shows where the rank takes it, with the prompt that it answers.
+        # A line typed ahead is shown where the rank takes it, with the prompt that it answers.
         self._session.app.erase_when_done = self._at is None
         self._session.app.exit(result=buffer.text)
         return True
@@ -217,26 +217,26 @@ class LineDisplay:
         at, self._at = self._at, None
         self._session.app.erase_when_done = False
         if at is not None:
-            self._lines.partial = ""  # it stands before the line now
+            self._lines.partial = ""  # it stands on the screen, before the line that was entered
         for piece in [text] if at is not None else self._pieces(text):
             self._take(piece, at)
 
     def _pieces(self, text: str) -> list[str]:
-        """Return what was entered at once, for one prompt after the other; a question takes it as it is."""
+        """Return what was entered at once, cut into pieces for one prompt each; a question takes all of it."""
         prompt = self._host.attachment.conversation.prompt
         if prompt is not None and prompt.state is PromptState.COMMANDS:
             return [line for line in text.split("\n") if line.strip()] or [text]
         return pasted_commands(text) if prompt is None or prompt.state is PromptState.COMMAND else [text]
 
     def _takes_lines(self) -> bool:
-        """Tell whether lines may be taken without being looked at key by key: they go behind what is typed already."""
+        """Tell whether whole lines may be taken instead of single keys: they are added to what is typed already."""
         app, buffer = self._session.app, self._session.default_buffer
         is_plain = app.is_running and not app.is_done and app.editing_mode is EditingMode.EMACS and self._may_type()
         is_busy = self.pending or app.key_processor.key_buffer or app.current_buffer is not buffer
         return is_plain and not is_busy and buffer.complete_state is None and not buffer.document.text_after_cursor
 
     def _take_lines(self, lines: list[str]) -> None:
-        """Take lines that came at once; each shows with the prompt that it answers."""
+        """Take lines that came at once; each is shown with the prompt that it answers."""
         buffer = self._session.default_buffer
         for line in [buffer.text + lines[0], *lines[1:]]:
             buffer.text = line
@@ -295,7 +295,7 @@ class LineDisplay:
             self._kept = (self._kept + text)[-MAX_KEPT:]
         elif text:
             text = text if self._host.options.color else _plain(text)
-            # Colours that a line leaves on end with what was printed.
+            # Colours that a line leaves on must not reach the prompt.
             reset = "\x1b[0m" if "\x1b" in text else ""
             self._above(lambda: self._output.write_raw(text + reset))
 
@@ -331,7 +331,7 @@ class LineDisplay:
     def prefixed(self, key: str) -> None:
         """Do what the key behind the prefix means."""
         if self._host.lends(key):
-            self._leave_prompt()  # at once: the keys behind this one are for what comes
+            self._leave_prompt()  # at once: the next keys are for what opens now
             self._host.lend(key, b"")
         elif not self._host.command(key):
             self._print(pages.line_help(self._prefix))
@@ -353,7 +353,7 @@ class LineDisplay:
         self._host.perform(self._host.attachment.conversation.end_of_input())
 
     def refused(self) -> None:
-        """Take a key where nobody may type."""
+        """Take a key while this terminal may not type."""
         self._host.perform(self._host.attachment.refuse(self._host.now()))
 
 

@@ -14,7 +14,7 @@ MAX_BYTES = 1024 * 1024
 
 
 def open_history(environ: Mapping[str, str], keeps: Callable[[], bool]) -> History:
-    """Return the history of this user, kept in a file closed to others if that can be had.
+    """Return the history of this user, kept in a private file where possible.
 
     ``keeps`` is asked before a line is stored. Never raises: without a file the history is this session's own.
     """

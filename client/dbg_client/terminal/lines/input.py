@@ -1,4 +1,4 @@
-"""The keyboard of a line debugger: keys one by one, but lines that come many at once as lines."""
+"""The keyboard of a line debugger: single keys, or whole lines where several come at once."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from prompt_toolkit.keys import Keys
 ENTER = frozenset({Keys.ControlM, Keys.ControlJ})
 
 AT_ONCE = 2
-"""Lines in one read from which on nobody types them: they were typed ahead, or pasted into a plain terminal."""
+"""Lines in one read that nobody types so fast: they were typed ahead, or pasted into a plain terminal."""
 
 
 class LineInput(Vt100Input):
     """Read keys; hand whole lines of plain text that came in one read to ``take``, if ``takes`` says so.
 
-    A prompt looks at every key for a millisecond, and begins anew for every line: a thousand lines took half a minute.
+    A prompt takes a millisecond for every key, and begins anew for every line: a thousand lines took half a minute.
     """
 
     def __init__(self, stdin: TextIO, takes: Callable[[], bool], take: Callable[[list[str]], None]) -> None:

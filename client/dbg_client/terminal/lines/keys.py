@@ -29,7 +29,7 @@ class Meant(Protocol):
         """Take Ctrl-D on an empty line."""
 
     def refused(self) -> None:
-        """Take a key where nobody may type."""
+        """Take a key while this terminal may not type."""
 
 
 def line_keys(meant: Meant, prefix: bytes | None, may_type: Callable[[], bool]) -> KeyBindings:
@@ -59,7 +59,7 @@ def _add_watching(keys: KeyBindings, meant: Meant, watching: Filter) -> None:
 
 
 def _add_prefix(keys: KeyBindings, meant: Meant, prefix: bytes) -> None:
-    """Bind the prefix and whatever key follows, however late it comes."""
+    """Bind the prefix and the key that follows, however late it comes."""
     pending = Condition(lambda: meant.pending)
     byte = prefix.decode("latin-1")
     key = ANSI_SEQUENCES.get(byte, byte)

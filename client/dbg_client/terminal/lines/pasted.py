@@ -1,4 +1,4 @@
-"""What lines are that were pasted at once: a block of Python, or commands for one prompt after the other. Pure."""
+"""Lines that were pasted at once: a block of Python, or commands for one prompt after the other. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ COMMANDS = frozenset(_NAMES.split())
 """What pdb's prompt takes for a command, in all releases of Python."""
 
 GOES_ON = ("elif ", "else:", "else ", "except ", "except:", "finally:", "finally ", ")", "]", "}")
-"""What a line begins with that belongs to the statement above it."""
+"""Beginnings of a line that belongs to the statement above it."""
 
 
 def pasted_commands(text: str) -> list[str]:
     """Return what is to be given to one prompt after the other: lines, and statements of several lines.
 
-    All of it is one block if it is Python and none of its statements is the name of a command alone: ``n`` below ``n``
-    is two steps. Empty lines between commands are left out, since they would repeat what stands before them.
+    The text is one block if it is Python and none of its statements is just the name of a command: ``n`` below ``n`` is
+    two steps. Empty lines between commands are left out, since pdb would repeat the command before them.
     """
     stripped = text.strip("\n")
     if "\n" not in stripped or _is_block(stripped):
@@ -47,7 +47,7 @@ def _is_block(text: str) -> bool:
 def _belongs_to(piece: str, line: str) -> bool:
     if line[:1] in (" ", "\t") or line.startswith(GOES_ON):
         return True
-    # A statement that is open, between brackets say; pdb's own commands are no Python, and end with their line.
+    # The piece may be an open statement, e.g. in brackets; pdb's own commands are no Python, and end with their line.
     return not _compiles(piece) and _is_incomplete(piece)
 
 

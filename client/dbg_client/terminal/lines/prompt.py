@@ -28,8 +28,8 @@ _STYLE = Style.from_dict({"source.number": "ansibrightblack", "source.current": 
 class LineOutput(Vt100_Output):
     """Write to a terminal without asking it where its cursor is.
 
-    An answer would come among the keys, late or never, and what is drawn would wait for it. A terminal that has gone
-    away takes everything: its end shows where keys are read.
+    An answer would come among the keys, late or never, and drawing would wait for it. A terminal that has gone away
+    raises nothing here: the reading of keys tells that it is gone.
     """
 
     def flush(self) -> None:
@@ -43,7 +43,7 @@ class LineOutput(Vt100_Output):
 
     @property
     def responds_to_cpr(self) -> bool:
-        """Say that nothing is to be asked."""
+        """Return False, so that the terminal is not asked."""
         return False
 
     def get_rows_below_cursor_position(self) -> int:
