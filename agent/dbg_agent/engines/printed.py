@@ -12,7 +12,7 @@ class PrintedTail(Capture):
     """The end of what one command prints: the result usually stands at the end."""
 
     def write(self, text: str) -> int:
-        """Keep text."""
+        """Keep text, and drop the oldest if it becomes too much."""
         self._parts.append(text)
         self._kept += len(text)
         if self._kept > 2 * MAX_ENTRY:

@@ -135,7 +135,7 @@ class Tracing(bdb.Bdb):
         return isinstance(module_name, str) and bool(super().is_skipped_module(module_name))
 
     def _is_beneath_ours(self, frame: FrameType) -> bool:
-        """Tell whether code of ours lies between this frame and the stop's.
+        """Tell whether a frame of the agent lies between this frame and the stop's.
 
         Tracing is on for a moment before the program goes on. In that moment the interpreter may run a callback of its
         garbage collector or a signal handler, where the user's step must not end.

@@ -48,10 +48,10 @@ class LinkOwner(Protocol):
         """Tell whether a user sits at this rank, and would soon notice a silent link."""
 
     def registration(self) -> str:
-        """Return the frame that says who this rank is and what is true of it."""
+        """Return the frame with the identity and the state of this rank."""
 
     def report(self) -> str:
-        """Return the frame that says what is true of this rank."""
+        """Return the frame with the state of this rank."""
 
     def redraw(self) -> None:
         """Have the screen drawn again, because output was dropped."""

@@ -87,5 +87,5 @@ class Lookups:
             if not asked.done():
                 asked.set_result(outcome)
 
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+        with suppress(RuntimeError):  # the loop has ended, and no task waits any more
             loop.call_soon_threadsafe(tell)
