@@ -1,7 +1,8 @@
-"""MindSpeed's ``breakpoint_`` and ``clear_``, by the broker: import them from here, and nothing else changes.
+"""MindSpeed's ``breakpoint_`` and ``clear_`` through the broker. A program only imports them from here instead.
 
-``RANK_TO_DEBUG`` names the rank that stops, or several as in ``0,8-11``. Unlike the originals, neither needs a file
-that all hosts see, and the others go on as well when the stop ends without ``clear_()``, or if the rank never arrives.
+``RANK_TO_DEBUG`` names the rank that stops, or several ranks as in ``0,8-11``. Unlike the originals, these functions
+need no file that all hosts see. The other ranks go on when the stop ends without ``clear_()``, or if the rank never
+arrives.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _told = False
 
 
 def breakpoint_(non_block: bool = True) -> None:
-    """Stop the rank that ``RANK_TO_DEBUG`` names; with False, the others wait here meanwhile.
+    """Stop the rank that ``RANK_TO_DEBUG`` names; with ``non_block`` False, the other ranks wait here meanwhile.
 
     Without the variable no rank stops, and a line on stderr says so, once.
     """
@@ -28,7 +29,7 @@ def breakpoint_(non_block: bool = True) -> None:
 
 
 def clear_() -> None:
-    """Let the ranks go on that wait for the stop in which this is typed; it stays. Does nothing elsewhere."""
+    """Let the ranks go on that wait for the stop in which this is typed; the stop stays. Does nothing elsewhere."""
     let_others_go()
 
 

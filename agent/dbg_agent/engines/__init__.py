@@ -1,1 +1,1 @@
-"""Debuggers as views of a stop; each is imported when it is first opened, and sees its rank through ``port`` alone."""
+"""Debuggers as views of a stop. Each is imported when it is first opened, and sees its rank only through ``port``."""

@@ -1,6 +1,6 @@
-"""A line debugger's side of the conversation: what it prints goes to the log, what it asks for is a prompt.
+"""The stdin and stdout of a line debugger: its output goes to the log, and its input comes through prompts.
 
-The program's own stdin and stdout stay as they are, but for the one thread that runs a command, and only meanwhile.
+The program's own stdin and stdout stay as they are, except in the thread that runs a command, while it runs.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from ..stop.inbox import (
 from .port import ConsolePort
 
 UNWINDING = (LeaveDebugger, MoveOn, SwitchDebugger, ProgramRaised)
-"""What a prompt raises to end more than the command that asks."""
+"""What a prompt raises to end the whole debugger, not only the command that asks."""
 
 TAIL_SECONDS = 0.2
-"""Seconds after which the begin of a line is shown that is not ended: a progress bar, or what a prompt will follow."""
+"""Seconds after which the begin of an unfinished line is shown: a progress bar, or text before a prompt."""
 
 MAX_REPLAY = MAX_LOG // 2
-"""Bytes that are sent again at once: all of a full log would be too much for the queue that it goes through, and be
-dropped there. A terminal asks for the rest when it has these."""
+"""Bytes that are sent again at once: the outgoing queue has less room than a full log needs, and would drop it. A
+terminal asks for the rest when it has these bytes."""
 
 MAX_TAIL = 4096
-"""Characters of the begin of a line that are held back for the prompt which it may be."""
+"""Characters at the begin of a line that are held back, because they may be a prompt."""
 
 
 class PromptLog:
-    """Keep the last MAX_LOG bytes of a session, by offset. Not safe for several threads; the console guards it."""
+    """The last MAX_LOG bytes of a session, by offset. Not safe for several threads: the console locks it."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -56,20 +56,20 @@ class PromptLog:
         return self.end - len(self._kept)
 
     def append(self, data: bytes) -> None:
-        """Add bytes at the end, letting go of the oldest."""
+        """Add bytes at the end, and drop the oldest."""
         self._kept += data
         self.end += len(data)
         if len(self._kept) > MAX_LOG:
             del self._kept[: len(self._kept) - MAX_LOG]
 
     def since(self, offset: int) -> tuple[int, bytes]:
-        """Return what is kept from ``offset`` on, and the offset at which that really begins."""
+        """Return the offset at which the kept bytes from ``offset`` on really begin, and these bytes."""
         begin = min(max(offset, self.start), self.end)
         return begin, bytes(self._kept[begin - self.start :])
 
 
 class Console(io.TextIOBase):
-    """Be stdin and stdout of a line debugger in the stopped thread; ``write`` may be called from any thread."""
+    """The stdin and stdout of a line debugger in the stopped thread; ``write`` may be called from any thread."""
 
     def __init__(self, port: ConsolePort) -> None:
         super().__init__()
@@ -80,13 +80,13 @@ class Console(io.TextIOBase):
         self._log = PromptLog()
         self._tail = ""
         self._begun = 0
-        """How many lines have been begun that were not ended in the same breath."""
+        """How many lines began in a piece of text that did not end them; says which line a timer is for."""
         self._begun_at = self._timer_until = 0.0
         self._number = 0
         self._prompt: PromptInfo | None = None
         self.state = PromptState.COMMAND
         self.unwinding: BaseException | None = None
-        """What a prompt has raised to end all of the debugger: asked for within an expression, it may be caught."""
+        """What a prompt has raised to end the debugger. An expression that asks may catch it, so it is kept here."""
 
     # ---------------------------------------------------------------------------------------------------------- output
 
@@ -105,19 +105,19 @@ class Console(io.TextIOBase):
         return True
 
     def isatty(self) -> bool:
-        """Say no: nobody should ask this for a terminal's ways."""
+        """Say no: a program must not use a terminal's features here."""
         return False
 
     @property
     def encoding(self) -> str:  # type: ignore[override] # a plain attribute in the base class
-        """Return what everything here is encoded in."""
+        """Return the encoding of the log."""
         return "utf-8"
 
     def write(self, text: str) -> int:
-        """Add text to the log; the begin of a line waits a little for its end, since it may be a prompt."""
+        """Add text to the log. The begin of a line waits a little for its end, since it may be a prompt."""
         self._written.append(text)
-        # In the midst of a change by this very thread a finalizer writes, or a signal handler: it follows then. No flag
-        # tells, and no context manager in Python: Ctrl-C may come between any two of their instructions.
+        # A finalizer or a signal handler may write while this very thread holds the lock; its text is taken later.
+        # A flag or a context manager in Python can't say so: Ctrl-C may come between any two of its instructions.
         if not self._lock._is_owned():  # type: ignore[attr-defined] # what `threading.Condition` asks its lock, too
             with self._lock:
                 self._take_written()
@@ -125,7 +125,7 @@ class Console(io.TextIOBase):
         return len(text)
 
     def _take_written(self) -> None:
-        # What a finalizer writes meanwhile waits for the next call: if each text led to one more, this would never end.
+        # Text that a finalizer writes meanwhile waits for the next call: else this loop might never end.
         for _ in range(len(self._written)):
             text = self._written.popleft()
             waited = bool(self._tail)
@@ -143,22 +143,22 @@ class Console(io.TextIOBase):
         self._begun_at = time.monotonic()
 
     def _show_later(self) -> None:
-        """Have the line that was begun last shown when its time has come; of thousands, one timer sees to that."""
+        """Have the last unfinished line shown when its time has come. One timer serves thousands of lines."""
         now = time.monotonic()
-        # No flag that Ctrl-C could leave set: a timer whose time is over counts as none.
+        # The end of the timer is kept instead of a flag, which Ctrl-C could leave set for ever.
         if self._tail and self._prompt is None and now >= self._timer_until:
             left = max(0.0, min(TAIL_SECONDS, self._begun_at + TAIL_SECONDS - now))
             self._timer_until = now + left
             self._port.call_later(left, partial(self._timer_ended, self._begun))
 
     def close(self) -> None:
-        """Do nothing: ``exit()`` closes its stdin, and prompts will come after that."""
+        """Do nothing: ``exit()`` closes its stdin, but prompts follow."""
 
     def flush(self) -> None:
-        """Do nothing: whole lines are sent as they come, and the begin of one in a moment."""
+        """Do nothing: whole lines are sent as they come, and an unfinished line in a moment."""
 
     def _timer_ended(self, begun: int) -> None:
-        """Show the line for which the timer was, or wait for the time of the one that has been begun since."""
+        """Show the unfinished line of this timer; if a newer line has begun since, start a timer for that."""
         with self._lock:
             self._timer_until = 0.0
             if self._prompt is None and self._begun == begun:
@@ -175,18 +175,18 @@ class Console(io.TextIOBase):
 
     @property
     def prompt(self) -> PromptInfo | None:
-        """Return what is waited for now; from any thread."""
+        """Return the prompt that waits now; from any thread."""
         return self._prompt
 
     def readline(self, _size: int | None = -1) -> str:  # type: ignore[override] # positional in the base class, too
-        """Wait for a line, as ``sys.stdin`` would; an end of file is an empty one."""
+        """Wait for a line, as ``sys.stdin`` would."""
         return self.ask(self.state) + "\n"
 
     def ask(self, state: PromptState) -> str:
-        """Make what was last written on its line the prompt, and wait for the reply, doing what the inbox asks."""
+        """Make the unfinished line the prompt, and wait for the reply; meanwhile do what the inbox asks."""
         with self._lock:
             self._take_written()
-            # Taken before all else: what stands there for long is shown as output.
+            # The prompt's text is taken first, because a timer may show it as output.
             text, self._tail = self._tail, ""
         self._port.stopping.reveal()
         self._port.breakpoints.look()
@@ -209,10 +209,10 @@ class Console(io.TextIOBase):
         finally:
             with self._lock:
                 self._prompt = None
-                # Whoever looks on, or comes back, sees what was asked and what was replied.
+                # A terminal that watches or comes back sees the question and the reply.
                 self._append(text if reply is None else f"{text}{reply}\n")
                 if self._tail:
-                    # A line begun while the prompt stood was not shown when it was due.
+                    # A line that began during the prompt was not shown when it was due.
                     self._begin_line()
             self._show_later()
             self._port.publish()
@@ -238,7 +238,7 @@ class Console(io.TextIOBase):
     # --------------------------------------------------------------------------------------------------------- replay
 
     def replay(self, session: int, offset: int) -> None:
-        """Send the log again from ``offset`` on, up to MAX_REPLAY bytes of it; in the link's thread."""
+        """Send up to MAX_REPLAY bytes of the log again, from ``offset`` on; in the link's thread."""
         with self._lock:
             begin, data = self._log.since(offset)
             data = data[:MAX_REPLAY]
@@ -247,7 +247,7 @@ class Console(io.TextIOBase):
                 self._port.terminal.send_again(session, begin + start, piece)
 
     def replay_end(self, session: int) -> None:
-        """Send the end of the log again, so that terminals ask for what they miss before it; in the link's thread."""
+        """Send the end of the log again, so that terminals ask for what they miss before; in the link's thread."""
         with self._lock:
             begin, data = self._log.since(self._log.end - MAX_DATA_BYTES)
             self._port.terminal.send_again(session, begin, data)

@@ -1,4 +1,4 @@
-"""Whether what comes out of a debugger is a fault of its views, or the program's own and to be passed on."""
+"""How a fault of a debugger's view is told from an exception that belongs to the program and must be passed on."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..stop.stacks import is_own
 from .console import UNWINDING
 
 MAX_WORDS = 200
-"""Characters that are told of an error: a line or two."""
+"""Characters of an error's text that are shown: a line or two."""
 
 
 def is_fault(error: BaseException) -> bool:
-    """Tell whether a debugger's view, or what of the program it looked at, has raised this or was interrupted.
+    """Tell whether a debugger's view raised this, or a value that it looked at, or an interrupt from a terminal.
 
-    False for what leaves the debugger on purpose, and for what a signal handler of the program has raised meanwhile:
-    that unwinds the program, as it would without us.
+    False for an exception that leaves the debugger on purpose, and for an exception of a signal handler of the
+    program: the handler's exception unwinds the program, as it would without the agent.
     """
     if isinstance(error, UNWINDING):
         return False
@@ -30,24 +30,25 @@ def is_fault(error: BaseException) -> bool:
 
 
 def is_fault_of_value(error: BaseException) -> bool:
-    """Tell the same of what was raised while code of the program was run on purpose, as a repr is.
+    """Tell the same of an exception that came while code of the program, such as a repr, ran on purpose.
 
-    That code may raise KeyboardInterrupt, too, and nobody can tell it from the one that Ctrl-C raises within it.
+    Every KeyboardInterrupt counts as a fault here: the program's code may raise one itself, and that one can't be told
+    from the one that Ctrl-C raises in it.
     """
     return isinstance(error, KeyboardInterrupt) or is_fault(error)
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Tell whether somebody at a terminal has interrupted what ran, in whatever thread."""
+    """Tell whether a terminal has interrupted the command, in any thread."""
     if not isinstance(error, KeyboardInterrupt):
         return False
-    # Python raises what signal handlers raise in the main thread alone.
+    # Signal handlers run only in the main thread, so in another thread a KeyboardInterrupt is the terminal's.
     elsewhere = threading.current_thread() is not threading.main_thread()
     return elsewhere or Interruptible.on_signal.__code__ in _codes_in_traceback(error)
 
 
 def words_of(error: BaseException) -> str:
-    """Return the error as part of a sentence, also if its own ``__str__`` fails."""
+    """Return the error as part of a sentence, even if its own ``__str__`` fails."""
     name = type(error).__name__
     if is_interrupt(error):
         return "it was interrupted"

@@ -12,7 +12,7 @@ from .console import Console
 
 
 class Interpreter(code.InteractiveConsole):
-    """Read and write at the terminal, where the standard one uses the process's own stdin and stderr."""
+    """An interpreter that uses the terminal instead of the process's own stdin and stderr."""
 
     def __init__(self, console: Console, namespace: dict[str, Any]) -> None:
         super().__init__(namespace, filename="<stdin>")
@@ -20,11 +20,11 @@ class Interpreter(code.InteractiveConsole):
         self._left = False
 
     def write(self, data: str) -> None:
-        """Show what went wrong."""
+        """Show the text of an error."""
         self._console.write(data)
 
     def runcode(self, code: CodeType) -> None:
-        """Run a statement; ``exit()`` ends the interpreter, and not the rank."""
+        """Run a statement; ``exit()`` ends the interpreter, not the rank."""
         try:
             super().runcode(code)
         except SystemExit:
@@ -40,7 +40,7 @@ class Interpreter(code.InteractiveConsole):
             line = self._console.readline()
         finally:
             self._console.state = before
-        # Nothing at all is the end of input of a command that was not typed at a terminal.
+        # An empty string is the end of input of a command that was not typed at a terminal.
         if line in ("", "EOF\n"):
             raise EOFError
         return line.rstrip("\n")

@@ -1,4 +1,4 @@
-"""How a debugger is left, and what it says of the ways out."""
+"""The ways out of a debugger, and their descriptions for the user."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ..stop.crash import Crash
 
 
 class WayOut(enum.Enum):
-    """Say how a debugger was left."""
+    """How a debugger was left."""
 
     GO_ON = "go on"
     """The thread goes on; the stop is over."""
     STEP = "step"
-    """The thread runs to the end of a step; the stop is the same."""
+    """The thread runs to the end of a step; the stop goes on."""
     LEFT = "left"
     """Another debugger is to be opened on the same stop."""
 
 
 def what_continue_does(crash: Crash | None) -> str:
-    """Return what happens if the rank is let go from its present stop, as a clause without a subject."""
+    """Return what happens if the rank leaves its present stop, as a clause without a subject."""
     if crash is None:
         return "remove all breakpoints and let it run"
     if crash.ends:

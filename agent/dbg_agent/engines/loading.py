@@ -1,4 +1,4 @@
-"""Load a debugger when it is first opened."""
+"""Loading of a debugger when it is first opened."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .port import Port
 
 
 def load(name: str, port: Port, console: Console, *, reads_rc: bool) -> Engine:
-    """Import and build the debugger of that name; whatever its import raises comes out.
+    """Import and build the debugger of that name. Errors of the import are not caught.
 
-    pdb talks at ``console``, and reads the ``.pdbrc`` of the rank's side if it ``reads_rc``.
+    pdb uses ``console`` and, if it ``reads_rc``, reads the ``.pdbrc`` files of the rank's host. PuDB ignores both.
     """
     if name == PDB:
         from .pdb import PdbEngine

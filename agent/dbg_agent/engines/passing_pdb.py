@@ -1,7 +1,7 @@
-"""A pdb that passes by a stop to run one line of commands, for a set of ranks: beside whatever debugger is open.
+"""A pdb that runs one line of commands at a stop, as part of a set of ranks, beside the debugger that is open.
 
-What it runs has the effect that it has in a session, or is refused before any of it is run. Commands that move the
-thread are not run here; they are returned, for the open debugger to carry out.
+A line has the same effect as in a session, or is refused before any command of it runs. Commands that move the thread
+don't run here. They are returned, and the open debugger carries them out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .pdb import RankPdb, is_block
 from .port import Port
 
 MOVES = frozenset({"n", "next", "s", "step", "r", "return", "unt", "until", "c", "cont", "continue"})
-"""Commands that let the stopped thread run; nothing can follow them in the same line."""
+"""Commands that let the stopped thread run. No command can follow them in the same line."""
 
 RUN = frozenset(
     {
@@ -26,10 +26,10 @@ RUN = frozenset(
         *("l", "list", "ll", "longlist", "p", "pp", "retval", "rv", "source", "tbreak", "w", "whatis", "where"),
     }
 )
-"""Commands that need no more than a frame, and whose effect is the rank's."""
+"""Commands that need only a frame, and that print or change what belongs to the rank, not to one debugger."""
 
 SELECTIONS = frozenset({"u", "up", "d", "down"})
-"""Commands that choose a frame for those that follow in the same line: the next one begins where the debugger is."""
+"""Commands that choose a frame for the rest of their line. The next line begins at the open debugger's frame again."""
 
 TERMINAL = frozenset(
     {
@@ -37,17 +37,17 @@ TERMINAL = frozenset(
         *("alias", "unalias", "exceptions", "j", "jump"),
     }
 )
-"""Commands that ask, or whose effect lies in the debugger that runs them and would end with one that passes by."""
+"""Commands that ask, or that change only the debugger that runs them: a passing pdb ends with its line."""
 
 ASK_WITHOUT_NUMBERS = frozenset({"cl", "clear"})
 
 
 class NotHere(Exception):
-    """Say why a command is not for a pdb that passes by."""
+    """A command that a passing pdb refuses; the text says why."""
 
 
 class PassingPdb(RankPdb):
-    """Run commands at one frame, with a capture for a terminal; note moves instead of making them."""
+    """A pdb for one line at one frame. It prints into a capture, and notes moves instead of making them."""
 
     def __init__(self, port: Port, printed: Capture, frame: FrameType, aliases: Mapping[str, str]) -> None:
         super().__init__(port, printed)  # type: ignore[arg-type] # all of a console that a command needs
@@ -56,7 +56,7 @@ class PassingPdb(RankPdb):
         self.find_bottom(frame)
         stop = port.stopping
         if stop.crash is not None and frame is stop.frame:
-            # At which lines its frames were left, the traceback alone knows.
+            # Only the traceback knows the lines at which the exception left the frames.
             self.setup(None, stop.crash.error.__traceback__)
         else:
             self.setup(frame, None)
@@ -64,7 +64,10 @@ class PassingPdb(RankPdb):
         self.aliases = dict(aliases)
 
     def run_line(self, text: str) -> WantedMove | None:
-        """Run a line of commands; return where it leads. Raises NotHere, with nothing run, where one is refused."""
+        """Run a line of commands and return the move that it asks for.
+
+        Raise NotHere before any command runs if one of them is refused.
+        """
         commands = self._commands_of(text)
         self._check(commands)
         frame = self.curframe
@@ -76,7 +79,7 @@ class PassingPdb(RankPdb):
         return self.wanted
 
     def _commands_of(self, text: str) -> list[str]:
-        """Return the commands of a line: aliases replaced, and parted at ``;;``."""
+        """Return the commands of a line, with aliases replaced and split at ``;;``."""
         commands: list[str] = []
         self.cmdqueue = [text.strip()]
         while self.cmdqueue:
@@ -84,7 +87,7 @@ class PassingPdb(RankPdb):
         return commands
 
     def _check(self, commands: list[str]) -> None:
-        """Raise NotHere if one of these would not do here what it does in a session."""
+        """Raise NotHere if a command would not have the effect that it has in a session."""
         words = [self._word_of(command) for command in commands]
         for number, (word, command) in enumerate(zip(words, commands, strict=True)):
             is_last = number == len(words) - 1
@@ -142,13 +145,13 @@ class PassingPdb(RankPdb):
 
 
 def _keep_locals(frame: FrameType) -> None:
-    """Have assignments to the frame's variables stay, as pdb's own trace function has them when it returns."""
+    """Write assignments back to the frame's variables, as Python does when pdb's own trace function returns."""
     if sys.version_info < (3, 13):
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
 def with_rank(command: str, rank: int) -> str:
-    """Return a command that sets a breakpoint with ``rank`` in its condition replaced by the number it stands for."""
+    """Return the command with ``rank`` in a breakpoint's condition replaced by the rank's number."""
     import ast
 
     word, _, rest = command.strip().partition(" ")

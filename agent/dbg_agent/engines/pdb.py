@@ -1,8 +1,8 @@
 """pdb as a view of a stop: the rank's own pdb, with prompts as messages instead of a terminal.
 
-Where Python 3.14 differs: its ``Pdb`` asks by ``_prompt_for_confirmation``, takes ``mode`` and ``backend``, and prints
-in colours where stdout is a terminal; ``Console`` is none, ``mode`` keeps its default, and the questions come here as
-any ``input()`` does.
+Python 3.14 differs: its ``Pdb`` asks by ``_prompt_for_confirmation``, takes ``mode`` and ``backend``, and prints in
+colours on a terminal. Here ``Console`` is no terminal, ``mode`` keeps its default, and the questions come to the
+console like any ``input()``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .port import Port
 from .tracing import OWN_MODULES, Tracing
 
 SCREEN_LINES = 24
-"""Lines of the log that stand for the screen of a line debugger."""
+"""Lines at the end of the log that are shown as the screen of a line debugger."""
 
 END_OF_INPUT = "EOF"
 """What Ctrl-D sends."""
@@ -41,14 +41,14 @@ INTERACT_BANNERS = (
     if sys.version_info < (3, 13)
     else ("*pdb interact start*", "*exit from pdb interact command*")
 )
-"""Lines at begin and end of ``interact``, as the interpreter's own pdb has them; earlier ones had none at the end."""
+"""Lines at the begin and end of ``interact``, as in pdb itself. Before Python 3.13 pdb printed none at the end."""
 
 GOING_ON = frozenset({"c", "cont", "continue"})
-"""What ends the commands of a breakpoint that print and go on."""
+"""The last command of a breakpoint whose commands only print and go on."""
 
 
 class PdbEngine:
-    """Show stops in pdb, one debugger for the life of the process."""
+    """The view of stops in pdb: one debugger for the life of the process."""
 
     name = PDB
 
@@ -63,7 +63,7 @@ class PdbEngine:
         return self._debugger
 
     def interact(self, frame: FrameType, traced: bool) -> WayOut:
-        """Show pdb at this frame or, as everywhere with pdb, at the next line if no trace function stopped here."""
+        """Show pdb at this frame or, like pdb's ``set_trace``, at the next line if no trace function stopped here."""
         if traced:
             return self._debugger.show(frame)
         self._debugger.begin(frame)
@@ -91,11 +91,11 @@ class PdbEngine:
 
     @property
     def is_working(self) -> bool:
-        """Tell whether a command runs, and asks for nothing."""
+        """Tell whether a command runs and does not wait for input."""
         return self._console.prompt is None and self._debugger.ticket is not None
 
     def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in the command that runs or asks for something; at pdb's own prompt nothing does."""
+        """Raise KeyboardInterrupt in the command that runs or asks for input; do nothing at pdb's own prompt."""
         prompt, ticket = self._console.prompt, self._debugger.ticket
         if prompt is None and ticket is not None:
             self._port.interruptible.interrupt(ticket)
@@ -103,17 +103,17 @@ class PdbEngine:
             self._port.inbox.put(self._port.stops.number, BreakPrompt(prompt.number))
 
     def complete(self, line: str, begin: int, end: int) -> tuple[str, ...]:
-        """Return what ``line[begin:end]`` may become; whatever goes wrong in it, and whatever raises, is nothing."""
+        """Return what ``line[begin:end]`` may become; nothing if the completion fails."""
         return self._debugger.complete_line(line, begin, end)
 
 
 def is_block(text: str) -> bool:
-    """Tell whether several lines were typed at once; one line may have its end with it, as those of a file do."""
+    """Tell whether several lines were typed at once; a newline at the end, as a file's lines have it, doesn't count."""
     return "\n" in text.strip("\n")
 
 
 class RankPdb(CompletingPdb):
-    """Be pdb in a rank: everything of it, but what would end the rank or use the rank's own terminal."""
+    """All of pdb except what would end the rank or use the rank's own terminal."""
 
     name = PDB
 
@@ -128,13 +128,13 @@ class RankPdb(CompletingPdb):
         """Have this frame traced, so that pdb stops where its own ``set_trace`` there would, once tracing is on."""
         self._first = id(frame)
         super().set_trace(frame)
-        # The rest of what is called here is not worth a step; whoever called turns it on again as the last thing.
+        # The agent's own calls that follow are not worth a step. The caller turns tracing on again as its last action.
         sys.settrace(None)
         self.going_on = False
         self._stepper = threading.get_ident()
 
     def show(self, frame: FrameType) -> WayOut:
-        """Show a stop that the other engine's trace function has made."""
+        """Show a stop that the other engine's trace function made."""
         self.reset()
         self.find_bottom(frame)
         return self.leave_by(partial(self.interaction, frame, None))
@@ -142,12 +142,12 @@ class RankPdb(CompletingPdb):
     def show_crash(self, error: BaseException) -> WayOut:
         """Show where an exception was raised."""
         self.reset()
-        # From 3.13 on pdb takes the exception, and then walks its causes, too.
+        # From 3.13 on pdb takes the exception itself, and can then show its causes, too.
         shown: Any = error if sys.version_info >= (3, 13) else error.__traceback__
         return self.leave_by(partial(self.interaction, None, shown))
 
     def user_call(self, frame: FrameType, argument_list: Any) -> None:
-        """Stop at a call, if a step leads there; bdb asks at many more calls than that."""
+        """Stop at a call if a step ends there; bdb asks at many other calls, too."""
         if self.stop_here(frame):
             self._halts(frame, partial(super().user_call, frame, argument_list))
 
@@ -167,12 +167,12 @@ class RankPdb(CompletingPdb):
         self._halts(frame, partial(super().user_exception, frame, exc_info))
 
     def _goes_on(self) -> bool:
-        """Tell whether the breakpoint that is hit has commands, and their last one lets the program go on."""
+        """Tell whether the last command of the breakpoint that is hit lets the program go on."""
         commands = getattr(self, "commands", {}).get(getattr(self, "currentbp", 0)) or [""]
         return commands[-1].strip() in GOING_ON
 
     def bp_commands(self, frame: FrameType) -> Any:
-        """Run the commands of the breakpoint that is hit; one that Ctrl-C ends leads to a prompt."""
+        """Run the commands of the breakpoint that is hit; Ctrl-C ends them and leads to a prompt."""
         before = self.lastcmd
         try:
             return super().bp_commands(frame)
@@ -195,14 +195,14 @@ class RankPdb(CompletingPdb):
         return super().trace_dispatch(frame, event, arg)
 
     def set_quit(self) -> None:
-        """Go on; in a recursive debugger leave it, which bdb does by an exception that it catches itself."""
+        """Go on. In a recursive debugger leave it: bdb raises an exception and catches it itself."""
         if self._outer is not None:
             super(Tracing, self).set_quit()
         else:
             super().set_quit()
 
     def set_continue(self) -> None:
-        """Go on; in a recursive debugger the outer one's tracing is not touched."""
+        """Go on; a recursive debugger doesn't touch the tracing of the outer one."""
         if self._outer is not None:
             super(Tracing, self).set_continue()
         else:
@@ -211,30 +211,30 @@ class RankPdb(CompletingPdb):
     # ------------------------------------------------------------------------------------------- commands of their own
 
     def onecmd(self, line: str) -> bool:
-        """Run a command, with ``print`` and ``input`` of this thread at the terminal, and interruptible."""
+        """Run a command that can be interrupted, with this thread's ``print`` and ``input`` at the terminal."""
         with talking_to(self._console), self._waiting_for(PromptState.INPUT), self.interruptible():
             self._port.loaded.show_more()
             if line == END_OF_INPUT and getattr(self, "commands_defining", False):
-                # Ctrl-D ends the list, and is none of its commands.
+                # Ctrl-D ends the list of a breakpoint's commands, and is not one of them.
                 line = "end"
             if is_block(line) and not getattr(self, "commands_defining", False):
-                # Several lines at once are Python, also if the first begins like a command.
+                # Several lines at once are Python, even if the first begins like a command.
                 self.default(line)
                 return False
             self._console.unwinding = None
             stop = bool(self._showing_errors(partial(super().onecmd, line)))
             if self._console.unwinding is not None:
-                # pdb shows whatever an expression raises; what a prompt inside one raises ends more than that.
+                # pdb has caught this exception as an error of the expression, but it is meant to end the debugger.
                 raise self._console.unwinding
             return stop
 
     def parseline(self, line: str) -> tuple[str | None, str | None, str]:
-        """Take a line apart; ``exit()`` and ``quit()`` are commands, and not from Python 3.13 on an expression."""
+        """Take a line apart; ``exit()`` and ``quit()`` are commands, as in pdb before 3.13."""
         command, arg, line = super().parseline(line)
         return (command[:-2] if command in ("exit()", "quit()") else command), arg, line
 
     def _showing_errors(self, part: Callable[[], Any]) -> Any:
-        """Run a part of pdb; whatever an argument's repr or a file makes it raise is shown, and ends nothing else."""
+        """Run a part of pdb; show the error if an argument's repr or a file makes it fail, and go on."""
         try:
             return part()
         except (KeyboardInterrupt, *UNWINDING):
@@ -244,10 +244,10 @@ class RankPdb(CompletingPdb):
             return None
 
     def _error_exc(self) -> None:
-        """Show what was raised; if that can't be told, what kind of error it is."""
+        """Show what was raised, or only its type if its text fails."""
         kind = sys.exc_info()[0] or BaseException
         try:
-            super()._error_exc()  # type: ignore[misc] # in all releases, and not in their stubs
+            super()._error_exc()  # type: ignore[misc] # in all releases, but not in their stubs
         except Exception:
             self.error(kind.__name__)
 
@@ -263,7 +263,7 @@ class RankPdb(CompletingPdb):
         """Execute a statement, or a block of several lines, in the current frame."""
         source = line[1:].strip() if line[:1] == "!" else line
         try:
-            # Several lines at once are a block as it stands; one line may be the begin of one.
+            # Several lines at once are a complete block; a single line may be the begin of a block.
             if "\n" not in source and codeop.compile_command(source + "\n", "<stdin>", "single") is None:
                 try:
                     source = self._rest_of(source)
@@ -274,17 +274,17 @@ class RankPdb(CompletingPdb):
         except UNWINDING:
             raise
         except BaseException:
-            # Whatever it is, it was raised by what was typed, and must not go on into the program: `sys.exit()`.
+            # The typed code raised this, and no such exception may reach the program: `sys.exit()` for one.
             self._error_exc()
 
     def _rest_of(self, source: str) -> str:
-        """Ask for lines until the statement is complete, which for a compound one is an empty line."""
+        """Ask for lines until the statement is complete; an empty line completes a compound statement."""
         while codeop.compile_command(source, "<stdin>", "single") is None:
             self._console.write("...   ")
             with self._waiting_for(PromptState.MORE):
                 line = self._console.readline()
             if not line:
-                # Nobody is there to end it; now it is compiled, and that says what is missing.
+                # The input has ended. The compiler then says what is missing.
                 return source
             source += "\n" + line.rstrip("\n")
         return source
@@ -295,8 +295,8 @@ class RankPdb(CompletingPdb):
         sys.displayhook = self.displayhook
         body = ast.parse(source).body
         try:
-            # What belongs together stays so, for a `global` holds in all of it; the lines of a block are taken one by
-            # one, as if typed at a prompt, so that the values of all expressions are shown.
+            # The statements of one input stay together, since a `global` holds in all of them. The statements of a
+            # block run one by one, as if typed at a prompt, so that the values of all expressions are shown.
             for statements in [body] if whole else [[statement] for statement in body]:
                 self._execute_one(ast.Interactive(statements), namespace, frame_locals)
         finally:
@@ -401,13 +401,13 @@ class RankPdb(CompletingPdb):
             super().cmdloop(intro)
 
     def precmd(self, line: str) -> Any:
-        """Leave blocks of several lines whole: aliases and ``;;`` belong to commands."""
+        """Leave blocks of several lines whole: aliases and ``;;`` are for commands only."""
         with self.interruptible():
             return line if is_block(line) else super().precmd(line)
 
     @contextmanager
     def _waiting_for(self, state: PromptState) -> Iterator[None]:
-        """Have prompts in this context wait for what ``state`` says."""
+        """Give prompts in this context the state ``state``."""
         before, self._console.state = self._console.state, state
         try:
             yield

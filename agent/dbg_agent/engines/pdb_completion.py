@@ -1,4 +1,4 @@
-"""A pdb that completes what is typed at its prompt, and knows what the command that runs can be interrupted with."""
+"""A pdb that completes what is typed at its prompt, and knows the ticket that interrupts the running command."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .tracing import Tracing
 
 
 class CompletingPdb(Tracing, pdb.Pdb):
-    """Complete commands and expressions as pdb's own terminal would, but run no code that could keep the rank."""
+    """A pdb that completes as it would at a terminal of its own, but runs no code that could block the rank."""
 
     _port: Port
     ticket: int | None = None
-    """What the command that runs can be interrupted with; None if none does."""
+    """The ticket that interrupts the running command; None if no command runs."""
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Know in this context what its command can be interrupted with."""
+        """Hold a ticket that interrupts the command which runs in this context."""
         before = self.ticket
         with self._port.interruptible.running() as ticket:
             self.ticket = ticket
@@ -40,16 +40,17 @@ class CompletingPdb(Tracing, pdb.Pdb):
         frame = self.curframe
         if frame is None:
             return {}, {}
-        # pdb keeps the locals, since reading them anew would undo assignments; releases after 3.13 need that no more.
+        # pdb keeps the locals: before Python 3.13 a new read of f_locals undoes assignments. Releases after 3.13 keep
+        # no copy.
         frame_locals = getattr(self, "curframe_locals", None)
         return frame.f_globals, frame.f_locals if frame_locals is None else frame_locals
 
     def complete_line(self, line: str, begin: int, end: int) -> tuple[str, ...]:
-        """Return completions as pdb's own terminal would offer them, or none if that takes too long.
+        """Return completions as pdb would offer them at a terminal of its own, or none if that takes too long.
 
-        Completing looks at attributes, and so runs code of the program, which may do anything. What takes too long in
-        the main thread is interrupted. Elsewhere a thread that sleeps can't be, so no such code is run there. Nor is
-        there any completion at a prompt inside a command, which the interrupt might hit.
+        Completion looks at attributes, and so may run any code of the program. In the main thread, code that takes too
+        long is interrupted. Another thread can't be interrupted while it sleeps, so such code is not run there. A
+        prompt inside a command offers no completion, because the interrupt might hit the command.
         """
         in_main = threading.current_thread() is threading.main_thread()
         namespace, frame_locals = self.namespaces()
@@ -71,14 +72,14 @@ class CompletingPdb(Tracing, pdb.Pdb):
             return self._complete_first_word
         command = self.parseline(line)[0]
         if command is None or not hasattr(self, f"do_{command}"):
-            # The line is an expression or a statement, which pdb itself completes in none or only some releases.
+            # The line is an expression or a statement, which only some releases of pdb complete by themselves.
             expression: Callable[..., Any] = self._complete_expression
             return expression
         default: Callable[..., Any] = self.completedefault
         return getattr(self, f"complete_{command}", default)
 
     def _complete_first_word(self, text: str, line: str, begin: int, end: int) -> list[str]:
-        """Complete a command, or an expression that stands for itself; on an empty line commands only."""
+        """Complete a command or an expression; on an empty line commands only."""
         mark = "!" if text.startswith("!") else ""
         commands = [] if mark else cmd.Cmd.completenames(self, text, line, begin, end)
         aliases = [] if mark else [alias for alias in self.aliases if alias.startswith(text)]

@@ -1,4 +1,4 @@
-"""What debuggers see of the rank whose stop they show: narrow views for their parts, and one for a whole debugger."""
+"""What debuggers see of the rank whose stop they show: narrow views for their parts, and one view for a debugger."""
 
 from __future__ import annotations
 
@@ -19,53 +19,53 @@ from .leaving import WayOut
 
 
 class SharedBreakpoints(Protocol):
-    """Say what debuggers need of the rank's breakpoints."""
+    """The rank's breakpoints, as debuggers need them."""
 
     lines: dict[str, list[int]]
-    """The lines with breakpoints by file, as bdb keeps them; all debuggers share them."""
+    """The lines with breakpoints by file, as bdb keeps them. All debuggers share them."""
 
     def look(self) -> None:
-        """Take in what is set now, before anything is shown; in the stopped thread."""
+        """Take in the breakpoints that are set now, before anything is shown; in the stopped thread."""
 
 
 class ShownStop(Protocol):
-    """Say what debuggers tell the stop that they show, and ask of it; in the stopped thread."""
+    """The stop that a debugger shows. All methods run in the stopped thread."""
 
     frame: FrameType | None
     """Where the stopped thread is halted; None while it runs."""
     crash: Crash | None
-    """What the stop keeps the rank for, if it does."""
+    """The crash that the rank is kept for; None at a stop of another kind."""
 
     def looked_at(self) -> FrameType | None:
-        """Return the frame that the open debugger shows, or else where the stop is."""
+        """Return the frame that the open debugger shows, or the frame of the stop if none is open."""
 
     def reveal(self) -> None:
-        """Tell of a stop that nobody was told of so far, since it waits for somebody now."""
+        """Report a stop that was not reported yet, because it waits for a terminal now."""
 
     def take_keys(self, count: int) -> None:
-        """Acknowledge that the debugger took this many bytes."""
+        """Acknowledge to the terminals that the debugger took this many bytes of keys."""
 
     def show_source(self, frame: FrameType | None) -> None:
-        """Tell the lines round this frame's, for terminals that may not have the file."""
+        """Send the lines around this frame's line, for terminals that may not have the file."""
 
     def traced_thread_halts(
         self, name: str, frame: FrameType, interact: Callable[[], WayOut], *, goes_on: bool = False
     ) -> None:
-        """Be told by the trace function of the debugger of that name that a step or a breakpoint ends here."""
+        """Take note from the trace function of the debugger of that name that a step or a breakpoint halts here."""
 
 
 class OtherDebuggers(Protocol):
-    """Say what one debugger needs of the others."""
+    """The rank's debuggers, as each of them needs the others."""
 
     def hand_over(self, tracing: object, frame: FrameType, follow: Any) -> Any:
-        """Return what is to trace this frame on, after ``tracing`` did: another debugger may be open by now."""
+        """Return the trace function that follows ``tracing`` in this frame: another debugger may be open by now."""
 
     def show_in_pdb(self, why: str) -> None:
-        """Have the current stop shown in pdb from here on, with this sentence."""
+        """Have pdb show the current stop from here on, and say this sentence."""
 
 
 class StoppedRank(Protocol):
-    """Say what both kinds of screens need: the work that waits for the stopped thread, and where output goes."""
+    """What both kinds of screens need: the work that waits for the stopped thread, and where output goes."""
 
     inbox: Inbox
     stops: Stops
@@ -82,24 +82,24 @@ class StoppedRank(Protocol):
 
 
 class ConsolePort(StoppedRank, Protocol):
-    """Say what the console of a line debugger needs of its rank."""
+    """What the console of a line debugger needs of its rank."""
 
     def publish(self) -> None:
         """Have a report sent."""
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the link's thread after some seconds."""
+        """Have the link's thread call ``call`` after some seconds."""
 
 
 class ScreenPort(StoppedRank, Protocol):
-    """Say what PuDB's screen needs of its rank."""
+    """What PuDB's screen needs of its rank."""
 
     busy: Busy
     loaded: Loaded
 
 
 class TracingPort(Protocol):
-    """Say what the tracing of a debugger needs of its rank."""
+    """What the tracing of a debugger needs of its rank."""
 
     @property
     def breakpoints(self) -> SharedBreakpoints:
@@ -114,24 +114,24 @@ class TracingPort(Protocol):
 
 
 class WindowPort(Protocol):
-    """Say what PuDB's window needs of its rank."""
+    """What PuDB's window needs of its rank."""
 
     interruptible: Interruptible
 
     def send(self, message: Message) -> None:
-        """Have a message sent."""
+        """Have a message sent to the broker."""
 
 
 class LeavingPort(Protocol):
-    """Say what a debugger needs of its rank to ask how to leave."""
+    """What a debugger needs of its rank to ask how to leave."""
 
     @property
     def address(self) -> str:
-        """Return what terminals call this rank."""
+        """Return the name by which terminals address this rank."""
 
     @property
     def is_launched(self) -> bool:
-        """Tell whether a launcher started this rank, and would end the others with it."""
+        """Tell whether a launcher started this rank. The launcher ends the other ranks if this rank is killed."""
 
     @property
     def stopping(self) -> ShownStop:
@@ -142,7 +142,7 @@ class LeavingPort(Protocol):
 
 
 class Port(ConsolePort, ScreenPort, TracingPort, WindowPort, LeavingPort, Protocol):
-    """Say what a whole debugger needs of its rank."""
+    """What a whole debugger needs of its rank."""
 
     @property
     def number(self) -> int:

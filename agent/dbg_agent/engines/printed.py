@@ -1,18 +1,18 @@
-"""What one command prints at PuDB's command line, as much of it as can be drawn."""
+"""The output of one command at PuDB's command line, cut to what can be drawn."""
 
 from __future__ import annotations
 
 from ..stop.capture import Capture
 
 MAX_ENTRY = 64 * 1024
-"""Characters of one text at the command line: many screens. More would take long to be laid out."""
+"""Characters of one text at the command line: many screens. The layout of a longer text takes long."""
 
 
 class PrintedTail(Capture):
-    """Keep the end of what one command prints, which is what its reader waits for."""
+    """The end of what one command prints: the result usually stands at the end."""
 
     def write(self, text: str) -> int:
-        """Keep text."""
+        """Keep text, and drop the oldest if it becomes too much."""
         self._parts.append(text)
         self._kept += len(text)
         if self._kept > 2 * MAX_ENTRY:
@@ -20,7 +20,7 @@ class PrintedTail(Capture):
         return len(text)
 
     def shown(self) -> str:
-        """Return the end of what was printed, and before it how much is missing."""
+        """Return the end of what was printed, after a line that says how much is missing."""
         self._cut()
         return f"[{self.lost} lines before these are left out]\n{self.text}" if self.lost else self.text
 
@@ -28,7 +28,7 @@ class PrintedTail(Capture):
         whole = "".join(self._parts)
         cut = max(0, len(whole) - MAX_ENTRY // 2)
         if cut:
-            # A line is left out whole, unless it is all there is.
+            # The cut is at the end of a line, unless no line ends there.
             cut = whole.find("\n", cut) + 1 or cut
         self.lost += whole.count("\n", 0, cut)
         self._parts, self._kept = [whole[cut:]], len(whole) - cut

@@ -23,7 +23,7 @@ NO_PREFERENCES = (
     "PuDB's preferences are not available here: they would be written to the rank's home, and a rank writes nothing "
     "there. Change them in a PuDB of your own."
 )
-"""Why ``Ctrl-P`` is refused, whose OK would besides fail within PuDB 2026.1."""
+"""Why ``Ctrl-P`` is refused. Its OK button would also fail in PuDB 2026.1."""
 
 
 def build(port: Port) -> PudbEngine:
@@ -33,7 +33,7 @@ def build(port: Port) -> PudbEngine:
 
 
 class PudbEngine:
-    """Show stops in PuDB, one debugger for the life of the process."""
+    """The view of stops in PuDB: one debugger for the life of the process."""
 
     name = PUDB
 
@@ -50,7 +50,7 @@ class PudbEngine:
         options = {"stdin": NoFile(), "stdout": NoFile(), "skip": list(OWN_MODULES)}
         with making_window():
             self._debugger = _debugger_class()(port, self._screen, **options)
-        # The configured shells start on the rank's own stdin; only this one lives on PuDB's screen.
+        # The other shells start on the rank's own stdin; only the internal shell lives on PuDB's screen.
         pudb_debugger.CONFIG["shell"] = "internal"
         self._debugger.open_afresh()
         self._screen.start()
@@ -61,12 +61,12 @@ class PudbEngine:
         return outcome
 
     def post_mortem(self, error: BaseException) -> WayOut:
-        """Show PuDB where this exception was raised, with PuDB's own note of it first."""
+        """Show PuDB where this exception was raised, after PuDB's own dialog about it."""
         outcome: WayOut = self._debugger.show_crash(error)
         return outcome
 
     def redraw(self) -> None:
-        """Forget what was drawn, of which PuDB else sends only the differences."""
+        """Forget what was drawn, since PuDB otherwise sends only the differences."""
         self._screen.clear()
 
     @property
@@ -76,7 +76,7 @@ class PudbEngine:
         return debugger
 
     def note(self, text: str) -> None:
-        """Show a line below the source, where the command line answers."""
+        """Show a line in the output of the command line."""
         self._debugger.ui.add_cmdline_content(f"{text}\n", "command line error")
 
     def ignores(self, frame: FrameType) -> bool:
@@ -93,7 +93,7 @@ class PudbEngine:
 
     @property
     def is_working(self) -> bool:
-        """Tell whether PuDB does something and takes no key meanwhile; from any thread."""
+        """Tell whether PuDB is busy and takes no key; from any thread."""
         return self._port.busy.is_working
 
     def interrupt(self) -> None:
@@ -102,13 +102,13 @@ class PudbEngine:
 
 
 def _debugger_class() -> type[Any]:
-    """Return PuDB's debugger as it behaves in a rank; made here since PuDB is imported late."""
+    """Return the class of PuDB's debugger in a rank; it is made here because PuDB is imported late."""
     from pudb.debugger import Debugger, NullSourceCodeProvider
 
     from .pudb_ui import RankUI, logging_nothing
 
     class RankDebugger(Tracing, Debugger):  # type: ignore[misc] # PuDB is not typed
-        """Stop one thread at a time, never raise into the program, and write nothing."""
+        """PuDB that stops one thread at a time, raises nothing in the program, and writes no file."""
 
         name = "PuDB"
         _port: Port
@@ -126,13 +126,13 @@ def _debugger_class() -> type[Any]:
                 Debugger._current_debugger[:] = others
 
         def __del__(self) -> None:
-            """Do nothing: PuDB's own way asserts that there is one debugger, and fails if its constructor did."""
+            """Do nothing: PuDB's own method asserts that a debugger exists, and fails if the constructor failed."""
 
         def show(self, frame: FrameType) -> WayOut:
             """Show the stop of the calling thread; return how it was left."""
             self.reset()
             self.find_bottom(frame)
-            # PuDB draws the line as a breakpoint, which ``b`` switches off.
+            # PuDB then draws the line as a breakpoint, which ``b`` switches off.
             self.set_traces.setdefault(self.place(frame), True)
             self._show_breakpoints()
             return self.leave_by(partial(self._show_somehow, frame))
@@ -140,7 +140,7 @@ def _debugger_class() -> type[Any]:
         def show_crash(self, error: BaseException) -> WayOut:
             """Show where an exception was raised; return how PuDB was left."""
             self.reset()
-            # PuDB then tells the keys that move from those that can't, and `pudb.post_mortem` itself forgets to say so.
+            # PuDB then refuses the keys that would move the thread. `pudb.post_mortem` itself doesn't set this.
             self.post_mortem = True
             try:
                 exc_tuple = (type(error), error, error.__traceback__)
@@ -149,19 +149,19 @@ def _debugger_class() -> type[Any]:
                 self.post_mortem = False
 
         def interaction(self, frame: FrameType | None, exc_tuple: Any = None, show_exc_dialog: bool = True) -> None:
-            """Be called by bdb in the traced thread, at the end of a step or at a breakpoint."""
+            """Show PuDB in the traced thread at the end of a step or at a breakpoint; bdb calls this."""
             if frame is not None:
                 interact = partial(self.leave_by, partial(self._show_somehow, frame, exc_tuple))
                 self._port.stopping.traced_thread_halts(PUDB, frame, interact)
 
         def open_afresh(self, *, bare: bool = False) -> None:
-            """Have a new window; a ``bare`` one looks at no values of the program."""
+            """Make a new window; a ``bare`` window looks at no values of the program."""
             self._screen.clear()
             self.ui = RankUI(self, self._port, self._screen, bare=bare)
             _bind_keys(self.ui, self, self._port)
 
         def _show_somehow(self, *arguments: Any) -> None:
-            """Run PuDB's interaction until it is left; whatever it fails with, the stop stays, if need be in pdb."""
+            """Run PuDB's interaction until it is left. The stop stays if PuDB fails, in the last resort in pdb."""
             problem: str | None = None
             for attempt in (self._show_as_before, self._show_afresh, self._show_bare):
                 problem = self._problem_of(attempt, problem, arguments)
@@ -197,7 +197,7 @@ def _debugger_class() -> type[Any]:
             return None
 
         def set_frame_index(self, index: int) -> None:
-            """Show this frame; one whose source can't be had is shown without it."""
+            """Show this frame, without its source if that can't be read."""
             try:
                 super().set_frame_index(index)
             except Exception as error:
@@ -207,14 +207,14 @@ def _debugger_class() -> type[Any]:
                 self.ui.update_stack()
 
         def place(self, frame: FrameType) -> tuple[str, int]:
-            """Return what PuDB files a ``set_trace()`` line under."""
+            """Return PuDB's key for a ``set_trace()`` line."""
             return self.canonic(frame.f_code.co_filename), frame.f_lineno
 
         def save_breakpoints(self) -> None:
-            """Write nothing: one user's file would stop every rank of every later job."""
+            """Write nothing: the saved file would stop every rank of the user's later jobs."""
 
         def _show_breakpoints(self) -> None:
-            """Draw the breakpoints that the other engine has set meanwhile."""
+            """Draw the breakpoints that the other engine may have set meanwhile."""
             self.ui.update_breakpoints()
             if self.ui.source_code_provider is not None:
                 self.ui.set_source_code_provider(self.ui.source_code_provider, force_update=True)
@@ -223,7 +223,7 @@ def _debugger_class() -> type[Any]:
 
 
 def _bind_keys(ui: Any, debugger: Any, port: LeavingPort) -> None:
-    """Put our own meaning before PuDB's for keys that would end the rank or use its terminal."""
+    """Give the keys that would end the rank or use its terminal another meaning than PuDB's."""
 
     from .pudb_command_line import PudbCommandLine
 
@@ -250,7 +250,7 @@ def _bind_keys(ui: Any, debugger: Any, port: LeavingPort) -> None:
         (ui.stack_list, "ctrl e", no_editor),
     )
     for widget, key, listener in listeners:
-        # At the front: the first listener that fits wins, and PuDB's own came first.
+        # The first listener of a key wins, so these go before PuDB's own.
         widget.event_listeners.insert(0, (key, listener))
     PudbCommandLine(ui, ask)
 
@@ -269,7 +269,7 @@ def _ask_how_to_leave(ui: Any, port: LeavingPort) -> object:
     )
     return ui.dialog(
         urwid.ListBox(urwid.SimpleListWalker([urwid.Text(text)])),
-        # The first one has the focus, and Enter is pressed before one has read it all.
+        # The first button has the focus, and users press Enter before they have read the text.
         [("Stay", "stay"), (button, "continue"), ("Kill", "kill")],
         title="Leave the debugger?",
         bind_enter_esc=False,

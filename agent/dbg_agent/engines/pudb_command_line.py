@@ -1,4 +1,4 @@
-"""PuDB's command line in a rank: what is typed there can be interrupted, prints within bounds, and ends no process."""
+"""PuDB's command line in a rank: a command can be interrupted, prints within bounds, and never ends the process."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from .pudb_ui import RankUI
 
 JEDI_RECURSION_LIMIT = 3000
-"""What jedi sets for the whole process when it is imported, and needs while it completes."""
+"""The recursion limit that jedi sets for the whole process when it is imported, and needs while it completes."""
 
 JEDI_LOCK = threading.Lock()
-"""Held while jedi's settings are ours: they are the process's, and several threads may stop one after the other."""
+"""Held while jedi has our settings: the whole process shares them, and several threads may stop in turn."""
 
 
 class PudbCommandLine:
-    """Run and complete what is typed at PuDB's command line; ``leave`` asks how to leave the debugger."""
+    """The command line of a PuDB window; ``leave`` asks how to leave the debugger."""
 
     def __init__(self, ui: RankUI, leave: Callable[..., None]) -> None:
         self._ui = ui
@@ -52,7 +52,7 @@ class PudbCommandLine:
         else:
             ui.add_cmdline_content(_traceback_of(error), "command line error")
         if isinstance(error, SystemExit):
-            # `exit()` means the debugger and not the rank, which is asked about as `q` does.
+            # `exit()` means the debugger, not the rank, so it asks how to leave, as `q` does.
             ui.cmdline_edit.set_edit_text("")
             self._leave(widget, size, key)
 
@@ -62,7 +62,7 @@ class PudbCommandLine:
         try:
             with talking_to(printed), _complaining_to(printed):
                 namespace = SetPropagatingDict([frame.f_locals, frame.f_globals], frame.f_locals)
-                # In PuDB's own way, whose commands see neither more nor less; Python wants a line's end after a loop.
+                # Commands see the same names as in PuDB itself. Python needs a newline at the end of a loop.
                 eval(compile(f"{command}\n", "<pudb command line>", "single"), {}, namespace)  # noqa: S307 - was typed
         except BaseException as error:
             if not is_fault_of_value(error):
@@ -74,7 +74,7 @@ class PudbCommandLine:
         return None
 
     def complete(self, widget: Any, size: Any, key: str) -> None:
-        """Complete what was typed, as PuDB does, without a trace in the home or in the interpreter's settings."""
+        """Complete what was typed, as PuDB does, without a change to the home or to the interpreter's settings."""
         try:
             with _without_jedis_cache():
                 self._pudb_completes(widget, size, key)
@@ -101,7 +101,7 @@ def _traceback_of(error: BaseException) -> str:
 
 @contextmanager
 def _complaining_to(ours: Any) -> Iterator[None]:
-    """Have this thread's stderr meet a stream of ours while a command runs."""
+    """Send this thread's stderr to the stream ``ours`` while a command runs."""
     before = sys.stderr
     sys.stderr = mine = ForOneThread(ours, before)
     try:
@@ -114,16 +114,16 @@ def _complaining_to(ours: Any) -> Iterator[None]:
 
 @contextmanager
 def _without_jedis_cache() -> Iterator[None]:
-    """Have jedi keep what it parses in memory alone.
+    """Give jedi an empty temporary folder for its cache.
 
-    Its cache in the home is written without a lock, so that ranks that share the home read each other's unfinished
-    files. An empty folder is in its place meanwhile: jedi can't be told to have none.
+    jedi writes its cache in the home without a lock, so ranks that share the home would read each other's unfinished
+    files. jedi has no setting that turns the cache off.
     """
     limit = sys.getrecursionlimit()
     try:
         import jedi.settings
     except ImportError:
-        # PuDB says so itself.
+        # PuDB itself says that jedi is missing.
         yield
         return
     with JEDI_LOCK, tempfile.TemporaryDirectory(prefix="dbg-agent-") as folder:

@@ -1,7 +1,7 @@
-"""Import PuDB without its traces: no file in the home, no name in builtins, no saved breakpoints.
+"""The import of PuDB without its traces: no file in the home, no name in builtins, no saved breakpoints.
 
-PuDB writes its configuration when its debugger module is imported; a thousand ranks on a shared home would truncate
-each other's. It is told that there is no folder for it, so that a full or missing disk is no obstacle either.
+PuDB writes its configuration when its debugger module is imported. A thousand ranks on a shared home would truncate
+each other's file. Here PuDB finds no folder for it, so a full or missing disk is no obstacle either.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from typing import cast
 DEBUGGER_MODULES = r"(pudb|urwid|urwid_readline|jedi|parso|pygments)(\.|$)"
 
 OPTIONAL_MODULES = ("numpy", "bpython", "IPython", "ptpython", "ptipython")
-"""What PuDB imports if it is installed. In a rank that is heavy, and numpy leaves warnings filters behind; it formats
-arrays only in a program that has imported it itself."""
+"""Modules that PuDB imports if they are installed. They are heavy, and numpy leaves warnings filters behind. PuDB needs
+numpy only to show arrays, which exist only in a program that has imported numpy itself."""
 
 
 @contextmanager
 def unwarned() -> Iterator[None]:
-    """Keep the debugger's own deprecations away from a program that turns warnings into errors.
+    """Ignore the debugger's own deprecation warnings, even in a program that turns warnings into errors.
 
-    One filter is put in front for the debugger's modules and taken out again. The library's own way to do this saves
-    and restores all filters of the process, which loses some if another thread does the same meanwhile.
+    One filter for the debugger's modules is put in front and taken out again. ``warnings.catch_warnings`` would save
+    and restore all filters of the process, and lose filters if another thread does the same meanwhile.
     """
     warnings.filterwarnings("ignore", module=DEBUGGER_MODULES)
     added = warnings.filters[0]
@@ -42,7 +42,7 @@ def unwarned() -> Iterator[None]:
 
 
 class _NotForThisThread(MetaPathFinder):
-    """Find nothing under some names in one thread, so that PuDB does without what the program has not imported."""
+    """A finder that hides some names in one thread, so that PuDB does without modules the program has not imported."""
 
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names
@@ -51,7 +51,7 @@ class _NotForThisThread(MetaPathFinder):
     def find_spec(
         self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Refuse the names in this thread; leave everything else to the finders behind."""
+        """Refuse the names in this thread; leave everything else to the finders that follow."""
         if fullname in self._names and threading.get_ident() == self._thread:
             raise ModuleNotFoundError(f"{fullname} is not imported for a debugger's sake", name=fullname)
         return None
@@ -69,20 +69,21 @@ def doing_without(names: Iterable[str]) -> Iterator[None]:
 
 
 class _Seen(str):
-    """Be what the configuration says of PuDB's welcome, and newer than any welcome that PuDB has.
+    """The configuration's version of PuDB's welcome, which compares as newer than any welcome that PuDB has.
 
-    It is written as it was read: a program that uses PuDB by itself saves this, and PuDB greets in its next process.
+    Its text stays as it was read: a program that uses PuDB itself may save it, and PuDB then still greets in the next
+    process.
     """
 
     __slots__ = ()
 
     def __lt__(self, other: str) -> bool:
-        """Tell that no welcome is wanted."""
+        """Return False, so that PuDB shows no welcome."""
         return False
 
 
 def _users_folder() -> str:
-    """Return where the user's own PuDB configuration is, which is read for theme and layout, and never written."""
+    """Return the folder of the user's own PuDB configuration, which is read for theme and layout, never written."""
     return os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.environ.get("HOME", ""), ".config")  # noqa: PTH118
 
 
@@ -98,11 +99,11 @@ def untraceable() -> Iterator[None]:
     already_loaded = settings._config_[0] is not None
     settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = None, [_users_folder()]
     loaded = settings.load_config()
-    # Also where the program uses PuDB by itself: a dialog that nobody expects would take the keys of a stop.
+    # This holds also if the program uses PuDB itself: an unexpected dialog would take the keys of a stop.
     loaded["seen_welcome"] = _Seen(loaded["seen_welcome"])
     from pudb import debugger
 
-    # Its window asks for a folder that is there, to look for old command lines; it makes and writes nothing in it.
+    # PuDB's window needs a folder that exists, where it looks for old command lines. It writes nothing there.
     settings.XDG_CONFIG_HOME = os.path.dirname(os.path.dirname(debugger.__file__))  # noqa: PTH120
     settings.XDG_CONFIG_DIRS = []
     yield

@@ -1,4 +1,4 @@
-"""PuDB's window in a rank: what fails in it is told and left out, and neither ends the stop nor reaches the program."""
+"""PuDB's window in a rank: a part that fails is reported and left out. Its error ends no stop."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from .pudb_widgets import (
 from .screen import NoFile
 
 MAX_ENTRIES = 4000
-"""Texts that PuDB's command line keeps, most of them lines: some megabytes. Earlier ones scroll away."""
+"""Texts that PuDB's command line keeps, most of them lines: some megabytes. The oldest texts are dropped."""
 
 MAX_LINES_AT_ONCE = 4
-"""Lines of one text; of a longer one each line is a text: the smallest command line shows about as many."""
+"""Lines of one text: about as many as the smallest command line shows. A longer text is split into its lines."""
 
 INTERRUPTED = "interrupted; it is not evaluated again (Del removes it, n adds it anew)"
-"""What is shown of a watch expression that was interrupted: evaluated again at each step, it would block them all."""
+"""Shown for a watch expression that was interrupted: another evaluation would block each later step, too."""
 
 
 class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not typed
-    """Be PuDB's window; a ``bare`` one leaves out the views that look at the program's values."""
+    """PuDB's window; a ``bare`` window leaves out the views that look at the program's values."""
 
     def __init__(self, debugger: Any, port: WindowPort, screen: Any, *, bare: bool) -> None:
         with making_window():
@@ -54,7 +54,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         self._port = port
         self.bare = bare
         self._interrupted: list[Any] = []
-        """Watch expressions that are not evaluated any more."""
+        """The watch expressions that are not evaluated any more."""
         self._has_class_names = True
         self.screen = screen
         self.cmdline_history_path = os.devnull
@@ -65,7 +65,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         self.bp_list._w = ListPane(self.bp_walker, "the breakpoints")
 
     def tell(self, sentence: str) -> None:
-        """Say something to whoever looks: in the window and, for a moment, in the terminal's own line."""
+        """Show a sentence in the window and, for a moment, in the status line of each terminal."""
         self.add_cmdline_content(sentence, "command line error")
         with self._port.interruptible.suspended():
             self._port.send(fitted(Notice, text=sentence))
@@ -73,22 +73,22 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
     def call_with_ui(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run PuDB's interaction.
 
-        Its own way replaces the process's warnings filters meanwhile, which is not safe beside other threads that do
-        the same, and stops and starts the screen, which makes it flicker.
+        PuDB's own method replaces the process's warnings filters meanwhile, which is not safe beside other threads
+        that do the same. It also stops and starts the screen, which makes the screen flicker.
         """
         with unwarned():
             return call(*args, **kwargs)
 
     def event_loop(self, toplevel: Any = None) -> Any:
-        """Draw and take keys until PuDB is left, or a dialog."""
+        """Draw and take keys until PuDB or a dialog is left."""
         return super().event_loop(_SafeWindow(self, self.top if toplevel is None else toplevel))
 
     def show_internal_exc_dlg(self, exc_tuple: Any) -> None:
-        """Say what PuDB failed with, without a dialog, which may be what fails."""
+        """Say what PuDB failed with, without a dialog, since the dialog may be what fails."""
         self.tell(f"PuDB failed ({words_of(exc_tuple[1])})")
 
     def show_exception_dialog(self, exc_tuple: Any) -> None:
-        """Show the traceback of a crash, if the exception lets itself be printed."""
+        """Show the traceback of a crash, or a sentence if the exception can't be printed."""
         try:
             super().show_exception_dialog(exc_tuple)
         except BaseException as error:
@@ -97,11 +97,11 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
             self.tell(f"the traceback can't be shown ({words_of(error)})")
 
     def add_cmdline_content(self, s: str, attr: str) -> None:
-        """Show something at the command line, as much of it as can be drawn at every key, and its end first."""
+        """Show a text at the command line, cut at its beginning to what can be drawn at every key."""
         cut = len(s) - MAX_ENTRY
         lines = (f"[{cut} characters before this are left out]\n{s[cut:]}" if cut > 0 else s).rstrip("\n").split("\n")
         if len(lines) > MAX_LINES_AT_ONCE:
-            # urwid draws a long text from its beginning, and all of it at every key.
+            # urwid lays out all of a long text at every key, and shows its beginning instead of its end.
             rows = [urwid.AttrMap(SelectableText(line), attr, f"focused {attr}") for line in lines[:-1]]
             self.cmdline_contents.extend(rows)
             lines = lines[-1:]
@@ -112,7 +112,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
     # ----------------------------------------------------------------------------------------------------------- views
 
     def set_source_code_provider(self, source_code_provider: Any, force_update: bool = False) -> None:
-        """Show a source."""
+        """Show a source, or a sentence in its place if it can't be shown."""
         try:
             super().set_source_code_provider(source_code_provider, force_update)
         except BaseException as error:
@@ -124,13 +124,12 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
             draw_safely(line, plain_line)
 
     def update_breakpoints(self) -> None:
-        """Show the breakpoints."""
         super().update_breakpoints()
         for row in self.bp_walker:
             draw_safely(row, plain_breakpoint)
 
     def update_stack(self) -> None:
-        """Show the stack; the names of classes, which are the program's to tell, only if that goes well."""
+        """Show the stack, without the names of classes if the program's code fails to tell them."""
         if self._has_class_names and not self.bare:
             try:
                 super().update_stack()
@@ -160,7 +159,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         self.stack_walker[:] = rows[::-1] if is_reversed else rows
 
     def update_var_view(self, locals: Any = None, globals: Any = None, focus_index: Any = None) -> None:  # noqa: A002 - PuDB's names
-        """Show the variables, each on its own: one that fails has a sentence in its place."""
+        """Show the variables, each on its own: a sentence stands in the place of a variable that fails."""
         if self.bare:
             self.locals[:] = [sentence_row("left out, since PuDB failed to draw with them; `!` evaluates", "variables")]
             return
@@ -184,7 +183,7 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         without_watches.watches = []
         for name in sorted(values, key=lambda name: str.lower(str(name))):
             made = self._made(name, without_watches, {name: values[name]}, namespace)
-            # PuDB shows what the user has put at the top there, too, with a line below.
+            # PuDB puts a variable that the user wants at the top before a separator.
             top = made.index(SEPARATOR) + 1 if SEPARATOR in made else 0
             at_top += made[: max(0, top - 1)]
             rows = [*made, *rows] if name == "__return__" else [*rows, *made[top:]]
@@ -197,14 +196,14 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
             return [sentence_row(INTERRUPTED, watch.expression, watch)]
         alone = copy.copy(info)
         alone.watches = [watch]
-        # The frame's values are not to be shown beside it, and so come as globals.
+        # The frame's values are passed as globals, so that they are not shown beside the watch expression.
         rows = self._made(watch.expression, alone, {}, {**namespace, **values}, watch)
         return rows[: rows.index(SEPARATOR)] if SEPARATOR in rows else rows
 
     def _made(
         self, name: str, info: Any, values: dict[str, Any], namespace: dict[str, Any], watch: Any = None
     ) -> list[Any]:
-        """Return the rows that PuDB makes of one value, or one with a sentence."""
+        """Return the rows that PuDB makes of one value, or one row with a sentence if that fails."""
         try:
             rows = make_var_view(info, values, namespace)
         except BaseException as error:
@@ -219,21 +218,21 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
         if watch is not None:
             self._interrupted.append(watch)
             return sentence_row(INTERRUPTED, name, watch)
-        # The next step would be blocked by it, too, and the one after that.
+        # The same value would block each later step, too.
         info = self.get_frame_var_info(read_only=False).get_inspect_info(name, read_only=False)
         info.display_type, info.show_detail = "type", False
         return sentence_row("interrupted; only its type is shown from here on (d, r, s: more again)", name)
 
 
 class _SafeWindow:
-    """Draw a window and give it keys; whatever a key raises is told, and the window stays."""
+    """A window that stays when a key raises an exception, and reports it."""
 
     def __init__(self, ui: RankUI, window: Any) -> None:
         self._ui = ui
         self._window = window
 
     def render(self, size: Any, focus: bool = False) -> Any:
-        """Draw; what fails here has PuDB opened afresh."""
+        """Draw the window. PuDB is opened afresh if this fails."""
         return self._window.render(size, focus=focus)
 
     def keypress(self, size: Any, key: str) -> Any:
@@ -251,7 +250,7 @@ class _SafeWindow:
 def _saving_no_configuration() -> Iterator[None]:
     """Keep what a key changes, such as the width of a pane, out of the user's home.
 
-    Where the program has loaded PuDB itself, PuDB knows the way there.
+    PuDB knows the path of its configuration if the program has loaded PuDB itself.
     """
     before = pudb_settings.save_config
     pudb_settings.save_config = lambda _configuration: None
@@ -263,7 +262,7 @@ def _saving_no_configuration() -> Iterator[None]:
 
 @contextmanager
 def logging_nothing() -> Iterator[None]:
-    """Keep out of the job's log what PuDB logs in this thread: of each value that fails, at every key."""
+    """Keep PuDB's log records of this thread out of the job's log: PuDB logs each value that fails, at every key."""
     log, thread = logging.getLogger("ui"), threading.get_ident()
 
     def refuse(_record: logging.LogRecord) -> bool:
@@ -280,8 +279,8 @@ def logging_nothing() -> Iterator[None]:
 def making_window() -> Iterator[None]:
     """Have PuDB make its window without looking at the rank's terminal or home.
 
-    It asks curses about the rank's TERM, which prints to the job's stderr if there is none, and reads old command
-    lines from a folder that must be there, and has none in PuDB's own.
+    PuDB asks curses about the rank's TERM, and curses prints to the job's stderr if TERM is not set. PuDB also reads
+    old command lines from a folder that must exist. Its own package folder exists and has no such file.
     """
     before = pudb_debugger.curses, pudb_debugger.get_save_config_path
     pudb_debugger.curses = None

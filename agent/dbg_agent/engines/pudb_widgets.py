@@ -1,4 +1,4 @@
-"""PuDB's rows and panes, drawn in a plainer way where PuDB's own fails: one value must not take the window with it."""
+"""PuDB's rows and panes, drawn in a plainer way if PuDB fails to draw them: one value must not break the window."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MAX_VALUE = 10_000
 
 
 class ListPane(urwid.ListBox):  # type: ignore[misc] # urwid is not typed
-    """Be a list of rows, and a sentence where they can't be drawn."""
+    """A list of rows; a sentence takes their place if they can't be drawn."""
 
     def __init__(self, walker: Any, what: str) -> None:
         super().__init__(walker)
         self._what = what
 
     def render(self, size: Any, focus: bool = False) -> Any:
-        """Draw the list."""
+        """Draw the list, or the sentence."""
         try:
             return super().render(size, focus)
         except Exception as error:
@@ -34,9 +34,9 @@ class ListPane(urwid.ListBox):  # type: ignore[misc] # urwid is not typed
 
 
 def draw_safely(row: Any, plain: Callable[[Any, bool], Any], is_plain: bool = False) -> None:
-    """Have a row that PuDB has made drawn as the widget that ``plain`` makes of it, always or where PuDB's own fails.
+    """Have a row of PuDB drawn as the widget that ``plain`` makes of it, always or only if PuDB fails to draw it.
 
-    On the row itself: PuDB has no place that says which class to make rows of.
+    The methods are replaced on the row itself, since PuDB has no setting for the class of its rows.
     """
     if "render" in vars(row):
         return
@@ -56,18 +56,18 @@ def draw_safely(row: Any, plain: Callable[[Any, bool], Any], is_plain: bool = Fa
 
 
 def draw_value_safely(row: Any) -> Any:
-    """Have a row of the variables view drawn safely, and not longer than anybody reads; return it."""
+    """Have a row of the variables view drawn safely and with at most MAX_VALUE characters; return it."""
     if row.value_str is not None and len(row.value_str) > MAX_VALUE:
         row.value_str = f"{row.value_str[:MAX_VALUE]}… [{len(row.value_str)} characters]"
     text = f"{row.var_label}{row.value_str}"
-    # PuDB counts wide characters as one column each, and so loses a part of each line.
+    # PuDB counts a wide character as one column, and so loses a part of each line.
     is_wide = not text.isascii() and urwid.calc_width(text, 0, len(text)) != len(text)
     draw_safely(row, _plain_value, is_wide)
     return row
 
 
 def sentence_row(text: str, label: str, watch_expr: Any = None) -> Any:
-    """Return a row of the variables view that says something in a value's place."""
+    """Return a row of the variables view with a sentence in the place of a value."""
     return draw_value_safely(VariableWidget(None, label, text, label, watch_expr=watch_expr))
 
 

@@ -1,4 +1,4 @@
-"""Whether looking at attributes runs code of the program, as properties do."""
+"""The check whether a look at attributes runs code of the program, as properties do."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 _USUAL = {
     name: tuple(getattr(kind, name) for kind in (object, type, ModuleType)) for name in ("__getattribute__", "__dir__")
 }
-"""What attributes are found by and listed by, unless a class has ways of its own."""
+"""The methods that find and list attributes, unless a class overrides them."""
 
 
 def runs_nothing(namespace: Mapping[str, Any], dotted: str) -> bool:
-    """Tell whether listing the attributes of ``a.b`` for ``a.b.c`` runs no code but the interpreter's."""
+    """Tell whether only code of the interpreter runs when the attributes of ``a.b`` are listed for ``a.b.c``."""
     first, *names = dotted.split(".")[:-1] or [""]
     value = namespace.get(first)
     for name in names:

@@ -1,7 +1,7 @@
-"""PuDB's screen without a terminal: keys come from the inbox, drawing goes to the audience.
+"""PuDB's screen without a terminal: keys come from the inbox, drawing goes to the terminals.
 
-Only public methods of urwid's screen are overridden. The usual way, a pty whose slave is given to PuDB, was found to
-lose typed keys at every stop, to echo late answers of terminals, and to need private names for a resize.
+Only public methods of urwid's screen are overridden. A pty whose slave is given to PuDB, the usual way, loses typed
+keys at every stop, echoes late answers of terminals, and needs private names for a resize.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ..stop.inbox import GoOn, LeaveDebugger, Move, MoveOn, Redraw, RunJob, Swit
 from .port import ScreenPort
 
 INCOMPLETE_SECONDS = 0.15
-"""Seconds to wait for the rest of an escape sequence; longer than a terminal's pause inside one, shorter than a
-person's between Esc and the next key."""
+"""Seconds to wait for the rest of an escape sequence: longer than a terminal's pause inside a sequence, shorter than a
+user's pause between Esc and the next key."""
 
 LONGEST_KEY = 128
-"""Bytes looked at to find one key; no terminal has a longer sequence for one."""
+"""Bytes that are looked at to find one key; no terminal has a longer sequence for a key."""
 
 
 class NoFile:
-    """Stand for stdin and stdout of PuDB: it has no descriptor, so nobody can look for a terminal behind it."""
+    """PuDB's stdin and stdout, without a descriptor, so that no library can look for a terminal behind it."""
 
     def write(self, data: str) -> int:
-        """Swallow what is not drawn through the screen."""
+        """Drop what is not drawn through the screen."""
         return len(data)
 
     def flush(self) -> None:
@@ -35,13 +35,13 @@ class NoFile:
 
 
 class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not typed
-    """Be PuDB's screen in the stopped thread."""
+    """PuDB's screen in the stopped thread."""
 
     def __init__(self, port: ScreenPort) -> None:
         super().__init__(input=NoFile(), output=NoFile())
         self._port = port
         self._canvas: Any = None
-        # What the rank's TERM says is about another terminal than the one that will show this.
+        # The rank's TERM describes another terminal than the one that shows this screen.
         self.term = "xterm-256color"
         # Erasing in colour differs between terminals and multiplexers; blanks look the same everywhere.
         self.back_color_erase = False
@@ -53,48 +53,47 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
         """Leave the program's signal handlers alone."""
 
     def tty_signal_keys(self, *_args: Any, **_kwargs: Any) -> None:
-        """Leave the program's terminal alone, to which urwid would turn for want of a descriptor here."""
+        """Leave the program's terminal alone: without a descriptor here urwid would use that one."""
 
     def stop(self) -> None:
-        """Refuse to give the terminal to somebody else: the one there is belongs to the rank."""
+        """Refuse to give the terminal to another program: the only terminal here belongs to the rank."""
         if self._started:
             raise RuntimeError("this needs the rank's own terminal, which dbg-broker leaves alone")
 
     def get_cols_rows(self) -> tuple[int, int]:
-        """Return the driver's size."""
+        """Return the size of the driver's terminal."""
         terminal = self._port.terminal
         self.maxrow = terminal.rows
         return terminal.columns, terminal.rows
 
     def write(self, data: str) -> None:
-        """Draw."""
         self._port.terminal.write(data.encode("utf-8", "replace"))
 
     def flush(self) -> None:
         """Do nothing: drawing is sent as it comes."""
 
     def draw_screen(self, size: tuple[int, int], canvas: Any) -> None:
-        """Draw, and keep what was drawn for whoever asks for it as text."""
-        # Drawing takes locks that the link's thread takes, too: an interrupt in the midst of that could leave one held.
+        """Draw, and keep what was drawn for :meth:`text`."""
+        # Drawing takes locks that the link's thread takes, too: an interrupt while it draws could leave a lock held.
         with self._port.interruptible.suspended():
-            # Before and not after: whoever sees a breakpoint may leave, and has heard of it.
+            # The breakpoints are reported before they are drawn: a terminal may leave as soon as it shows one.
             self._port.breakpoints.look()
             self._canvas = canvas
-            # Before, too: what a rank draws while it counts as running is shown by no terminal.
+            # The rank counts as stopped again before it draws: terminals show no drawing of a running rank.
             self._port.stops.work_is_over()
             super().draw_screen(size, canvas)
 
     def text(self) -> tuple[str, ...]:
-        """Return what was last drawn, one string a row."""
+        """Return what was last drawn, one string per row."""
         canvas = self._canvas
         if canvas is None:
             return ()
         return tuple(row.decode("utf-8", "replace").rstrip() for row in canvas.text)
 
     def get_input(self, raw_keys: bool = False) -> Any:
-        """Wait for one key, doing what the inbox asks meanwhile.
+        """Wait for one key; meanwhile do what the inbox asks.
 
-        One key at a time, since PuDB handles all that it is given on the same stop: ``nnn`` would be one step.
+        PuDB gets one key at a time, since it handles all keys of one call at the same stop: ``nnn`` would be one step.
         """
         with self._port.busy.waiting():
             keys = self._next_keys()
@@ -119,7 +118,7 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
                 work.job()
             codes = list(inbox.peek_keys(LONGEST_KEY)) if work is None else []
             if not codes:
-                # Work was done, or the keys that were waited for went away with their driver.
+                # Work was done, or the driver left and its keys went with it.
                 seen, patience = 0, None
                 continue
             more_may_come = patience is None and len(codes) < LONGEST_KEY
@@ -134,5 +133,5 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
 
 
 def use_utf8() -> None:
-    """Have urwid encode for the viewers' terminals, not for the rank's locale, which is often C."""
+    """Have urwid encode for the terminals that look, not for the rank's locale, which is often C."""
     urwid.set_encoding("utf-8")

@@ -1,6 +1,6 @@
-"""What PuDB and pdb have in common in a rank: one thread steps at a time, and no fault of theirs ends the training.
+"""The tracing that PuDB and pdb share in a rank: one thread steps at a time, and no debugger's fault ends the training.
 
-Both are :class:`bdb.Bdb`; this class stands before the debugger's own in the order of bases.
+PuDB and pdb derive from :class:`bdb.Bdb`. :class:`Tracing` stands before their own class in the order of bases.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .leaving import WayOut
 from .port import TracingPort
 
 STACK_ROOM = 500
-"""Frames that a debugger has for itself, however close to the recursion limit the program has stopped: urwid nests a
-hundred to draw PuDB, and a stop in endless recursion is one that people want to look at."""
+"""Frames that a debugger has for itself, even if the program stops close to the recursion limit: urwid nests a hundred
+frames to draw PuDB, and users want to look at a stop in endless recursion."""
 
 OWN_MODULES = ("dbg_agent", "dbg_agent.*", "dbg_dial", "dbg_dial.*", "dbg_wire", "dbg_wire.*")
-"""Modules that ``s`` never steps into: stepping onto a ``set_trace()`` line must not show its inside."""
+"""Modules that ``s`` never steps into: a step on a ``set_trace()`` line must not show the inside of the call."""
 
 
 class Tracing(bdb.Bdb):
-    """Trace the stopped thread for one engine of the rank; breakpoints are the rank's, whichever engine set them."""
+    """The tracing of the stopped thread for one engine. All engines share the rank's breakpoints."""
 
     name = ""
 
@@ -36,20 +36,20 @@ class Tracing(bdb.Bdb):
         self._port = port
         self._stepper: int | None = None
         self._first: int | None = None
-        """The frame of a stop, by its id, until the first step in it ends."""
+        """The id of the stop's frame, until the first step from it ends."""
         self.going_on = False
         self.has_let_go = False
         """The debugger was last left by :meth:`let_go`."""
         self._breaks_in = False
-        """The next halt was asked for from outside, and is no step of anybody's."""
-        # bdb begins with none of its own, and would take away those of the other engine.
+        """The next halt comes from outside, and is not the end of a user's step."""
+        # bdb's constructor begins with no breakpoints, and would remove those of the other engine.
         kept = port.breakpoints.lines
         super().__init__(**options)
         port.breakpoints.lines = kept
 
     @property
     def breaks(self) -> dict[str, list[int]]:
-        """Return the lines with breakpoints by file, which all engines share."""
+        """Return the lines with breakpoints by file. All engines share them."""
         return self._port.breakpoints.lines
 
     @breaks.setter
@@ -57,13 +57,13 @@ class Tracing(bdb.Bdb):
         self._port.breakpoints.lines = value
 
     def find_bottom(self, frame: FrameType) -> None:
-        """Note the outermost frame; going on means for bdb to stop below it at the earliest, and everywhere if none."""
+        """Note the outermost frame: bdb stops only below it after ``continue``, and everywhere if none is noted."""
         while frame.f_back is not None:
             frame = frame.f_back
         self.botframe = frame
 
     def adopt_stack(self, frame: FrameType) -> Any:
-        """Have all frames from this one outwards traced line by line; return the trace function for the thread."""
+        """Trace this frame and all its callers line by line; return the trace function for the thread."""
         walk: FrameType | None = frame
         while walk is not None:
             walk.f_trace = self.trace_dispatch
@@ -95,7 +95,7 @@ class Tracing(bdb.Bdb):
             self._port.warn(f"{self.name} failed and lets the rank go on ({type(error).__name__}: {error})")
             self.let_go()
         except BaseException:
-            # The program's own, from a signal handler: it unwinds the program, which a step must not stop again.
+            # A signal handler of the program raised this. It unwinds the program, and no step may stop that.
             self.let_go()
             raise
         if not self.going_on:
@@ -107,21 +107,21 @@ class Tracing(bdb.Bdb):
         try:
             follow = super().trace_dispatch(frame, event, arg)
             if event == "return" and frame.f_back is None:
-                # What is left of the thread is its end, or the interpreter's, which takes our modules apart.
+                # Only the end of the thread or of the interpreter follows, and the latter takes our modules apart.
                 sys.settrace(None)
             return self._port.debuggers.hand_over(self, frame, follow)
         except ProgramRaised as raised:
             to_raise = raised.error
         except Exception as error:
-            # As above; this is called between two lines of the program.
+            # A fault of the debugger must not come out between two lines of the program.
             self._port.warn(f"the debugger failed and lets the rank go on ({type(error).__name__}: {error})")
             self.let_go()
             return None
-        # Out here, so that it keeps the cause and context it came with.
+        # Outside of the except block the exception keeps its own cause and context.
         raise to_raise
 
     def stop_here(self, frame: FrameType) -> bool:
-        """Tell whether a step ends here: bdb keeps one place for all threads, but a step belongs to one."""
+        """Tell whether a step ends here. bdb keeps one place for all threads, but a step belongs to one thread."""
         if self._stepper is not None and threading.get_ident() != self._stepper:
             return False
         if self._first is not None and self._is_beneath_ours(frame):
@@ -131,14 +131,14 @@ class Tracing(bdb.Bdb):
         return bool(super().stop_here(frame))
 
     def is_skipped_module(self, module_name: Any) -> bool:
-        """Tell whether a module is ours; a program may name its own by what is no text, which bdb can't compare."""
+        """Tell whether a module is ours. A module's name may be no text in a program, which bdb can't compare."""
         return isinstance(module_name, str) and bool(super().is_skipped_module(module_name))
 
     def _is_beneath_ours(self, frame: FrameType) -> bool:
-        """Tell whether code of ours lies between this frame and the stop's.
+        """Tell whether a frame of the agent lies between this frame and the stop's.
 
-        Tracing is on for a moment before the program goes on. What the interpreter runs in it, a callback of its
-        garbage collector say or a signal handler, is nobody's next line.
+        Tracing is on for a moment before the program goes on. In that moment the interpreter may run a callback of its
+        garbage collector or a signal handler, where the user's step must not end.
         """
         walk: FrameType | None = frame
         while walk is not None and id(walk) != self._first:
@@ -162,12 +162,12 @@ class Tracing(bdb.Bdb):
             self.set_next(frame)
 
     def go_on(self, frame: FrameType) -> None:
-        """Go on from a stop at this frame that was not shown here last."""
+        """Go on from a stop at this frame that another debugger showed last."""
         self.find_bottom(frame)
         self.set_continue()
 
     def break_in(self) -> None:
-        """Stop the traced thread at its next traced line, as by a step; from any thread."""
+        """Stop the traced thread at its next traced line, like a step; from any thread."""
         self._stepper = self._first = None
         self._breaks_in = True
         self._set_stopinfo(None, None)  # type: ignore[attr-defined] # what set_step does, of which it is all
@@ -177,17 +177,17 @@ class Tracing(bdb.Bdb):
         super().set_continue()
         bottom = self.botframe
         if not self.breaks and bottom is not None and isinstance(getattr(bottom.f_trace, "__self__", None), Tracing):
-            # bdb leaves that one, which is its own in a program that it runs itself, and the program's here.
+            # bdb leaves the outermost frame traced: in a program that bdb runs itself, that frame is bdb's own.
             bottom.f_trace = None
         self.going_on = True
         self._stepper = self._first = None
 
     def set_quit(self) -> None:
-        """Go on: what bdb does here is to raise in the program."""
+        """Go on. bdb itself would raise an exception in the program."""
         self.let_go()
 
     def let_go(self) -> None:
-        """Go on without breakpoints; those there were stay known, since nobody has cleared them one by one."""
+        """Go on without breakpoints. Terminals keep the list of them, since no user has cleared them one by one."""
         self._port.breakpoints.look()
         self.has_let_go = True
         self.clear_all_breaks()
@@ -196,7 +196,7 @@ class Tracing(bdb.Bdb):
 
 @contextmanager
 def _room_on_the_stack() -> Iterator[None]:
-    """Have STACK_ROOM frames at least in this context, and afterwards the limit that the program has."""
+    """Make room for STACK_ROOM frames in this context; afterwards restore the program's recursion limit."""
     frame: FrameType | None = sys._getframe()
     depth = 0
     while frame is not None:
@@ -210,6 +210,6 @@ def _room_on_the_stack() -> Iterator[None]:
     try:
         yield
     finally:
-        # What was typed may have set another one on purpose.
+        # A typed command may have set another limit on purpose.
         if sys.getrecursionlimit() == raised:
             sys.setrecursionlimit(limit)

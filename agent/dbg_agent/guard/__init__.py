@@ -1,1 +1,1 @@
-"""The process beside a rank that speaks for it when it can't. Only `rank_side` runs in the rank."""
+"""The process beside a rank that speaks for the rank when the rank can't. Only `rank_side` runs in the rank."""

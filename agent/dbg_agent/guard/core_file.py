@@ -11,9 +11,9 @@ _SPECIFIER = re.compile(r"%(.)")
 
 
 def likely_core(facts: Mapping[str, str], pid: int, signal: int) -> str:
-    """Return the path, or ``|`` and the program that gets the core, or "" if there is none or nobody can say.
+    """Return the path, or ``|`` and the program that gets the core, or "" if there is none or it is unknown.
 
-    ``facts`` are what :func:`dbg_agent.guard.watched.facts_of` found while the process lived.
+    ``facts`` are what :func:`dbg_agent.guard.watched.facts_of` returned while the process lived.
     """
     try:
         pattern = _read("/proc/sys/kernel/core_pattern").rstrip("\n")

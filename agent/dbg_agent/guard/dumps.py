@@ -1,7 +1,7 @@
 """What comes through a guard's pipe: faulthandler's dumps, and the few lines that the rank itself writes between them.
 
-Pure. A dump has no end mark, so whoever reads decides when it is over. It may be cut anywhere, and the rank's lines may
-stand in the middle of one of its own: they begin with a character that no dump contains.
+Pure. A dump has no end mark, so the reader decides when it is over. A dump may be cut anywhere. The rank's lines may
+stand in the middle of a dump's line: they begin with a character that no dump contains.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
 
 MARK = "\x01"
-"""Begins a line of the rank's own; faulthandler writes nothing but printable ASCII."""
+"""Begins a line of the rank; faulthandler writes only printable ASCII."""
 
 BEAT = "beat"
 CALM = "calm"
-"""First words of the rank's own lines: its interpreter runs; it ends, and there will be no more of these. The number of
-the thread that writes them and what the broker knows the rank by follow."""
+"""First words of the rank's lines: ``beat``, its interpreter runs; ``calm``, the process ends, and no more beats will
+come. The kernel's number of the thread that beats and the rank's key at the broker follow."""
 
 END = "end"
 LEAVE = "leave"
-"""The same: the rank ends the guard and waits for it; the guard is to be no child of the rank any more."""
+"""First words, too: ``end``, the rank ends the guard and waits for that; ``leave``, the guard must stop being a child
+of the rank."""
 
 MAX_DUMP = 2 * 1024 * 1024
-"""Characters of a dump that are kept: 100 threads of 100 frames each, which is where faulthandler stops, fit."""
+"""Characters of a dump that are kept: enough for 100 threads of 100 frames each, where faulthandler stops."""
 
 SIGNALS = {
     "Segmentation fault": 11,
@@ -47,7 +48,7 @@ _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Hold one thread of a dump; ``frames`` outermost first."""
+    """One thread of a dump; ``frames`` outermost first."""
 
     thread: int
     current: bool
@@ -55,7 +56,7 @@ class Stack:
 
 
 def parse_dump(text: str) -> list[Stack]:
-    """Return the threads of a dump in its order; what is no line of a Python stack is passed over."""
+    """Return the threads of a dump in its order; lines that belong to no Python stack are skipped."""
     stacks: list[Stack] = []
     frames: list[Place] | None = None
     found: list[tuple[int, bool, list[Place]]] = []
@@ -66,7 +67,7 @@ def parse_dump(text: str) -> list[Stack]:
         elif (frame := _FRAME.fullmatch(line)) is not None and frames is not None:
             frames.append(_place(frame))
         elif not line.startswith("  "):
-            # Behind an empty line other things may follow, such as the C stack from Python 3.14 on.
+            # Other parts may follow after an empty line, such as the C stack from Python 3.14 on.
             frames = None
     for thread, current, places in found:
         stacks.append(Stack(thread, current, tuple(reversed(places[:MAX_STACK_FRAMES]))))
@@ -79,7 +80,7 @@ def _place(frame: re.Match[str]) -> Place:
 
 
 def _unescaped(text: str) -> str:
-    """Undo faulthandler's escapes of what is not ASCII; undecodable bytes of a file name can't be told."""
+    """Undo faulthandler's escapes of characters that are not ASCII; an undecodable byte becomes ``?``."""
 
     def character(found: re.Match[str]) -> str:
         number = int(found[1] or found[2] or found[3], 16)
@@ -89,7 +90,7 @@ def _unescaped(text: str) -> str:
 
 
 def choose(stacks: Sequence[Stack], main: int, *, prefer_current: bool) -> tuple[Place, ...]:
-    """Return the stack to tell: where the signal came, or of the main thread; the last one for want of it."""
+    """Return the stack to report: of the current thread, if preferred, or of the main thread, else the last stack."""
     current = [stack for stack in stacks if stack.current]
     of_main = [stack for stack in stacks if stack.thread == main]
     for wanted in (current, of_main) if prefer_current else (of_main, current):
@@ -100,14 +101,14 @@ def choose(stacks: Sequence[Stack], main: int, *, prefer_current: bool) -> tuple
 
 
 class DumpRecord:
-    """Hold what the pipe has said so far.
+    """What came through the pipe so far.
 
-    ``key`` is what the broker knows the rank by, ``thread`` the kernel's number of the thread that beats, ``signal``
-    the fatal signal that came; ``beats`` and ``fed`` count beats and bytes.
+    ``key`` is the rank's key at the broker, ``thread`` the kernel's number of the thread that beats, ``signal`` the
+    fatal signal that came; ``beats`` and ``fed`` count the rank's lines and the bytes.
     """
 
     def __init__(self, key: str, main: int, own: Sequence[str]) -> None:
-        """Begin; ``main`` is the number of the rank's main thread for Python, ``own`` the folders of our packages."""
+        """Begin; ``main`` is Python's number of the rank's main thread, ``own`` the folders of our packages."""
         self.key = key
         self.thread: int | None = None
         self.is_calm = False
@@ -122,7 +123,7 @@ class DumpRecord:
         self._text = ""
 
     def feed(self, data: bytes) -> None:
-        """Take what came through the pipe, in pieces of any size."""
+        """Take in data from the pipe, in pieces of any size."""
         self.fed += len(data)
         self._text += data.decode("ascii", "replace")
         for own in _OWN.finditer(self._text):
@@ -144,11 +145,11 @@ class DumpRecord:
             self.thread, self.key = int(thread), key
 
     def expect(self) -> None:
-        """Forget the last dump, since another one was asked for."""
+        """Forget the last dump, since a new dump is asked for."""
         self._text = ""
 
     @property
     def frames(self) -> tuple[Place, ...]:
-        """Return the stack of the last dump, our own frames left out."""
+        """Return the stack of the last dump, without the agent's own frames."""
         chosen = choose(parse_dump(self._text), self._main, prefer_current=self.is_fatal)
         return tuple(place for place in chosen if not place.file.startswith(self._own))

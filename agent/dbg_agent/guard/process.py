@@ -1,8 +1,7 @@
-"""Be the guard of one rank: read what its faulthandler writes, see how it ends, and report it if that is news.
+"""The guard of one rank: it reads what the rank's faulthandler writes, and reports a hang or a fatal end.
 
-Run as a script by the rank's :mod:`dbg_agent.guard.rank_side`, with the pipe as stdin. Nothing is imported but what a
-bare interpreter has loaded anyway, and the module beside this one: there is one of these beside each rank, and nearly
-all of them end without a word.
+:mod:`dbg_agent.guard.rank_side` runs this file as a script, with the pipe as stdin. It imports only what a bare
+interpreter has loaded anyway, and ``watched``: each rank has a guard, and nearly all guards end without a report.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import select
 import sys
 import time
 
-# A bare interpreter finds no packages. The path of the rank, which may have other modules first, follows with the news.
+# A bare interpreter finds no packages. The rank's own path may have other modules first; a report adds it.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
 from dbg_agent.guard.watched import (
     GRACE_SECONDS,
@@ -32,15 +31,15 @@ MARK = b"\x01"
 
 
 class Pipe:
-    """Read what the rank tells: first a line about itself, ``PID SECONDS JSON``, then beats and dumps.
+    """What the rank writes: first a line about itself, ``PID SECONDS JSON``, then beats and dumps.
 
-    ``said`` is what may still be of use of that, ``beat_at`` when the last beat came, None while none is expected.
-    ``is_over`` says that the rank ends its guard and waits for it.
+    ``said`` is the part that may still be needed. ``beat_at`` is when the last beat came, or None while none is
+    expected. ``is_over`` says that the rank ends its guard and waits for that.
     """
 
     def __init__(self) -> None:
         self.said = b""
-        # Whoever has written that line was running, and may have been stuck ever since.
+        # The rank ran when it wrote that line, and may have been stuck ever since.
         self.beat_at: float | None = time.monotonic()
         self.is_over = self._has_left = False
         while b"\n" not in self.said:
@@ -51,7 +50,7 @@ class Pipe:
         self.pid, self._patience = int(pid), float(seconds)
 
     def read(self) -> bool:
-        """Take what is there, or wait for it; return False at the end."""
+        """Wait for data and take it in; return False at the end of the pipe."""
         data = os.read(PIPE, 65536)
         self.said += data
         if MARK in data:
@@ -68,16 +67,16 @@ class Pipe:
         return bool(data)
 
     def has_dump(self) -> bool:
-        """Tell whether there is more than lines of the rank's own."""
+        """Tell whether there is more than the rank's own lines."""
         return any(line and not line.startswith(MARK) for line in self.said.split(b"\n"))
 
     def patience(self) -> float | None:
-        """Return for how long a beat may still be away, or None if none is expected."""
+        """Return the seconds within which the next beat must come, or None if no beat is expected."""
         return None if self.beat_at is None else max(0.0, self.beat_at + self._patience - time.monotonic())
 
 
 def wait_for_news(pipe: Pipe, process: WatchedProcess) -> bool:
-    """Wait until there is a dump, or no beat, and return True; or for the rank's end, and tell if a signal ended it."""
+    """Wait for a dump or a missing beat, and return True; or for the rank's end, and tell if a signal ended it."""
     watched = [PIPE] if process.descriptor < 0 else [PIPE, process.descriptor]
     while not pipe.has_dump():
         patience = pipe.patience()
@@ -85,7 +84,7 @@ def wait_for_news(pipe: Pipe, process: WatchedProcess) -> bool:
             patience = min(LOOK_SECONDS, LOOK_SECONDS if patience is None else patience)
         ready = select.select(watched, [], [], patience)[0]
         if not ready and pipe.patience() == 0.0:
-            # Suspended with its host or container, this process may be the first of the two to go on.
+            # If the host or container was suspended, this process may go on before the rank does.
             ready = select.select(watched, [], [], GRACE_SECONDS)[0]
             if not ready:
                 return True
@@ -105,7 +104,7 @@ def main() -> None:
     at_begin = facts_of(pipe.pid)
     if not wait_for_news(pipe, process):
         return
-    # Before the imports: by the time they are done, a process that a signal ends has gone.
+    # The facts are read before the imports: a process that a signal ends is gone when these are done.
     facts = facts_of(pipe.pid) or at_begin
     import json
 

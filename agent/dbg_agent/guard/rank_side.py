@@ -1,13 +1,13 @@
-"""The rank's side of its guard: a process beside it that tells the broker what the rank can't say any more.
+"""The rank's side of its guard: a process beside the rank that reports what the rank itself can't report any more.
 
-A thread tells the guard through a pipe that the interpreter runs; it does nothing else, so that nothing but the
-interpreter can keep it from that. faulthandler, all in C and without the
-interpreter's lock, writes stacks into the same pipe: at fatal signals, and at a signal that the guard sends. A program
-that uses faulthandler itself keeps it: whatever is not ours any more is left alone.
+A thread of the rank writes beats into a pipe to the guard: the interpreter runs. The thread does nothing else, so only
+a stuck interpreter can delay a beat. faulthandler, all in C and without the interpreter's lock, writes stacks into the
+same pipe: at fatal signals, and at a signal that the guard sends. If the program sets up faulthandler itself, its
+settings stay.
 
-The guard asks only when the interpreter stands still, and asks that thread, which waits for it then. Elsewhere a
-signal would cut short what the program waits in; and to walk the stack of a thread that runs may end the process, which
-is why faulthandler's own watchdog is of no use here: it fires when a suspended process goes on.
+The guard asks for stacks only when the interpreter stands still. It sends the signal to the thread that beats: in
+another thread a signal would interrupt the system call in which the program waits. faulthandler's own watchdog is of no
+use here. It fires when a suspended process goes on, and walks the stacks of running threads, which may end the process.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from ..bounded import within
 from .dumps import BEAT, CALM, END, LEAVE, MARK
 
 BEAT_SECONDS = 5.0
-"""Seconds between two beats: 10 µs and one wake-up each, which no measurement of training sees."""
+"""Seconds between two beats: each costs 10 µs and one wake-up, which no measurement of training shows."""
 
 STUCK_SECONDS = 10.0
-"""Seconds without a beat after which the interpreter counts as stuck: twice the pause between two, so that one may come
-late; a checkpoint that keeps the interpreter for some seconds is no news."""
+"""Seconds without a beat after which the interpreter counts as stuck: twice the pause between two beats, so that a beat
+may be late. A checkpoint may keep the interpreter for some seconds."""
 
 REQUEST_SIGNAL = signal.SIGRTMIN + 8
-"""Has the rank write its stacks: a real-time signal that no launcher, C library or debugger of ours uses."""
+"""The signal that has the rank write its stacks: a real-time signal that no launcher, C library or debugger uses."""
 
 PIPE_BYTES = 256 * 1024
-"""Bytes that the pipe holds while the guard gets no processor: a dump of 50 deep threads. Nothing waits for room."""
+"""Bytes that the pipe holds while the guard gets no processor: a dump of 50 deep threads. No writer waits for room."""
 
 FIRST_DESCRIPTOR = 10
-"""Descriptors below are left to the shell, which knows single digits only."""
+"""The lowest descriptor of the pipe. Those below are left to the shell, which knows only single digits."""
 
 SHELL = "/bin/sh"
 
 END_SECONDS = 1.0
-"""Seconds that a rank waits for its guard to end, or to be no child of it: milliseconds, unless it is just speaking."""
+"""Seconds that a rank waits for its guard to end or to leave it. The guard needs milliseconds, unless it reports."""
 
 WAIT_BY_NUMBER = frozenset({"multiprocessing.popen_fork", "multiprocessing.forkserver", "subprocess", "pty"})
-"""Modules that fork and then wait for none but their own child."""
+"""Modules that fork and then wait only for their own child."""
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "process.py")  # noqa: PTH100, PTH118, PTH120
 
 KEPT_VARIABLES = (BROKER, TOKEN_FILE, TOKEN, HOME, "XDG_STATE_HOME", "HOME")
-"""What says where the broker is; told through the pipe, as the program may have changed it since it began."""
+"""Variables that say where the broker is. The pipe carries them, since the program may change them at any time."""
 
 LEFT_OUT_VARIABLES = (TOKEN, "LD_PRELOAD")
-"""Not in the guard's environment: secrets, and libraries that profile or allocate for the rank."""
+"""Variables that the guard doesn't get: secrets, and libraries that profile or allocate for the rank."""
 
 
 _guard: Guard | None = None
@@ -66,10 +66,10 @@ _hooks_registered = False
 
 
 def start(key: Callable[[], str], broker: str | None, registration: str) -> None:
-    """Have a guard beside this process, unless it has one. Raise OSError if there can be none.
+    """Start a guard beside this process, unless it has one. Raise OSError if that fails.
 
-    ``key`` returns what the broker knows the rank by, ``broker`` and ``registration`` are what was given for its
-    address, and what the rank has said of itself.
+    ``key`` returns the rank's key at the broker. ``broker`` is the address that was given, and ``registration`` the
+    frame with which the rank registers.
     """
     global _guard, _hooks_registered  # noqa: PLW0603 - one per process
     if _guard is not None:
@@ -83,7 +83,7 @@ def start(key: Callable[[], str], broker: str | None, registration: str) -> None
 
 
 def stop() -> None:
-    """Take back what is still ours; the guard ends by itself."""
+    """Undo what :func:`start` set up, as far as the program has not replaced it; the guard ends by itself."""
     global _guard
     guard, _guard = _guard, None
     if guard is not None:
@@ -91,16 +91,16 @@ def stop() -> None:
 
 
 def calm() -> None:
-    """Expect no more beats, since the process ends, which may take long; fatal signals are still told."""
+    """Have the guard expect no more beats, since the process ends; fatal signals are still reported."""
     if _guard is not None:
         _guard.calm()
 
 
 def end() -> None:
-    """End the guard and wait for it, within a second, as the last thing that a process does which ends by itself.
+    """End the guard and wait for that, within a second; the last action of a process that ends by itself.
 
-    A guard that outlived its rank would be a zombie where process 1 waits for nobody, as in many containers. A fatal
-    signal from here on writes the stack to stderr.
+    A guard that outlives its rank stays a zombie if process 1 doesn't reap children, as in many containers. A fatal
+    signal after this writes the stack to stderr.
     """
     global _guard
     guard, _guard = _guard, None
@@ -109,7 +109,7 @@ def end() -> None:
 
 
 def _make_room() -> None:
-    """Have a program that forks by itself find no child but its own: it may wait for any, or for all of them."""
+    """Hide the guard from a program that forks by itself: the program may wait for any child, or for all of them."""
     caller = sys._getframe().f_back
     name = caller.f_globals.get("__name__") if caller is not None else None
     if _guard is not None and name not in WAIT_BY_NUMBER:
@@ -124,7 +124,7 @@ def _forget() -> None:
 
 
 class _PipeEnd:
-    """Be the file that faulthandler keeps: as long as this lives, what was set up with it has not been replaced."""
+    """The file that faulthandler keeps. While it lives, the program has not replaced what was set up with it."""
 
     __slots__ = ("__weakref__", "_descriptor")
 
@@ -143,13 +143,13 @@ _Held = weakref.ReferenceType[_PipeEnd]
 
 
 class Guard:
-    """Have a guard for this process, from :meth:`start` to :meth:`stop`; each is called once, from any thread."""
+    """The guard of this process, from :meth:`start` to :meth:`stop`; each is called once, from any thread."""
 
     def __init__(self, key: Callable[[], str], broker: str | None, registration: str = "") -> None:
         self._key = key
         self._registration = registration
         self._broker = broker
-        # Reentrant: a signal handler of the program may come here while its thread is here.
+        # Reentrant: a signal handler of the program may call this object while its thread holds the lock.
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._read, self._write = -1, -1
@@ -165,7 +165,7 @@ class Guard:
     # ------------------------------------------------------------------------------------------------- any thread
 
     def start(self) -> None:
-        """Start the guard and have faulthandler write to it. Raise OSError if there can be none."""
+        """Start the guard and have faulthandler write to it. Raise OSError if that fails."""
         with self._lock:
             self._open_pipe()
             try:
@@ -175,7 +175,7 @@ class Guard:
                 thread = threading.Thread(target=self._run, name="dbg-agent-guard", daemon=True)
                 thread.start()
                 self._thread = thread.native_id
-                # The thread's own first beat may never come: the program may keep the interpreter from here on.
+                # The thread's own first beat may never come, since the program may keep the interpreter from now on.
                 self._say(BEAT)
             except BaseException:
                 self._close_pipe()
@@ -183,7 +183,7 @@ class Guard:
             self._enable()
 
     def stop(self) -> None:
-        """Take back what is still ours; the guard ends by itself."""
+        """Undo what :meth:`start` set up, as far as the program has not replaced it; the guard ends by itself."""
         with self._lock:
             self._say(END)
             self._let_go()
@@ -194,12 +194,12 @@ class Guard:
         self.stop()
         self._no_child.wait(END_SECONDS)
         if had_fatal:
-            # stderr may be closed, or no file.
+            # stderr may be closed, or may not be a file.
             with suppress(Exception):
                 faulthandler.enable(all_threads=True)
 
     def leave(self) -> None:
-        """Have the guard be no child of this process; it stays."""
+        """Make the guard no child of this process; the guard goes on."""
         if self._child is not None:
             self._child = None
             with self._lock:
@@ -217,7 +217,7 @@ class Guard:
             self._stopping.set()
 
     def calm(self) -> None:
-        """Expect no more beats."""
+        """Have the guard expect no more beats."""
         with self._lock:
             self._is_calm = True
             self._say(CALM)
@@ -225,7 +225,7 @@ class Guard:
 
     def forget(self) -> None:
         """Leave the parent's guard alone, in a forked child."""
-        # The parent's threads may have held them.
+        # Threads of the parent may have held both at the fork.
         self._lock, self._stopping = threading.RLock(), threading.Event()
         self._child = None
         self._let_go()
@@ -234,7 +234,7 @@ class Guard:
 
     def _reap(self, child: int) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        # The program may have waited for it.
+        # The program may have waited for this child already.
         with suppress(ChildProcessError):
             os.waitpid(child, 0)
         self._child = None
@@ -247,12 +247,12 @@ class Guard:
             self._stopping.wait(BEAT_SECONDS)
 
     def _beat(self) -> bool:
-        """Tell the guard that the interpreter runs; return whether to go on with that."""
+        """Tell the guard that the interpreter runs; return whether beats go on."""
         with self._lock:
             if self._is_calm or self._write < 0:
                 return False
             if not self._is_our_pipe():
-                # The program has closed all descriptors, as daemons do, and the number may be its own by now.
+                # The program has closed all descriptors, as daemons do, and may use the same numbers by now.
                 self._read = self._write = -1
                 self._let_go()
                 return False
@@ -300,7 +300,7 @@ class Guard:
                 os.close(end)
 
     def _tell_about_rank(self) -> None:
-        # A signal of the program's own would take other actions than to write stacks.
+        # If the program handles this signal itself, its handler would run instead of faulthandler's.
         may_ask = signal.getsignal(REQUEST_SIGNAL) is signal.SIG_DFL
         told = {
             "key": self._key(),
@@ -320,7 +320,7 @@ class Guard:
         if not self._is_our_pipe():
             return
         line = f"{MARK}{word} {self._thread or 0} {self._key()}\n"
-        # Short enough to be written whole or, if the guard doesn't read, not at all.
+        # The line is shorter than PIPE_BUF: it is written whole or, if the pipe is full, not at all.
         with suppress(OSError):
             os.write(self._write, line.encode("ascii", "replace"))
 
@@ -332,11 +332,11 @@ def _is_held(end: _Held | None) -> bool:
 def _start_process(read: int) -> int:
     """Start the guard and return its process id; raise OSError if that fails.
 
-    By a shell that becomes it: the interpreter may lie on a file system that does not answer, and the kernel would keep
-    whoever starts it.
+    A shell becomes the guard: the interpreter may lie on a file system that does not answer, and then the kernel blocks
+    the process that executes it.
     """
     python = sys.executable
-    # One that can't be looked at in time is tried all the same.
+    # If the look takes too long, the interpreter is tried all the same.
     if not python or not within(END_SECONDS, lambda: os.access(python, os.X_OK), True):
         raise OSError(f"no Python interpreter at {sys.executable!r}")
     command = [SHELL, "-c", 'exec "$@" <&3 3<&-', "sh", sys.executable, "-I", "-S", "-B", SCRIPT]

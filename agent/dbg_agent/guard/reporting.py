@@ -1,4 +1,4 @@
-"""What a guard does once there is something to say: it dials the broker, testifies, and answers for the rank."""
+"""What a guard does once it has something to report: it dials the broker, testifies, and answers for the rank."""
 
 from __future__ import annotations
 
@@ -38,32 +38,32 @@ OWN_FOLDERS = (
     os.path.dirname(os.path.abspath(dbg_dial.__file__ or "")),  # noqa: PTH100, PTH120
     os.path.dirname(os.path.abspath(dbg_wire.__file__ or "")),  # noqa: PTH100, PTH120
 )
-"""Where our packages are, whose frames are never part of the program's stack."""
+"""The folders of our packages, whose frames are left out of the program's stack."""
 
 QUIET_SECONDS = 0.3
-"""Seconds without a byte after which a dump is over; a rank that was only suspended says meanwhile that it goes on."""
+"""Seconds without a byte after which a dump is over. A rank that was only suspended sends a beat within them."""
 
 ASKED_QUIET_SECONDS = 0.05
-"""Seconds without a byte after which a dump that was asked for is over: somebody waits for it."""
+"""Seconds without a byte after which a dump that was asked for is over: a terminal may wait for it."""
 
 ASKED_SECONDS = 1.0
-"""Seconds that a dump may take which was asked for: it takes a millisecond, or never comes."""
+"""Seconds within which a dump that was asked for must begin: it takes a millisecond, or never comes."""
 
 RETRY_SECONDS = 5.0
-"""Longest pause before the broker is dialled again: random, since a whole job may be stuck at once."""
+"""The longest pause before the broker is dialled again. Pauses are random, since a whole job may be stuck at once."""
 
 LAST_RETRY_SECONDS = 1.0
-"""The same once the rank has ended."""
+"""The longest pause once the rank has ended."""
 
 LAST_WORDS_SECONDS = 10.0
-"""Seconds that a guard outlives its rank at most: a broker that is there takes it in one."""
+"""Seconds that a guard outlives its rank at most: a broker that runs takes its report within one second."""
 
 
 class Witness:
-    """Speak for one rank.
+    """The guard as it speaks for its rank.
 
     ``about`` is what the rank told when it started its guard, ``facts`` what names its core file, ``beat_at`` when the
-    last beat came, if any is expected.
+    last beat came, or None if no beat is expected.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Witness:
         """Testify to what the pipe has said so far, and go on until the rank has ended or let go of its guard."""
         loop = asyncio.SelectorEventLoop()
         self._main = loop.create_task(self._attend(data))
-        # Cancelled if nobody listens to the last words.
+        # The task is cancelled if no broker takes the last report in time.
         with suppress(asyncio.CancelledError):
             loop.run_until_complete(self._main)
 
@@ -148,7 +148,7 @@ class Witness:
         loop.call_later(LINGER_SECONDS, self._look, True)
 
     def _listen(self) -> None:
-        """See whether the rank has fallen silent, and why; again and again."""
+        """Check whether beats have stopped, and why; then plan the next check."""
         patience: float = self._about["stuck"]
         if self._beat_at is not None and time.monotonic() >= self._beat_at + patience + GRACE_SECONDS:
             silent = Finding.SUSPENDED if self._process.is_suspended() else Finding.STUCK
@@ -166,7 +166,7 @@ class Witness:
             loop.call_later(LOOK_SECONDS, self._watch)
 
     def _look(self, let_go: bool = False) -> None:
-        """See whether the process has ended."""
+        """Check whether the process has ended."""
         self._let_go = self._let_go or let_go
         self._news.set()
         if self._ended or self._process.is_alive():
@@ -189,7 +189,7 @@ class Witness:
         self._frames = self._record.frames or self._frames
 
     def _finding(self) -> Finding | None:
-        """Return what is to be told now."""
+        """Return what is to be reported now; None if nothing is."""
         if self._ended:
             return Finding.ENDED if self._signal is not None else None
         if self._let_go:
@@ -199,11 +199,11 @@ class Witness:
     # ------------------------------------------------------------------------------------------------------- speaking
 
     async def _speak(self) -> bool:
-        """Tell the broker all that is to be told, until nothing is any more; return False if it didn't listen."""
+        """Report to the broker until nothing is left to report; return False if the broker didn't take it."""
         try:
             connection = await dial(await find(self._lookup, SLOW_SECONDS), "/agent", Lookups())
         except Exception:
-            # Whatever it was, nobody is left to tell it to.
+            # The guard can tell no one of an error; it dials again.
             return False
         answering = asyncio.ensure_future(self._answer_all(connection))
         try:
@@ -212,7 +212,7 @@ class Witness:
             return False
         finally:
             async with self._answering:
-                # What the rank wrote because it was asked may have let it go on: the answer is still owed.
+                # A rank that goes on after its dump ends the report, while the broker still waits for the answer.
                 answering.cancel()
             await asyncio.gather(answering, return_exceptions=True)
             await connection.close()
@@ -230,7 +230,7 @@ class Witness:
                 await connection.send(encode(self._testimony(finding)))
                 told = finding
                 if finding is Finding.ENDED:
-                    # The broker answers by closing, when it has taken the words in.
+                    # The broker closes the connection when it has taken the testimony.
                     await asyncio.wait({answering}, timeout=LAST_WORDS_SECONDS)
                     return True
                 continue
@@ -241,7 +241,7 @@ class Witness:
         return False
 
     def _registration(self) -> Register | None:
-        """Return what the rank would say of itself; None if it is another one by now."""
+        """Return the rank's registration; None if the rank has another key by now."""
         text = self._about.get("registration")
         message = decode(text, Sender.AGENT) if text else None
         if not isinstance(message, Register) or message.key != self._record.key:
@@ -296,7 +296,7 @@ class Witness:
         return f"ended by {describe_signal(self._record.signal)}" if self._record.is_fatal else "running"
 
     async def _ask_rank(self) -> bool:
-        """Have the rank write its stacks now, and tell whether it did."""
+        """Ask the rank for its stacks, and tell whether it wrote them."""
         thread = self._record.thread
         if not self._about["signal"] or not thread or self._process.is_suspended():
             return False
@@ -313,7 +313,7 @@ class Witness:
 
 
 def _signal_thread(pid: int, thread: int, number: int) -> None:
-    """Send a signal to one thread of another process, which disturbs no other one; raise OSError if that fails."""
+    """Send a signal to one thread of another process, and to no other thread; raise OSError if that fails."""
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)
@@ -324,7 +324,7 @@ def _signal_thread(pid: int, thread: int, number: int) -> None:
 
 
 def describe_signal(number: int | None) -> str:
-    """Return a signal's name."""
+    """Return a signal's name, or its number if it has none."""
     try:
         return signal.Signals(number or 0).name
     except ValueError:

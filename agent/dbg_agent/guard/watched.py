@@ -1,6 +1,6 @@
-"""A process that is no child of ours, as its guard sees it, and what a guard's script shares with its report.
+"""The rank's process as its guard sees it, and what a guard's script shares with its report.
 
-Nothing is imported but what a bare interpreter has loaded anyway.
+This module imports only what a bare interpreter has loaded anyway.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import sys
 PIPE = 0
 
 LINGER_SECONDS = 2.0
-"""Seconds between the end of the pipe and that of the process; after them the rank has only let go of its guard."""
+"""Seconds within which a process ends after its pipe. A rank that lives longer has only let go of its guard."""
 
 GRACE_SECONDS = 1.0
-"""Seconds that a beat may be later than it should: a rank that goes on after a suspension sends one at once."""
+"""Seconds that a beat may be late: a rank that goes on after a suspension sends a beat at once."""
 
 LOOK_SECONDS = 30.0
-"""Seconds between two looks at whether the rank lives, on kernels before 5.3, which can't tell by themselves."""
+"""Seconds between two checks that the rank lives, on kernels before 5.3, which have no descriptors of processes."""
 
 SIGNAL = 0x7F
 """Bits of a status that hold the signal which ended the process."""
@@ -28,11 +28,11 @@ GET_INFO = 0xC040FF0B
 
 INFO_EXIT = 1 << 3
 INFO_EXIT_CODE = 60
-"""PIDFD_INFO_EXIT, which kernels since 6.15 know, and where in the structure the exit code is."""
+"""PIDFD_INFO_EXIT, known to kernels since 6.15, and the offset of the exit code in the structure."""
 
 
 class WatchedProcess:
-    """Watch one process, which is no child of ours."""
+    """A process that is not our child."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -42,7 +42,7 @@ class WatchedProcess:
             self.descriptor = -1
 
     def is_alive(self, seconds: float = 0.0) -> bool:
-        """Wait until it has ended, for some seconds at most, and tell whether it lives on."""
+        """Wait until the process has ended, for ``seconds`` at most, and tell whether it still lives."""
         if self.descriptor >= 0:
             return not select.select([self.descriptor], [], [], seconds)[0]
         if seconds:
@@ -50,11 +50,11 @@ class WatchedProcess:
         return self._words()[:1] not in ([], [b"Z"], [b"X"])
 
     def is_suspended(self) -> bool:
-        """Tell whether it was stopped by a signal or a tracer."""
+        """Tell whether a signal or a tracer has stopped the process."""
         return self._words()[:1] in ([b"T"], [b"t"])
 
     def status(self) -> int | None:
-        """Return the status with which it has ended, as ``waitpid`` would, or None if nobody tells."""
+        """Return the status with which the process ended, as ``waitpid`` would; None if the kernel doesn't tell."""
         words = self._words()
         if words[:1] == [b"Z"] and len(words) > 49:
             return int(words[49])
@@ -83,7 +83,7 @@ class WatchedProcess:
 
 
 def facts_of(pid: int) -> dict[str, str]:
-    """Return what names a process's core file; nothing, once it has ended."""
+    """Return what names a process's core file; an empty dict once the process has ended."""
     folder = f"/proc/{pid}/"
     try:
         status = os.stat(folder)  # noqa: PTH116
@@ -98,23 +98,23 @@ def facts_of(pid: int) -> dict[str, str]:
 
 
 def leave_rank() -> None:
-    """Have nothing in common with the rank but the pipe: no session, no signals, no descriptors."""
+    """Share only the pipe with the rank: no session, no signals, no other descriptors."""
     import signal
 
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Meant for the job, of which the guard tells how it ends; it ends with it by itself.
+        # These signals are meant for the job. The guard reports how the rank ends, and then ends by itself.
         signal.signal(number, signal.SIG_IGN)
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
         if int(name) > 2:
             try:
                 os.close(int(name))
             except OSError:
-                # The one by which the folder was listed.
+                # This descriptor listed the folder, and is closed already.
                 continue
 
 
 def leave_parent() -> None:
-    """Be no child of the rank any more: go on in a process of process 1's, and end in this one."""
+    """Go on in a child process and end this one, so that process 1 becomes the parent instead of the rank."""
     if os.fork():
         os._exit(0)

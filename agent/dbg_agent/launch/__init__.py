@@ -1,1 +1,1 @@
-"""Who this process is: its launcher, its numbers, its place in the mesh."""
+"""The identity of this process: its launcher, its numbers, its place in the mesh."""

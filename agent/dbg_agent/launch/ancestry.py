@@ -1,4 +1,4 @@
-"""Which processes are above one: those that have started it, as far as ``/proc`` tells."""
+"""The ancestors of a process, as far as ``/proc`` tells."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 
 MAX_ANCESTORS = 16
-"""Processes looked at above a rank; shells and containers between a launcher and its rank are fewer."""
+"""Ancestors of a rank that are looked at. Shells and containers between a launcher and its rank are fewer."""
 
 ANCESTRY_SECONDS = 1.0
-"""Seconds that a look at those may keep the program: it takes a millisecond, or never ends."""
+"""Seconds that a look at the ancestors may block the program: it takes a millisecond, or never ends."""
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """Inode of the first process-id namespace: PROC_PID_INIT_INO of Linux."""
@@ -18,19 +18,19 @@ _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 def ancestors(pid: int) -> tuple[int, ...]:
     """Return the process ids above ``pid``, the parent first, at most :data:`MAX_ANCESTORS`.
 
-    It ends early where ``/proc`` says nothing, and is empty without one. Any thread; never raises.
+    The result ends early at a process that ``/proc`` doesn't show. Any thread; never raises.
     """
     return tuple(ancestor for ancestor, _ in processes_above(pid))
 
 
 KNOWN_ABOVE: dict[int, list[tuple[int, str]]] = {}
-"""What was found above a process when it was first asked for."""
+"""What the first look found above a process, by its id."""
 
 
 def remembered_above(pid: int) -> list[tuple[int, str]]:
-    """Return what :func:`processes_above` has yielded when it was first asked of this process.
+    """Return what :func:`processes_above` yielded at the first look at this process.
 
-    /proc may keep whoever looks at another process; after a second there is nothing known above this one.
+    A look at another process in ``/proc`` may block. If it takes longer than a second, the result is empty.
     """
     if pid not in KNOWN_ABOVE:
         from ..bounded import within
@@ -50,20 +50,20 @@ def processes_above(pid: int) -> Iterator[tuple[int, str]]:
 
 
 def parent_and_name(pid: int) -> tuple[int, str]:
-    """Return the parent and the name of a process; 0 and nothing if that can't be read."""
+    """Return the parent and the name of a process; 0 and "" if they can't be read."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             text = file.read()
     except OSError:
         return 0, ""
-    # "pid (name) state parent …", where the name may hold anything, parentheses too.
+    # "pid (name) state parent …": the name may hold any character, even parentheses.
     before, _, after = text.rpartition(")")
     fields = after.split()
     return int(fields[1]) if len(fields) > 1 else 0, before.partition("(")[2]
 
 
 def sees_all_processes() -> bool:
-    """Say whether process ids here are those a launcher outside any container has written down."""
+    """Say whether process ids here are the same as those outside of any container, which a launcher writes down."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE  # noqa: PTH116
     except OSError:

@@ -1,4 +1,4 @@
-"""Who has claimed the place of a rank for itself, handed down in ``DBG_AUTOSTART`` to all that a process starts."""
+"""Which process has claimed a rank's place; its children inherit the claim in ``DBG_AUTOSTART``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from enum import Enum
 VARIABLE = "DBG_AUTOSTART"
 
 NO_PLACE = "none"
-"""Place of a program that no launcher has started."""
+"""The place of a program that no launcher has started."""
 
 FRAMEWORK = "framework"
-"""Launcher's name where only a library knows which rank this is, which its children don't inherit."""
+"""The launcher's name if only a library knows the rank, which children of the process don't inherit."""
 
 BY_LIBRARY = "lightning"
-"""Launcher's name where a rank has started the others itself."""
+"""The launcher's name if a rank itself has started the other ranks."""
 
 
 class JobPart(Enum):
@@ -26,9 +26,9 @@ class JobPart(Enum):
 
 
 def claim() -> None:
-    """Tell all that this process starts from now on that it is the rank; in the program's thread.
+    """Tell all later children of this process that it is the rank; in the program's thread.
 
-    Its place is what it is at this moment: a framework may have given it another one since it last said so.
+    The claim names the present place: a framework may have given this process another place since the last claim.
     """
     claimed = f"{JobPart.RANK.value}:{os.getpid()}:{place_told(own_place())}"
     if os.environ.get(VARIABLE) != claimed:
@@ -36,14 +36,14 @@ def claim() -> None:
 
 
 def has_claimed() -> bool:
-    """Say whether this process itself is the rank of what it starts."""
+    """Say whether this process itself has claimed to be the rank."""
     return claim_in(os.environ.get(VARIABLE, ""))[:2] == (os.getpid(), JobPart.RANK)
 
 
 def parent_of(value: str, pid: int) -> tuple[str, str, int] | None:
-    """Return job, run and rank of which the process ``pid`` is a child, by the value of ``DBG_AUTOSTART``; pure.
+    """Return job, run and rank of the parent of the process ``pid``, by the value of ``DBG_AUTOSTART``; pure.
 
-    None if that doesn't say, as it does where launchers do.
+    None if the value doesn't tell: it does so only for a parent that no launcher has started.
     """
     claimant, claimed, place = claim_in(value)
     names = value.rpartition(":")[2].split("/")
@@ -55,7 +55,7 @@ def parent_of(value: str, pid: int) -> tuple[str, str, int] | None:
 
 
 def claim_in(value: str) -> tuple[int | None, JobPart | None, str]:
-    """Return who has claimed which place as what; nothing if it is as ``run`` has set it."""
+    """Return the process, its part and the place of a claim; (None, None, "") if the value is no claim yet."""
     part, _, rest = value.partition(":")
     pid, _, place = rest.partition(":")
     place = place.partition(":")[0]
@@ -65,7 +65,7 @@ def claim_in(value: str) -> tuple[int | None, JobPart | None, str]:
 
 
 def own_place() -> str:
-    """Return what launchers have made of this process: two have the same only if one is the other's child."""
+    """Return the place that launchers gave this process. Two processes share a place only if one started the other."""
     from .this_process import this_process
 
     me = this_process()
@@ -73,7 +73,7 @@ def own_place() -> str:
 
 
 def place_told(place: str) -> str:
-    """Return a place as it is handed down: children that no launcher names can't know their parent's names."""
+    """Return a place as children inherit it, with the names of this rank if no launcher tells them to the children."""
     if place != NO_PLACE:
         return place
     from .this_process import this_process

@@ -1,7 +1,7 @@
-"""The launchers: how each one is recognised, and which of its variables say what.
+"""The launchers: how each one is recognised, and what its variables mean.
 
-Every launcher writes its own variables and inherits those of the launchers around it, so the order of :data:`ROWS` is
-the knowledge here: innermost first, the first row that applies wins, a row with bad numbers doesn't apply.
+Every launcher writes its own variables and inherits those of the launchers around it. So the order of :data:`ROWS`
+counts: innermost first, the first row that applies wins, a row with bad numbers doesn't apply.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-# Nine digits hold any rank, and leave out SLURM's batch, extern and interactive "steps", which are just below 2**32.
+# Nine digits hold any rank, and exclude SLURM's batch, extern and interactive "steps", which are just below 2**32.
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 _ERROR_FILE = re.compile(r"([^/]+)/attempt_[0-9]+/[0-9]+/error\.json\Z")
-"""The end of torchrun's ``/tmp/torchelastic_x/none_q1w2e3r4/attempt_0/3/error.json``; one random folder a torchrun."""
+"""The end of torchrun's ``/tmp/torchelastic_x/none_q1w2e3r4/attempt_0/3/error.json``; each torchrun has a folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """Hold what is known of a process, for the rows to look at.
+    """What the rows look at in a process.
 
-    ``ancestors`` are process ids, the parent first, or None if they mean nothing to the launcher. ``proxy_pid`` is the
-    nearest process of Hydra above this one. ``program`` is the script's or module's bare name.
+    ``ancestors`` are process ids, the parent first, or None if the launcher doesn't know the same ids. ``proxy_pid`` is
+    the nearest ancestor that is a process of Hydra. ``program`` is the script's or module's bare name.
     """
 
     environ: Mapping[str, str]
@@ -46,7 +46,7 @@ def _variables(*names: str) -> Source:
 
     def read(process: Process) -> str:
         values = [process.environ.get(name, "") for name in names]
-        # "none" is what torchrun calls a run that was given no id.
+        # torchrun calls a run without an id "none".
         return "-".join(values) if all(values) and "none" not in values else ""
 
     return read
@@ -58,7 +58,7 @@ _MINDSPORE_SCHEDULER = _variables("MS_SCHED_HOST", "MS_SCHED_PORT")
 
 
 def _torchrun_agent(process: Process) -> str:
-    """Name the torchrun process if it is the only one of its launch, else the endpoint that all of them share."""
+    """Name the torchrun process if its launch has no other, else the endpoint that all of them share."""
     found = _ERROR_FILE.search(process.environ.get("TORCHELASTIC_ERROR_FILE", ""))
     if found and process.environ.get("GROUP_WORLD_SIZE") == "1":
         return found[1].removeprefix(process.environ.get("TORCHELASTIC_RUN_ID", "") + "_")
@@ -66,22 +66,22 @@ def _torchrun_agent(process: Process) -> str:
 
 
 def _hydra_proxy(process: Process) -> str:
-    """Name MPICH's proxy if all ranks are below this one; MPICH gives its ranks nothing else in common."""
+    """Name MPICH's proxy if all ranks are its children; MPICH gives its ranks nothing else in common."""
     size = process.number("PMI_SIZE")
     alone = size is not None and process.number("MPI_LOCALNRANKS") == size
     return f"{short_name(process.hostname)}-{process.proxy_pid}" if alone and process.proxy_pid else ""
 
 
 def _pod_job(process: Process) -> str:
-    """Return the Kubernetes job's name, to which the pod's host name adds the index."""
+    """Return the name of the Kubernetes job: the pod's host name without the index at its end."""
     return process.hostname.removesuffix("-" + process.environ["JOB_COMPLETION_INDEX"])
 
 
 def _number_by_node(process: Process) -> int | None:
-    """Return the number of a rank that knows only its host's and its own on it.
+    """Return the number of a rank from its host's number and its own number on the host.
 
-    How many a host has it doesn't say. The most that fit are assumed, which is right for two hosts; on more of them it
-    is a guess for all but the first, until the framework is connected and knows better.
+    The number of ranks per host is unknown. The highest number that fits is assumed, which is right for two hosts. With
+    more hosts the result is a guess for all but the first host, until the framework is connected and knows the rank.
     """
     local, world = process.number("LOCAL_RANK"), process.number("WORLD_SIZE")
     node = process.number("NODE_RANK") or process.number("GROUP_RANK") or 0
@@ -92,26 +92,26 @@ def _number_by_node(process: Process) -> int | None:
 
 
 def slurm_is_ours(process: Process) -> bool:
-    """Say whether this process is below its SLURM task, not in a tmux or Jupyter that has outlived it."""
+    """Say whether this process descends from its SLURM task, not from a tmux or Jupyter that outlived the task."""
     task = process.number("SLURM_TASK_PID")
     known = process.ancestors
-    # A chain that doesn't end at process 1 is incomplete, and proves nothing.
+    # A chain of ancestors that doesn't end at process 1 is incomplete, and proves nothing.
     return task is None or not known or known[-1] != 1 or task == process.pid or task in known
 
 
 def _is_slurm_task(process: Process) -> bool:
-    """Tell a task of srun; the shell of sbatch has a SLURM_PROCID as well, but is no step."""
+    """Tell whether this is a task of srun; the shell of sbatch has a SLURM_PROCID as well, but is no step."""
     return process.number("SLURM_STEP_ID") is not None and slurm_is_ours(process)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Say how one launcher is recognised and where it puts what.
+    """How one launcher is recognised, and what its variables mean.
 
-    The row applies if all of ``needs`` are set, one of ``any_of`` (if there are any), ``holds`` is true, and the
-    numbers are good. ``number`` returns the rank where no variable has it. Of ``local``, ``world`` and ``job`` the
-    first that is set counts; of ``run`` all. ``in_step``: all ranks are in one step of the scheduler (mpirun starts
-    those of other hosts in a step of its own).
+    The row applies if all of ``needs`` are set, one of ``any_of`` (unless that is empty) is set, ``holds`` is true, and
+    the numbers are good. ``number`` returns the rank if no variable has it. Of ``local``, ``world`` and ``job`` the
+    first that is set counts; of ``run`` all count. ``in_step`` says that all ranks are in one step of the scheduler
+    (mpirun starts the ranks of other hosts in a step of its own).
     """
 
     name: str
@@ -280,15 +280,15 @@ FRAMEWORK = Row(
     job=(_ENDPOINT, _MINDSPORE_SCHEDULER),
     run=(_ENDPOINT, _MINDSPORE_SCHEDULER),
 )
-"""No launcher is known, but a library is connected: ranks that a script spawned itself."""
+"""The row if no launcher is known but a library is connected, as in ranks that a script spawned itself."""
 
 NONE = Row(name="none", rank="")
-"""No launcher, no framework: a program of one process."""
+"""The row without launcher and framework: a program of one process."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankNumbers:
-    """Hold a rank's numbers; None is unknown."""
+    """A rank's numbers; None is unknown."""
 
     rank: int
     local: int | None
@@ -316,7 +316,8 @@ def _numbers(row: Row, process: Process) -> RankNumbers | None:
 def detect(process: Process, framework: tuple[int, int] | None) -> tuple[Row, RankNumbers]:
     """Return the row of the innermost launcher and its numbers.
 
-    Without a launcher it is :data:`FRAMEWORK` if a framework has given a rank, else :data:`NONE`, as rank 0 of 1.
+    Without a launcher the row is :data:`FRAMEWORK` if a framework knows the rank, else :data:`NONE`, and the numbers
+    are rank 0 of 1.
     """
     for row in ROWS:
         numbers = _numbers(row, process)

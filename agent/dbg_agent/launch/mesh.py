@@ -1,4 +1,4 @@
-"""Where in the job's mesh of parallel groups a rank is, so that groups of ranks can be told by what they share."""
+"""The place of a rank in the job's mesh of parallel groups, by which users name groups of ranks."""
 
 from __future__ import annotations
 

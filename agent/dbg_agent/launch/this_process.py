@@ -1,9 +1,10 @@
-"""Tell which rank this process is: by its launcher, then by its framework, and first of all by ``DBG_*``.
+"""The rank that this process is, by its launcher and its framework.
 
-``DBG_RANK``, ``DBG_LOCAL_RANK``, ``DBG_WORLD_SIZE``, ``DBG_JOB`` and ``DBG_HOST`` override single fields.
+``DBG_RANK``, ``DBG_LOCAL_RANK``, ``DBG_WORLD_SIZE``, ``DBG_JOB`` and ``DBG_HOST`` override single fields. The framework
+overrides the numbers of the launcher.
 
-All ranks of one launch, on all hosts, must arrive at the same job and run without talking to each other, and two
-launches must not. So both are made only of values that the launcher gives to every rank.
+All ranks of one launch, on all hosts, must find the same job and run without communication, and two launches must find
+different ones. So both names are made only of values that the launcher gives to every rank.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from .ancestry import remembered_above, sees_all_processes
 from .launchers import FRAMEWORK, NONE, Process, RankNumbers, Row, detect, short_name, slurm_is_ours
 
 MAX_NAME = 100
-"""Characters of a job, run or host; DNS and schedulers stay below, and a list of ranks stays readable."""
+"""Characters of a job, run or host: names of DNS and schedulers are shorter, and a list of ranks stays readable."""
 
 MAX_PATH = 4096
 """Characters of a script or directory: PATH_MAX."""
 
 _HYDRA_PROXY = "hydra_pmi_proxy"
-"""The process of MPICH that starts the ranks of one host."""
+"""The name of MPICH's process that starts the ranks of one host."""
 
 _LAUNCHER_COMMANDS = frozenset(
     {
@@ -35,7 +36,7 @@ _LAUNCHER_COMMANDS = frozenset(
         *("mpirun", "mpiexec", "mpiexec.hydra", "mpirun_rsh", "orterun"),
     }
 )
-"""Console scripts; those that are no Python themselves are often replaced by a wrapper that is."""
+"""Commands that start ranks. Some are no Python programs, but are often replaced by a wrapper in Python."""
 
 _LAUNCHER_MODULES = (
     "torch.distributed.run",
@@ -49,7 +50,7 @@ _LAUNCHER_MODULES = (
     "colossalai.cli",
     "horovod.runner.launch",
     "mindspore.parallel.cluster",
-    # Not all of Ray: a rank of Ray Train runs inside ray._private.workers.default_worker.
+    # Not all of Ray's modules: a rank of Ray Train runs inside ray._private.workers.default_worker.
     "ray.scripts",
     "ray.dashboard",
     "ray.autoscaler",
@@ -58,15 +59,15 @@ _LAUNCHER_MODULES = (
     "ray._private.runtime_env",
     "ray._private.workers.setup_worker",
 )
-"""Modules, with those inside them, that start ranks or serve them."""
+"""Modules and packages that start ranks or serve them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Say who this process is in its job.
+    """The identity of a process in its job.
 
-    ``job``, ``run`` and ``host`` are made of ``[A-Za-z0-9._-]`` and never empty. ``script`` is an absolute path where
-    that is known, ``-m module``, ``-c``, or ``-`` for standard input. None is unknown.
+    ``job``, ``run`` and ``host`` are made of ``[A-Za-z0-9._-]`` and never empty. ``script`` is a path, absolute if the
+    directory is known, or ``-m module``, ``-c``, or ``-`` for standard input. None is unknown.
     """
 
     job: str
@@ -82,7 +83,7 @@ class Identity:
 
     @property
     def key(self) -> str:
-        """Return the identity as one opaque string, the same for as long as the launcher's variables are."""
+        """Return the identity as one opaque string. It changes only if the launcher's variables or the numbers do."""
         return f"{self.job}/{self.run}/{self.host}:{self.rank}/{self.pid}"
 
 
@@ -98,7 +99,7 @@ def identify(
     ancestors: Sequence[int] | None = None,
     proxy_pid: int | None = None,
 ) -> Identity:
-    """Return the identity of the process of which all this is true; pure, and no value makes it raise.
+    """Return the identity of a process with these properties; pure, and no value makes it raise.
 
     ``executable_module`` is what ``python -m`` runs, ``framework`` a (rank, world size) from :func:`framework_rank`.
     ``ancestors`` are process ids, the parent first, or None if they can't be compared with SLURM's. ``proxy_pid`` is
@@ -133,12 +134,12 @@ def identify(
 def this_process() -> Identity:
     """Return the identity of this process as it is now.
 
-    Ask again once a framework is connected: it may know the rank of a process that no launcher has named. Any thread;
-    never raises, and blocks for :data:`.ancestry.ANCESTRY_SECONDS` at most.
+    The answer may change once a framework is connected, which knows the rank of a process that no launcher has named.
+    Any thread; never raises, and blocks for :data:`.ancestry.ANCESTRY_SECONDS` at most.
     """
     pid = os.getpid()
     argv, module = _command()
-    # Only these launchers are told by what is above a process.
+    # Only SLURM and Hydra need the ancestors of a process.
     chain = remembered_above(pid) if {"SLURM_TASK_PID", "MPI_LOCALNRANKS"} & os.environ.keys() else []
     return identify(
         os.environ,
@@ -156,8 +157,8 @@ def this_process() -> Identity:
 def is_launcher(argv: Sequence[str], module: str | None, environ: Mapping[str, str] | None = None) -> bool:
     """Say whether a process of this command line only starts or serves ranks, and so must never register.
 
-    ``module`` is what ``python -m`` runs. With ``environ``, MindSpore's scheduler is told from its ranks, which run
-    the same command.
+    ``module`` is what ``python -m`` runs. MindSpore's scheduler runs the same command as its ranks and is recognised
+    only with ``environ``.
     """
     if environ is not None and environ.get("MS_ROLE") == "MS_SCHED":
         return True
@@ -174,8 +175,8 @@ def is_launcher(argv: Sequence[str], module: str | None, environ: Mapping[str, s
 def framework_rank(modules: Mapping[str, object]) -> tuple[int, int] | None:
     """Return (rank, world size) from a framework that is imported and connected, else None.
 
-    Looks only into ``modules`` (:data:`sys.modules`), imports nothing, talks to no other rank; never raises, whatever
-    the modules do. A world of one is no answer: MPI says so in every process that mpirun didn't start.
+    Looks only into ``modules`` (:data:`sys.modules`), imports nothing, talks to no other rank; never raises, even if a
+    module does. A world of one is no answer: MPI reports it in every process that mpirun didn't start.
     """
     for name, ask in _FRAMEWORKS:
         module = modules.get(name)
@@ -202,14 +203,14 @@ def _ask_torch(distributed: Any) -> tuple[Any, Any] | None:
 
 
 def _ask_mpi(mpi: Any) -> tuple[Any, Any] | None:
-    # MPI ends the process if it is asked before or after its time.
+    # MPI ends the process if it is asked before its initialisation or after its end.
     if not mpi.Is_initialized() or mpi.Is_finalized():
         return None
     return mpi.COMM_WORLD.Get_rank(), mpi.COMM_WORLD.Get_size()
 
 
 def _ask_jax(distributed: Any) -> tuple[Any, Any] | None:
-    # jax.process_index() would start the devices; this state is what it reads once jax.distributed is up.
+    # jax.process_index() would start the devices; it reads this state once jax.distributed is up.
     state = distributed.global_state
     return None if state.client is None else (state.process_id, state.num_processes)
 
@@ -251,7 +252,7 @@ def _overridden(numbers: RankNumbers, process: Process) -> RankNumbers:
 def _job_and_run(row: Row, process: Process) -> tuple[str, str]:
     scheduler = _reduced(_scheduler_job(row, process))
     explicit = _reduced(process.environ.get("DBG_JOB", ""))
-    # The ranks of a launch have different pids, so only a process without a launcher is named by its own.
+    # The ranks of a launch have different pids, so only a process without a launcher is named by its pid.
     unique = _reduced(f"{process.program}-{process.pid if row is NONE else row.name}")
     own = next((name for name in (_reduced(source(process)) for source in row.job) if name), unique)
     job = explicit or scheduler or own
@@ -259,7 +260,7 @@ def _job_and_run(row: Row, process: Process) -> tuple[str, str]:
     if row is NONE:
         parts.append(unique)
     if row.in_step and scheduler:
-        # What may not be in the job: the step, if the user named the job, and how often SLURM started it again.
+        # The job's name may lack the step, if the user named the job, and always lacks the count of requeues.
         parts = [scheduler, *parts, f"requeue{process.number('SLURM_RESTART_COUNT') or 0}"]
     told = [part for part in dict.fromkeys(parts) if part not in ("", "requeue0", job)]
     return job, _reduced(".".join([*told, str(process.number(row.restart) or 0)]))
@@ -268,7 +269,7 @@ def _job_and_run(row: Row, process: Process) -> tuple[str, str]:
 def _scheduler_job(row: Row, process: Process) -> str:
     environ = process.environ
     slurm = environ.get("SLURM_JOB_ID", "")
-    # Without a launcher nothing but the process itself shows whether it still belongs to the job.
+    # Without a launcher only the process's ancestors show whether it still belongs to the SLURM job.
     if slurm and (row not in (NONE, FRAMEWORK) or slurm_is_ours(process)):
         task = environ.get("SLURM_ARRAY_TASK_ID", "")
         job = f"{environ.get('SLURM_ARRAY_JOB_ID') or slurm}_{task}" if task else slurm
@@ -304,19 +305,20 @@ def _program(script: str) -> str:
 
 
 def _reduced(name: str) -> str:
-    """Return the name in the characters a target may have, or nothing if none is left.
+    """Return the name in the characters that a target may have, or "" if none is left.
 
-    Runs of others become one ``-``; a ``-`` in front, which a command line would take for an option, goes.
+    A run of other characters becomes one ``-``. A ``-`` at either end is removed, since a command line would take a
+    name that begins with one for an option.
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
     if len(name) <= MAX_NAME:
         return name
-    # Cut names stay different where the whole ones are: long ids tend to differ only at their ends.
+    # The checksum keeps cut names different: long ids often differ only at their ends.
     return f"{name[: MAX_NAME - 9]}-{zlib.crc32(name.encode()):08x}"
 
 
 def _sendable(path: str) -> str:
-    """Return the path as proper text: file names may be any bytes, which Python keeps as lone surrogates."""
+    """Return the path as text that can be sent: Python keeps undecodable bytes of a file name as lone surrogates."""
     return path.encode("utf-8", "replace").decode("utf-8")[:MAX_PATH]
 
 
@@ -336,7 +338,7 @@ def _command() -> tuple[list[str], str | None]:
 
 
 def started_module(argv: Sequence[str], original: Sequence[str]) -> str | None:
-    """Return the module of ``python -m``, as long as ``argv`` begins with ``-m`` because it isn't found yet."""
+    """Return the module of ``python -m`` while ``argv`` begins with ``-m`` because Python is still looking for it."""
     index = len(original) - len(argv)
     name = original[index] if 0 < index < len(original) else ""
     # `-m name`, or as one word, perhaps behind other letters: `-umname`.

@@ -1,1 +1,1 @@
-"""The rank's connection to the broker: finding, dialling, silence, what waits to be sent. Not what messages mean."""
+"""The rank's connection to the broker: look-up, dialling, silence, outgoing queue. Not what messages mean."""

@@ -1,6 +1,6 @@
-"""Open one connection to the broker as a rank does: each address in turn, given up as soon as its host is gone.
+"""One connection attempt of a rank: each address in turn, given up as soon as its host is gone.
 
-Imported in the link's thread alone, since asyncio and websockets are heavy.
+Only the link's thread imports this module, since asyncio and websockets are heavy.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from .name_servers import Lookups
 from .silence import PING_SECONDS
 
 CONNECT_SECONDS = 2.0
-"""Seconds for the peer's kernel to take a connection: ours asks ever more rarely, and a new attempt asks at once."""
+"""Seconds for the peer's kernel to take a connection: our kernel asks ever more rarely, a new attempt asks at once."""
 
 OPEN_SECONDS = 10.0
-"""Seconds for TLS and the upgrade: a broker to which thousands of ranks come back at once takes some of them."""
+"""Seconds for TLS and the upgrade: a broker needs some of them when thousands of ranks come back at once."""
 
 GONE_SECONDS = 3.0
-"""Seconds of silence of the peer's kernel that end a handshake: it is asked after two of them, and a new attempt finds
-the peer as soon as it is back."""
+"""Seconds of silence of the peer's kernel that end a handshake. Our kernel asks it after two seconds. A new attempt
+finds the peer as soon as it is back."""
 
 LOOK_SECONDS = 0.5
-"""Seconds between two looks at whether the peer of a handshake is still there."""
+"""Seconds between two checks that the peer of a handshake is still there."""
 
 LOOKUP_SECONDS = 10.0
-"""Seconds for the look-up of a name; one that takes longer goes on for the next attempt."""
+"""Seconds for the look-up of a name. A longer look-up goes on, and the next attempt uses it."""
 
 TIMING = Timing(opening=OPEN_SECONDS, ping=PING_SECONDS, pong=CONNECTION_DEAD_SECONDS)
 
@@ -44,7 +44,7 @@ WORDING = Wording(
 )
 
 Answered = Callable[[], None]
-"""Is called when the peer's kernel has taken the connection."""
+"""A call that says that the peer's kernel has taken the connection."""
 
 
 async def dial(reach: Reach, path: str, lookups: Lookups, answered: Answered | None = None) -> BrokerWebSocket:
@@ -95,13 +95,13 @@ async def _dial_address(reach: Reach, path: str, address: Address, answered: Ans
         opening.cancel()
         (outcome,) = await asyncio.gather(opening, return_exceptions=True)
         if not isinstance(outcome, BaseException):
-            # Open just when this attempt was given up.
+            # The connection opened just when this attempt was given up.
             outcome.transport.abort()
         raise explain(url, error, OPEN_SECONDS, WORDING) from None
 
 
 async def _while_there(opening: asyncio.Future[BrokerWebSocket], sock: socket.socket) -> None:
-    """Wait for the end of a handshake; TimeoutError if the peer's kernel has fallen silent in the midst of it."""
+    """Wait for the end of a handshake; raise TimeoutError if the peer's kernel falls silent meanwhile."""
     while not opening.done():
         await asyncio.wait({opening}, timeout=LOOK_SECONDS)
         if not opening.done() and seconds_since_ack_of(sock) >= GONE_SECONDS:

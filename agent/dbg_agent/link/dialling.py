@@ -1,4 +1,4 @@
-"""How a rank comes to a connection, and from a silent one to the next: in the link's thread, one at a time."""
+"""How a rank gets a connection, and replaces a silent one by the next; in the link's thread, one attempt at a time."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from .silence import SHORTEST_LOOK_SECONDS, Silence
 logger = Logger("dbg_agent.link")
 
 FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.1, 2.0
-"""Bounds of the random pause before the next attempt: a restarted broker has its ranks back within the last one, and
-2,000 of them come in no faster than it can shake hands."""
+"""Bounds of the random pause before the next attempt. A restarted broker has its ranks back within the upper bound, and
+2,000 ranks come no faster than the broker can shake hands."""
 
 LAST_REFUSED_SECONDS = 3.0
-"""The same where a broker is there and refuses: each attempt costs it a handshake."""
+"""The upper bound if a broker refuses the rank: each attempt costs the broker a handshake."""
 
 BESIDE_SECONDS = 0.5, 1.5
-"""Bounds of the random pause before another attempt beside a silent connection; the attempt itself has two seconds."""
+"""Bounds of the random pause between attempts beside a silent connection; each attempt itself has two seconds."""
 
 LONGEST_BESIDE_SECONDS = 20.0
-"""The longest such pause. It grows while a kernel takes the connections and no broker answers: a broker that is
-suspended finds all of them when it goes on."""
+"""The longest pause beside a silent connection. Pauses grow while a kernel takes connections and no broker answers: a
+suspended broker finds all these connections when it goes on."""
 
 
 class Dialler:
-    """Find the broker anew for each attempt, and connect."""
+    """The attempts of a rank to connect; each one looks for the broker anew."""
 
     def __init__(self, find: Callable[[], Awaitable[Reach]], is_attended: Callable[[], bool], names: Lookups) -> None:
         self._find = find
@@ -44,10 +44,10 @@ class Dialler:
         self._names = names
         self._attempt = 0
         self.unanswered_since: float | None = None
-        """Since when no kernel has taken a connection; None once one has, and before the first attempt."""
+        """The time since which no kernel takes a connection; None once a kernel does, and before the first attempt."""
 
     def pause(self, error: DbgError | None) -> float:
-        """Return the seconds to wait before the next attempt, after one that ended with ``error``, or was good."""
+        """Return the seconds to wait before the next attempt, after one that ended with ``error``, or None if good."""
         self._attempt = 0 if error is None else min(self._attempt + 1, 30)
         last = LAST_BACKOFF_SECONDS if error is None or isinstance(error, BrokerUnreachable) else LAST_REFUSED_SECONDS
         return random.uniform(0, min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt))  # noqa: S311 - no secret
@@ -63,13 +63,14 @@ class Dialler:
         except DbgError:
             raise
         except Exception as error:
-            # A fault of ours or of a library: without the link's thread a stopped rank could never be let go.
+            # A fault here or in a library must not end the link's thread: without it no stopped rank can go on.
             raise BrokerUnreachable("its address", f"{type(error).__name__}: {error}") from None
 
     async def successor(self, connection: BrokerWebSocket) -> BrokerWebSocket:
-        """Return another connection, opened while this one was silent; not before, and never if it recovers each time.
+        """Return another connection that was opened while this one was silent.
 
-        The one that answers first is used: attempts end as soon as anything comes over the silent one.
+        An attempt ends as soon as a byte comes over the silent connection. So this waits for ever if the connection
+        recovers each time.
         """
         watch = _Watch(connection, self._is_attended)
         stuck = 0
@@ -105,7 +106,7 @@ class Dialler:
 
 
 class _Watch:
-    """Watch one connection for silence, and have it pinged."""
+    """The watch over one connection: it notices silence, and sends pings."""
 
     def __init__(self, connection: BrokerWebSocket, is_attended: Callable[[], bool]) -> None:
         self._connection = connection
@@ -122,7 +123,7 @@ class _Watch:
             await asyncio.sleep(self._silence.next_look(now, since_ack, attended=attended))
 
     def is_silent(self) -> bool:
-        """Tell whether the peer is silent now; one that may be is asked for an answer."""
+        """Tell whether the peer is silent now, and send a ping if one is due."""
         now = self._loop.time()
         self._silence.heard(self._connection.heard_at)
         silent = self._silence.is_silent(now, seconds_since_ack(self._connection.transport))
@@ -131,19 +132,19 @@ class _Watch:
         return silent
 
     def end(self) -> None:
-        """End what is under way."""
+        """End a ping that is under way."""
         if self._ping is not None:
             self._ping.cancel()
 
     def _send_ping(self) -> None:
         self.end()
-        # Not waited for: where nothing goes out any more, it would keep the watch from looking.
+        # The watch must not wait for a ping: over a dead connection that may block, and the watch could not look.
         self._ping = asyncio.ensure_future(self._connection.ping())
         self._ping.add_done_callback(_ignore)
 
 
 async def drop(dialling: asyncio.Future[BrokerWebSocket]) -> None:
-    """Give an attempt up; a connection that it has come to by now is closed."""
+    """Give an attempt up, and close its connection if it has opened one by now."""
     dialling.cancel()
     (outcome,) = await asyncio.gather(dialling, return_exceptions=True)
     if not isinstance(outcome, BaseException):
@@ -151,6 +152,6 @@ async def drop(dialling: asyncio.Future[BrokerWebSocket]) -> None:
 
 
 def _ignore(done: asyncio.Future[Any]) -> None:
-    """Take what became of a ping, which whoever serves the connection hears as well."""
+    """Take the error of a ping, so that asyncio doesn't log it. The task that serves the connection sees it, too."""
     if not done.cancelled():
         done.exception()

@@ -1,8 +1,8 @@
-"""When the link's thread is at rest, so that a fork of the program leaves nothing half done in the child.
+"""Rest of the link's thread during a fork of the program, so that the child finds nothing half done.
 
-A forked child has one thread, and a lock that another one held at that moment is held there for ever. OpenSSL has such
-locks, and gives Python's lock back while it takes them; the C library's name look-up and half-done imports are no
-better. A child that then speaks TLS itself would hang, whether it ever is a rank or not.
+A forked child has one thread. A lock that another thread held at the fork is held in the child for ever. OpenSSL has
+locks of this kind, and gives Python's lock back while it takes them. The C library's name look-up and imports have
+them, too. A child that then speaks TLS itself would hang, even if it never becomes a rank.
 """
 
 from __future__ import annotations
@@ -18,24 +18,23 @@ if TYPE_CHECKING:
     from selectors import SelectorKey
 
 IMPORT_SECONDS = 5.0
-"""Seconds that a fork waits for the link's thread to import asyncio and websockets, which takes below one; longer only
-if that waits for a module which the forking thread is about to import itself."""
+"""Seconds that a fork waits for the link's thread to import asyncio and websockets. The import takes less than one
+second, and longer only if it waits for a module that the forking thread is importing itself."""
 
 ROUND_SECONDS = 1.0
-"""Seconds that a fork waits for one round of the event loop, which takes milliseconds; longer only if a name server
-does not answer, or if the round waits for something that the forking thread holds."""
+"""Seconds that a fork waits for one round of the event loop. A round takes milliseconds, and longer only if a name
+server does not answer, or if the round waits for a lock that the forking thread holds."""
 
 
 class ForkSafety:
-    """Be entered by the link's thread for all that it does, and left for as long as it waits for events.
+    """A lock that the link's thread holds except while it waits for events, and that a forking thread holds in a fork.
 
-    Whoever forks takes its place meanwhile. Both locks are reentrant: the link's thread may fork itself, and a signal
-    handler may fork within a fork.
+    Both inner locks are reentrant: the link's thread may fork itself, and a signal handler may fork within a fork.
     """
 
     def __init__(self) -> None:
         self._busy = threading.RLock()
-        # Python's locks are not fair: a thread that gives one back and takes it again leaves nobody else a chance.
+        # Python's locks are not fair: a thread that releases a lock and takes it again leaves others no chance.
         self._turn = threading.RLock()
         self._round = 0
         self._waited_in_vain: int | None = None
@@ -52,11 +51,11 @@ class ForkSafety:
         self._busy.release()
 
     def begin(self) -> None:
-        """Be at rest until :meth:`end`."""
+        """Rest until :meth:`end`."""
         self._busy.release()
 
     def end(self) -> None:
-        """Be busy again, once nobody forks."""
+        """Wait until no thread forks, and be busy again."""
         with self._turn:
             self._busy.acquire()
         self._round += 1
@@ -64,9 +63,9 @@ class ForkSafety:
     # ------------------------------------------------------------------------------------- in the thread that forks
 
     def before_fork(self) -> None:
-        """Wait until the link's thread is at rest, and keep it there; go on without that after a bounded time.
+        """Wait until the link's thread rests, and keep it at rest; go on without that after a bounded time.
 
-        A round that was waited for in vain is not waited for again, however many forks there are.
+        A fork waits in vain for a round only once: later forks don't wait for the same round again.
         """
         this_round = self._round
         bound = IMPORT_SECONDS if this_round == 0 else ROUND_SECONDS
@@ -79,14 +78,14 @@ class ForkSafety:
 
     def after_fork(self) -> None:
         """Let the link's thread go on; in the parent, by the thread that has forked."""
-        # Raised if this thread has waited in vain.
+        # release() raises if this thread has waited in vain.
         with suppress(RuntimeError):
             self._turn.release()
             self._busy.release()
 
 
 class ForkSafeSelector(selectors.DefaultSelector):
-    """Wait for events as any selector does, the thread being at rest while it waits."""
+    """A selector whose thread is at rest while it waits for events."""
 
     def __init__(self, rest: ForkSafety) -> None:
         super().__init__()

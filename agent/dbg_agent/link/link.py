@@ -1,7 +1,7 @@
-"""The rank's one connection to the broker: a daemon thread with an event loop of its own.
+"""The rank's only connection to the broker: a daemon thread with an event loop of its own.
 
-It dials, registers, and comes back by itself with full-jitter back-off, looking for the broker anew each time. It
-never blocks the program; the program may wait for it.
+The thread dials, registers, and dials again with full-jitter back-off if the connection ends. It looks for the broker
+anew each time. It never blocks the program; the program may wait for it.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ logger = Logger("dbg_agent.link")
 
 
 class LinkOwner(Protocol):
-    """Say what the link asks of the rank; all of it is called in the link's thread, but for ``find_broker``."""
+    """What the link asks of the rank; all methods except ``find_broker`` run in the link's thread."""
 
     def find_broker(self, opening: Opening) -> Reach:
-        """Return where the broker is now, or raise BadInput; not in the link's thread, but in one of its own."""
+        """Return where the broker is now, or raise BadInput; in a thread of its own, not in the link's."""
 
     def is_attended(self) -> bool:
-        """Tell whether somebody sits at this rank, who notices soon that the link is silent."""
+        """Tell whether a user sits at this rank, and would soon notice a silent link."""
 
     def registration(self) -> str:
-        """Return the frame that says who this rank is and what is true of it."""
+        """Return the frame with the identity and the state of this rank."""
 
     def report(self) -> str:
-        """Return the frame that says what is true of this rank."""
+        """Return the frame with the state of this rank."""
 
     def redraw(self) -> None:
-        """Have the screen drawn again, since output was dropped."""
+        """Have the screen drawn again, because output was dropped."""
 
     def on_message(self, message: Message) -> None:
         """Act on a control message."""
@@ -63,18 +63,18 @@ class LinkOwner(Protocol):
         """Act on keys."""
 
     def on_disconnect(self) -> None:
-        """Note that nobody is listening now."""
+        """Note that no broker listens now."""
 
 
 class Ending(DbgError):
-    """Say that this process has left the broker already, since it ends."""
+    """This process ends, and has left the broker already."""
 
     def __str__(self) -> str:
         return "this process is ending and has left the broker"
 
 
 class Link:
-    """Keep this process connected, from :meth:`start` until it ends."""
+    """The connection of this process, from :meth:`start` until the process ends."""
 
     def __init__(self, owner: LinkOwner) -> None:
         self._owner = owner
@@ -104,17 +104,17 @@ class Link:
                 self._waiting_since = time.monotonic()
             if self._closing or (self._thread is not None and self._thread.is_alive()):
                 return
-            # Known before it runs. A signal handler that stops in the midst of this starts another one, which it can
-            # wait for; this one sees then that it is not the link's thread, and ends.
+            # The thread is noted before it runs. A signal handler that stops right here starts another thread and can
+            # wait for that one; the first thread then sees that it is not the link's thread, and ends.
             self._thread = threading.Thread(target=self._run, name="dbg-agent", daemon=True)
             self._thread.start()
 
     def wait_connected(self, timeout: float | None, unanswered: float = math.inf) -> DbgError | None:
         """Wait until the rank is registered; return None then, or what was wrong after ``timeout`` seconds.
 
-        The time counts from when the link began to try, so that calls in a loop pay it once; None waits for ever.
-        A broker that refuses this rank for good is told at once, unless ``timeout`` is None. So is one of which no
-        kernel has taken a connection for ``unanswered`` seconds.
+        The time counts from when the link began to try, so that calls in a loop wait only once; None waits for ever.
+        Unless ``timeout`` is None, the wait ends early if the broker refuses this rank for good, or if no kernel has
+        taken a connection for ``unanswered`` seconds.
         """
         with self._status:
             if timeout is None:
@@ -139,12 +139,12 @@ class Link:
         return math.inf if since is None else since
 
     def _first_problem(self, timeout: float) -> DbgError:
-        """Return what can be said before the link's thread has come as far as to dial."""
+        """Return what is wrong as far as it is known before the link's thread has dialled."""
         try:
             url = self._lookup.result(MOMENT_SECONDS).endpoint.url
         except SilentFile as error:
             with self._status:
-                # Else each further call would wait this moment.
+                # Without this each further call would wait MOMENT_SECONDS again.
                 self._problem = self._problem or error
             return error
         except DbgError as error:
@@ -154,11 +154,11 @@ class Link:
         return BrokerUnreachable(url, f"no answer within {timeout:g} s")
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the link's thread after some seconds; never, if there is no link."""
+        """Have the link's thread call ``call`` after some seconds; never, if there is no link."""
         with self._status:
             loop = self._loop
             if loop is None:
-                # The thread may still be importing what it needs.
+                # The thread may still be importing its modules.
                 self._early_calls.append((seconds, call))
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(loop.call_later, seconds, call)
@@ -169,7 +169,7 @@ class Link:
         return self._connected
 
     def reconnect(self) -> None:
-        """Break the connection, so that the rank registers anew; return at once."""
+        """Abort the connection, so that the rank registers anew; return at once."""
         loop, connection = self._loop, self._connection
         if loop is not None and connection is not None and not loop.is_closed():
             loop.call_soon_threadsafe(connection.transport.abort)
@@ -177,7 +177,7 @@ class Link:
     def close(self) -> None:
         """Send what waits, a goodbye included, and end the connection, within about CLOSE_SECONDS."""
         with self._status:
-            # The thread may still be importing what it needs; it looks here before it dials.
+            # The thread may still be importing its modules; it checks this flag before it dials.
             self._closing = True
             self._status.notify_all()
             thread, loop, stopping = self._thread, self._loop, self._stopping
@@ -199,7 +199,7 @@ class Link:
 
     def _is_final(self) -> bool:
         problem = self._problem
-        # A broker may be starting beside the job, so nobody there is not final; whatever is there and wrong is.
+        # A missing broker is not final, since it may be starting beside the job. A refusal or a bad setting is final.
         return isinstance(problem, (Refused, BadInput, WrongHost))
 
     def _wake(self) -> None:
@@ -208,7 +208,7 @@ class Link:
             loop.call_soon_threadsafe(event.set)
 
     def _run(self) -> None:
-        # Signals belong to the program's threads: one taken here would not interrupt what the main thread waits in.
+        # Signals belong to the program's threads: a signal taken here would not interrupt the main thread's wait.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         if self._thread is not threading.current_thread():
             return
@@ -217,32 +217,32 @@ class Link:
 
     def _run_loop(self) -> None:
         try:
-            # Known soon, whoever asks, while what it takes to dial is still being imported.
+            # The look-up runs while this thread still imports what it needs to dial.
             self._lookup.begin()
             import asyncio
             import encodings.idna  # noqa: F401 - for names of hosts
             import socket
 
-            from .dialling import Dialler  # and with it all that dialling needs
+            from .dialling import Dialler  # imports all that dialling needs
 
-            # For want of these asyncio could not build a loop, and would complain on stderr of the half of it.
+            # Without free descriptors asyncio can't build a loop, and complains on stderr of the half-built one.
             for end in socket.socketpair():
                 end.close()
             self._dialler = dialler = Dialler(self._find_broker, self._owner.is_attended, self.names)
             loop = asyncio.SelectorEventLoop(ForkSafeSelector(self.fork_safety))
-            # On in a program under PYTHONDEVMODE; it would complain on the job's stderr of a busy host.
+            # PYTHONDEVMODE turns this on; asyncio would then complain on the job's stderr of a busy host.
             loop.set_debug(False)
-            # The default logs, and waits for locks that a stopped thread of the program may hold.
+            # The default handler logs, and so may wait for a lock that a stopped thread of the program holds.
             loop.set_exception_handler(_complain)
         except Exception as error:
-            # No descriptor is left, or none to import with; the next stop tries again.
+            # For example no descriptor is left, even for imports. The next stop tries again.
             self._failed(_fault(error))
             return
         try:
             loop.run_until_complete(self._main(loop, dialler))
         finally:
             self._loop = None
-            # An aborted TLS connection takes a few rounds to close its socket; left open, Python warns of it.
+            # An aborted TLS connection closes its socket after a few rounds; Python warns of a socket left open.
             for _ in range(3):
                 loop.run_until_complete(asyncio.sleep(0))
             loop.close()
@@ -269,7 +269,7 @@ class Link:
             await asyncio.wait({stopping}, timeout=dialler.pause(serving.result()))
 
     async def _leave(self, serving: asyncio.Future[DbgError | None]) -> None:
-        """Send what waits and close, then give up on whatever still goes on."""
+        """Send what waits and close; then cancel the task that serves."""
         import asyncio
 
         connection = self._connection
@@ -277,7 +277,7 @@ class Link:
             try:
                 await asyncio.wait_for(self._flush_and_close(connection), CLOSE_SECONDS)
             except Exception:
-                # The process ends; there is nobody left to tell.
+                # The process ends, so the error is not reported.
                 connection.transport.abort()
         serving.cancel()
         await asyncio.wait({serving}, timeout=CLOSE_SECONDS)
@@ -288,7 +288,7 @@ class Link:
         await connection.close()
 
     async def _serve_once(self, dialler: Dialler) -> DbgError | None:
-        """Dial, register and serve until the connection and those after it end; return what was wrong with the last."""
+        """Dial, register and serve until the connection and its successors end; return what was wrong with the last."""
         connection: BrokerWebSocket | None
         try:
             connection = await dialler.dial()
@@ -297,7 +297,7 @@ class Link:
             return error
         problem: DbgError | None = None
         while connection is not None:
-            # Stands until the welcome comes, whatever comes instead of it.
+            # This is the problem until the welcome comes.
             problem = BrokerUnreachable(connection.broker_url, "it does not take this rank in")
             self._note(problem)
             welcomed, connection = await self._serve_until_silent(connection, dialler)
@@ -310,7 +310,7 @@ class Link:
     async def _serve_until_silent(
         self, connection: BrokerWebSocket, dialler: Dialler
     ) -> tuple[bool, BrokerWebSocket | None]:
-        """Serve a connection until it ends or is silent; return whether it was welcomed, and the one after it."""
+        """Serve a connection until it ends or is silent; return whether it was welcomed, and its successor."""
         import asyncio
 
         from .dialling import drop
@@ -326,17 +326,17 @@ class Link:
             welcomed = self._connected
             for task in (serving, watching):
                 task.cancel()
-            # Whatever ended them, the answer is to dial again, and then all is restated.
+            # Every error has the same answer: the link dials again, and the registration restates everything.
             await asyncio.gather(serving, watching, return_exceptions=True)
             self._disconnected()
             connection.transport.abort()
-            # The socket closes in the loop's next round; ending the loop before would leave it to a warning.
+            # The socket closes in the loop's next round. Python would warn of it if the loop ended before.
             await connection.wait_closed()
         replaced = watching.done() and not watching.cancelled() and watching.exception() is None
         return welcomed, watching.result() if replaced else None
 
     async def _find_broker(self) -> Reach:
-        """Return where the broker is now, however long its files take; raise DbgError."""
+        """Return where the broker is now, and wait for its files without a bound; raise DbgError."""
         try:
             return await find(self._lookup, SLOW_SECONDS)
         except SilentFile as error:
@@ -358,7 +358,7 @@ class Link:
             self._status.notify_all()
         logger.info("is connected to %s", connection.broker_url)
         sending = asyncio.ensure_future(self._send_all(connection))
-        # A rank that can't speak must not look as if it had nothing to say.
+        # The connection ends with this task: a rank that can't send must not look like a rank with nothing to send.
         sending.add_done_callback(lambda _: connection.transport.abort())
         try:
             async for frame in connection:
@@ -377,8 +377,8 @@ class Link:
             item = self.outgoing.pop()
             if item is not None:
                 await connection.send(self._frame(item))
-                # Lets the loop notice that the connection broke: asyncio complains of frames for a broken one, on the
-                # job's stderr.
+                # The loop gets a chance to notice that the connection broke: asyncio complains on the job's stderr of
+                # frames for a broken connection.
                 await asyncio.sleep(0)
                 continue
             if self.outgoing.starved:
@@ -414,7 +414,7 @@ class Link:
         self._note(error)
 
     def _note(self, error: DbgError) -> None:
-        """Have those who wait for the connection told this, if nothing better comes."""
+        """Keep this error for the threads that wait for the connection, until it is connected."""
         with self._status:
             self._problem = error
             self._status.notify_all()

@@ -1,4 +1,4 @@
-"""Look for the broker in a thread of its own: a file system that doesn't answer keeps that thread, and nobody else."""
+"""The look-up of the broker in a thread of its own: a file system that doesn't answer blocks only that thread."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from dbg_wire.endpoint import Reach
 
 SLOW_SECONDS = 2.0
-"""Seconds after which a file counts as one that does not answer; one of a network file system takes milliseconds."""
+"""Seconds after which a file counts as silent; a file of a network file system takes milliseconds."""
 
 MOMENT_SECONDS = 0.2
-"""Seconds that a thread of the program waits for a look that has just begun: it takes a millisecond."""
+"""Seconds that a thread of the program waits for a look-up that has just begun: it takes a millisecond."""
 
 Opening = Callable[[str], None]
-"""Be told each file before it is opened."""
+"""A call with the path of each file before it is opened."""
 
 
 class SilentFile(DbgError):
-    """Say that a file can't be opened since whatever it is on does not answer."""
+    """A file that can't be opened since its file system does not answer."""
 
     exit_status = 4
 
@@ -41,7 +41,7 @@ class SilentFile(DbgError):
 def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: Opening) -> Reach:
     """Return how a rank reaches the broker now; raise NoBroker, BadInput or WrongHost if that isn't known.
 
-    Blocks for as long as the file systems of up to two files do; ``opening`` is told each before it is opened.
+    Blocks as long as the file systems of up to two files do; ``opening`` gets each path before the file is opened.
     """
 
     def read(path: str) -> str:
@@ -67,10 +67,10 @@ def _unreadable(path: str, error: OSError) -> BadSecretFile:
 
 
 class Lookup:
-    """Find the broker again and again, one look at a time; any thread."""
+    """Repeated look-ups of the broker, one at a time; from any thread."""
 
     def __init__(self, find: Callable[[Opening], Reach]) -> None:
-        """Begin nothing yet; ``find`` raises what says that there is no broker."""
+        """Begin no look-up yet; ``find`` returns where the broker is, or raises an error that says why it can't."""
         self._find = find
         self._lock = threading.Lock()
         self._is_looking = False
@@ -80,9 +80,9 @@ class Lookup:
         self._found: Reach | Exception | None = None
 
     def begin(self, when_ended: Callable[[], None] | None = None) -> None:
-        """Have a look unless one is going on, and return at once; then have ``when_ended`` called, in its thread.
+        """Start a look-up unless one is going on, and return at once.
 
-        Raise RuntimeError if no thread can be had.
+        ``when_ended`` is called when the look-up ends, in its thread. Raise RuntimeError if no thread can be started.
         """
         with self._lock:
             self._when_ended = when_ended
@@ -97,7 +97,7 @@ class Lookup:
             raise
 
     def result(self, seconds: float) -> Reach:
-        """Return what the last look has found, having waited for it so long; raise what it raised, or SilentFile."""
+        """Wait up to ``seconds`` for the last look-up; return its result, raise its error, or raise SilentFile."""
         if not self._ended.wait(seconds):
             raise SilentFile(self._file or "the broker's address")
         found = self._found
@@ -126,16 +126,16 @@ class Lookup:
 
 
 async def find(lookup: Lookup, seconds: float | None) -> Reach:
-    """Return where the broker is, having waited so long at most; raise DbgError, or SilentFile if that was not enough.
+    """Return where the broker is; raise DbgError, or SilentFile if that takes longer than ``seconds``.
 
-    A look that goes on is waited for, and no other one is begun.
+    A look-up that is going on is waited for, and no second one is started.
     """
     import asyncio
 
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
     def tell() -> None:
-        # The loop may have been closed since.
+        # The loop may be closed by now.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(ended.set)
 

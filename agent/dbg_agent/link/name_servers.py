@@ -1,6 +1,6 @@
-"""Ask name servers, which may take minutes, without holding up the link's thread.
+"""Questions to name servers, which may take minutes, without a delay of the link's thread.
 
-Each question has a daemon thread of its own, for which nothing waits at the end of the program.
+Each question has a daemon thread of its own, so the program doesn't wait for it at its end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Outcome = tuple[Any, BaseException | None]
 
 
 class Lookups:
-    """Ask questions for one event loop; a question that is still open is not asked again, but waited for."""
+    """The questions of one event loop. A question that is still open is not asked again, but waited for."""
 
     def __init__(self) -> None:
         self._open: dict[Hashable, asyncio.Future[_Outcome]] = {}
@@ -30,9 +30,9 @@ class Lookups:
         self._waited_in_vain = False
 
     async def ask(self, name: Hashable, question: Callable[[], T], seconds: float) -> T:
-        """Return what ``question`` returns, or raise what it raises; TimeoutError after ``seconds``.
+        """Return what ``question`` returns, or raise what it raises; raise TimeoutError after ``seconds``.
 
-        ``name`` says which question it is.
+        Questions with the same ``name`` are the same question.
         """
         import asyncio
 
@@ -46,7 +46,7 @@ class Lookups:
             thread.start()
             self._open[name] = asked
             asked.add_done_callback(lambda _: self._open.pop(name, None))
-        # Neither a deadline nor a cancellation ends the question itself.
+        # A deadline or a cancellation ends only this wait, not the question.
         done, _ = await asyncio.wait({asked}, timeout=seconds)
         if not done:
             raise asyncio.TimeoutError
@@ -56,10 +56,10 @@ class Lookups:
         return value  # type: ignore[no-any-return] # by its name it is the answer to this question
 
     def before_fork(self) -> None:
-        """Wait until no question is open, and let none begin; go on without that after ROUND_SECONDS.
+        """Wait until no question is open, and let no question begin; go on without that after ROUND_SECONDS.
 
-        The C library's look-up holds locks that a forked child would find held for ever. A question that was waited
-        for in vain is not waited for again.
+        The C library's look-up holds locks that would stay held for ever in a forked child. After a wait in vain, forks
+        don't wait again until no question is open.
         """
         self._quiet.acquire()
         bound = 0.0 if self._waited_in_vain else ROUND_SECONDS
@@ -87,5 +87,5 @@ class Lookups:
             if not asked.done():
                 asked.set_result(outcome)
 
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+        with suppress(RuntimeError):  # the loop has ended, and no task waits any more
             loop.call_soon_threadsafe(tell)

@@ -1,10 +1,10 @@
-"""What a rank has to say to the broker, in order and within bounds, whatever the network does.
+"""The queue of what a rank sends to the broker, in order and within bounds, even over a slow network.
 
-Filled from any thread, emptied by the link's. While the link is down nothing is kept: a registration restates all.
+Any thread fills the queue; the link's thread empties it. The queue is empty while the link is down, since a
+registration restates everything.
 
-Here and in what leads here, locks are of the kind that a thread may take twice: any allocation may collect garbage and
-run a finalizer of the program's, which may print, and any instruction of the main thread may be followed by a signal
-handler.
+All locks here and in the callers are reentrant. Any allocation may collect garbage and run a finalizer of the program,
+which may print, and a signal handler may follow any instruction of the main thread.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from dbg_wire.codec import join_outputs
 from dbg_wire.limits import MAX_LINK_BACKLOG, MIB
 
 MAX_MESSAGES = 4096
-"""Control messages that may wait; beyond it the broker reads nothing, and the link starts afresh."""
+"""Control messages that may wait. If more wait, the broker doesn't read, and the link starts afresh."""
 
 MAX_MESSAGE_BYTES = 16 * MIB
-"""Characters of these messages: sixteen of the longest, of which a rank has one at a time but for crowds that ask."""
+"""Characters of the messages that may wait: sixteen of the longest. A rank has more than one of those only if many
+terminals ask at once."""
 
 
 class ReportNow:
-    """Stand for a report to be made when its turn comes, so that the last one sent is never an outdated one."""
+    """A mark for a report that is made when its turn comes, so that the last report sent is never outdated."""
 
 
 REPORT_NOW: Final = ReportNow()
@@ -34,11 +35,11 @@ Item = Union[str, bytes, ReportNow]  # noqa: UP007 - evaluated at import, on 3.1
 
 
 class Outgoing:
-    """Keep text frames, binary frames and report marks in order.
+    """A queue of text frames, binary frames and report marks.
 
-    Screen output beyond the bound is dropped whole, and ``starved`` stays true until somebody has it redrawn. Messages
-    beyond theirs are never dropped alone, since the broker would believe what is true no more: nothing is kept then,
-    and ``start_afresh`` is called, for a new connection that begins with all that is true.
+    If screen output exceeds its bound, all of it is dropped, and ``starved`` stays true until the link's thread has the
+    screen redrawn. A single message is never dropped, since the broker would then have outdated facts. If messages
+    exceed their bound, the whole queue is emptied and ``start_afresh`` is called: a new connection restates everything.
     """
 
     def __init__(self, wake: Callable[[], None], start_afresh: Callable[[], None]) -> None:
@@ -53,7 +54,7 @@ class Outgoing:
         self.starved = False
 
     def open(self) -> None:
-        """Keep what is put from here on, for a new connection."""
+        """Keep what is put from now on, for a new connection."""
         with self._lock:
             self._empty()
             self._open = True
@@ -72,7 +73,7 @@ class Outgoing:
             self._append(REPORT_NOW)
 
     def put_message(self, text: str) -> None:
-        """Have a control message sent, or the link start afresh if far too many wait."""
+        """Have a control message sent, or the link start afresh if too many wait."""
         with self._lock:
             if not self._open:
                 return
@@ -88,7 +89,7 @@ class Outgoing:
             self._start_afresh()
 
     def put_output(self, frame: bytes) -> bool:
-        """Have output sent, or drop all that waits if it has become too much; return whether it is sent."""
+        """Have output sent, or drop all output that waits if it is too much; return whether the frame is kept."""
         with self._lock:
             if not self._open or self.starved:
                 return False
@@ -103,7 +104,7 @@ class Outgoing:
             last = self._items[-1] if self._items else None
             joined = join_outputs(last, frame) if isinstance(last, bytes) else None
             if joined is not None and isinstance(last, bytes):
-                # A line of output is printed in pieces, and thousands of lines as one frame cost no more than one line.
+                # Programs print a line in pieces, and a frame of thousands of lines costs no more than one of a line.
                 self._items[-1] = joined
                 self._output_bytes += len(joined) - len(last)
             else:
@@ -125,7 +126,7 @@ class Outgoing:
             return item
 
     def _append(self, item: Item) -> None:
-        # Whoever empties this goes on until nothing is left, and must not be woken by each of a thousand lines.
+        # The link's thread sends until the queue is empty. A wake-up for each of a thousand lines would only cost time.
         was_empty = not self._items
         self._items.append(item)
         if was_empty:

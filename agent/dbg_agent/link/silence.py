@@ -1,7 +1,7 @@
-"""Whether the other end of the link is still there, as far as this end can tell.
+"""Silence of the other end of the link, as far as this end can tell.
 
-Two witnesses: this host's kernel, which asks the other kernel all the time and wakes nobody for it, and pings, which
-also see through a tunnel that answers for a peer that is gone.
+There are two signs. This host's kernel asks the other kernel all the time, and wakes no process for it. Pings also
+detect that the peer behind a tunnel is gone while the tunnel's own end still answers.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ PING_SECONDS = 20.0
 """Seconds between two pings of an idle link: below the idle time-outs of common firewalls and tunnels."""
 
 PING_ATTENDED_SECONDS = 2.0
-"""Seconds between two pings of a link while somebody sits at its rank: how soon a silent tunnel is noticed."""
+"""Seconds between two pings while a user sits at the rank, who should soon learn that a tunnel is silent."""
 
 SHORTEST_LOOK_SECONDS = 0.5
-"""Seconds between two looks at a link about which there is doubt."""
+"""Seconds between two looks at a link that may be silent."""
 
 
 class Silence:
-    """Judge one connection by what is told of it; pure but for the times that are given."""
+    """The judgement of one connection by the times that the caller passes in; pure."""
 
     def __init__(self, now: float) -> None:
         self._heard = self._pinged = now
@@ -34,7 +34,7 @@ class Silence:
             self._is_silent = False
 
     def wants_ping(self, now: float, *, attended: bool) -> bool:
-        """Tell whether a ping is due, and note that it is sent then."""
+        """Tell whether a ping is due, and note that the caller sends it then."""
         pause = PING_ATTENDED_SECONDS if attended else PING_SECONDS
         due = self._is_silent or now - max(self._heard, self._pinged) >= pause
         if not self._is_answered or not due:
@@ -45,15 +45,15 @@ class Silence:
     def is_silent(self, now: float, since_ack: float) -> bool:
         """Tell whether the peer is silent; ``since_ack`` are the seconds since its kernel answered ours.
 
-        Only a byte ends a silence. A kernel that answers again may still keep what was lost for minutes, since it asks
-        ever more rarely whether that comes through.
+        Only a byte ends a silence. After the peer's kernel answers again, lost data may still be missing for minutes,
+        since a kernel repeats it ever more rarely.
         """
         unanswered = not self._is_answered and now - self._pinged >= SILENT_SECONDS
         self._is_silent = self._is_silent or since_ack >= SILENT_SECONDS or unanswered
         return self._is_silent
 
     def next_look(self, now: float, since_ack: float, *, attended: bool) -> float:
-        """Return the seconds until the next look: what is heard until then makes it needless to look earlier."""
+        """Return the seconds until the next look: neither a silence nor a ping can be due earlier."""
         waits = [SILENT_SECONDS - since_ack]
         if self._is_answered:
             waits.append(max(self._heard, self._pinged) + (PING_ATTENDED_SECONDS if attended else PING_SECONDS) - now)

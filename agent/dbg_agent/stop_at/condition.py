@@ -1,6 +1,6 @@
-"""The condition of a stop, as an ``if`` in the function's own bytecode, since nearly always it is false; pure.
+"""The condition of a stop, as an ``if`` in the function's own bytecode: a false condition must cost little. Pure.
 
-A condition that would change which variables the function has stays out of it, and is evaluated in its frame instead.
+A condition that would change the function's variables is evaluated in the function's frame instead.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from collections.abc import Iterator
 from types import CodeType
 
 PASSED = "__dbg_stop_point_passed__"
-"""The builtin that says whether the condition of a numbered stop is to be evaluated."""
+"""The builtin that tells whether the condition of a numbered stop is to be evaluated."""
 
 RAISED = "__dbg_stop_point_raised__"
-"""The builtin that says, as an ``except`` is asked, whether it was the condition that raised."""
+"""The builtin in the ``except`` clause: it tells whether the condition has raised the exception."""
 
 HELD = "__dbg_stop_point_held__"
-"""The builtin that stops where the condition is true."""
+"""The builtin that stops if the condition is true."""
 
 RANK = "__dbg_stop_point_rank__"
-"""The builtin that returns this process's rank where the program has no ``rank`` of its own."""
+"""The builtin that returns this process's rank if the program has no ``rank`` of its own."""
 
 _WITH_VARIABLES = (ast.NamedExpr, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-"""Expressions that have variables of their own or set those of the function."""
+"""Expressions that have variables of their own, or set variables of the function."""
 
 
 def inlined(text: str, number: int, variables: frozenset[str], line: int, column: int) -> ast.stmt | None:
-    """Return the statement that stops if the condition is true or raises; None if it can't be one.
+    """Return the statement that stops if the condition is true or raises; None if the condition has or sets variables.
 
-    ``variables`` are those that the function has, or has from the functions round it.
+    ``variables`` are the function's variables, with those that it uses of the functions around it.
     """
     condition = ast.parse(text.strip(), mode="eval").body
     if any(isinstance(node, _WITH_VARIABLES) for node in ast.walk(condition)):
@@ -37,7 +37,7 @@ def inlined(text: str, number: int, variables: frozenset[str], line: int, column
         condition = _Ranked().visit(condition)
     asked = ast.BoolOp(ast.And(), [_call(PASSED, number), condition])
     statement = ast.Try(
-        # Without `pass`, before Python 3.12, the jump behind has no line, and a debugger sees the program's line twice.
+        # Before Python 3.12 the jump after the `if` has no line without `pass`: a debugger would see this line twice.
         body=[ast.If(asked, [ast.Expr(_call(HELD, number))], []), ast.Pass()],
         handlers=[ast.ExceptHandler(_call(RAISED, number), None, [ast.Expr(_call(HELD, number))])],
         orelse=[],
@@ -51,7 +51,7 @@ def inlined(text: str, number: int, variables: frozenset[str], line: int, column
 
 
 class _Ranked(ast.NodeTransformer):
-    """Put a call in the place of ``rank``."""
+    """Replace ``rank`` by a call."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.Call(ast.Name(RANK, ast.Load()), [], []) if node.id == "rank" else node
@@ -72,7 +72,7 @@ def have_same_variables(code: CodeType, other: CodeType) -> bool:
 
 
 def variables_of(module: CodeType, function: str, first_line: int) -> frozenset[str]:
-    """Return the variables of the function that begins in this line."""
+    """Return the variables of the function of this name that begins in this line."""
     for code in _all_codes(module):
         if (code.co_name, code.co_firstlineno) == (function, first_line):
             return frozenset().union(*_variables(code))

@@ -1,8 +1,7 @@
-"""Have modules compiled with the stops of the job in them, when they are imported or run; caches are never touched.
+"""Imports that compile modules with the stops of the job in them; bytecode caches never hold them.
 
-Everything goes the interpreter's own ways: a module is found by those who always find it, and only its loader is
-another one. The script of the command line, which is never imported, is given back to the interpreter like a folder
-or archive with a ``__main__`` inside: by a path hook.
+The interpreter's own finders find a module, and only its loader is replaced. The script of the command line is never
+imported. A path hook gives it to the interpreter like a folder or an archive with a ``__main__`` inside.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ if TYPE_CHECKING:
 
 
 def begin(script: str | None, load_script: Callable[[str], object]) -> None:
-    """Look at every import from now on; ``script`` is what this process was started with, if it is a file.
+    """Look at every import from now on.
 
-    ``load_script`` makes the loader that runs it.
+    ``script`` is the file that this process was started with, if any; ``load_script`` makes the loader that runs it.
     """
     sys.meta_path.insert(0, _StopFinder())
     sys.path_hooks.insert(0, _Hook(script, load_script))
 
 
 class _Loader(SourceFileLoader):
-    """Load a module from its source, past any cache."""
+    """A loader that compiles a module from its source, without any cache."""
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """Return the code with the stops in it; without, if that can't be had."""
+        """Return the code with the stops in it, or without them if it can't be compiled with them."""
         names = (fullname, *_running_name(fullname))
         try:
             return points.compile_file(self.get_data(self.path), self.path, *names)
         except Exception as error:
-            # What is wrong with the source is for the interpreter to say.
+            # The interpreter itself then reports what is wrong with the source.
             points.cant_place(self.path, f"it can't be compiled ({type(error).__name__})", *names)
             return super().get_code(fullname)
 
@@ -53,7 +52,7 @@ def _running_name(name: str) -> tuple[str, ...]:
 
 
 class _StopFinder:
-    """Find modules where everybody else does, and give those with stops another loader."""
+    """A finder that asks the other finders, and replaces the loader of a module with stops."""
 
     def __init__(self) -> None:
         self._searching = threading.local()
@@ -61,7 +60,7 @@ class _StopFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return what the next finder finds, None if this one has been asked by it."""
+        """Return what the next finders find; None if one of them asks this finder again."""
         if getattr(self._searching, "name", None) == name:
             return None
         former = getattr(self._searching, "name", None)
@@ -76,7 +75,7 @@ class _StopFinder:
 
     def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         finders = list(sys.meta_path)
-        # Those in front have been asked, or ask us.
+        # The finders in front have been asked already, or ask this finder.
         behind = finders[finders.index(self) + 1 :] if self in finders else finders
         for finder in behind:
             find = getattr(finder, "find_spec", None)
@@ -87,7 +86,7 @@ class _StopFinder:
 
 
 def _give_loader(spec: ModuleSpec) -> None:
-    """Have a module with stops loaded by us, if it is an ordinary source file."""
+    """Replace the loader of a module with stops, if the module is an ordinary source file."""
     path = spec.origin
     names = (spec.name, *_running_name(spec.name))
     if path is None or not spec.has_location or not points.points_for(path, *names):
@@ -100,7 +99,7 @@ def _give_loader(spec: ModuleSpec) -> None:
 
 
 class _Hook:
-    """Take the place of the importer of a folder, for the script this process runs and the one that spawned it."""
+    """A path hook for two scripts: of this process, and of the process that spawned it."""
 
     def __init__(self, script: str | None, load_script: Callable[[str], object]) -> None:
         self._script = os.path.abspath(script) if script is not None else None  # noqa: PTH100
@@ -112,7 +111,7 @@ class _Hook:
         if not os.path.isfile(path) or not points.points_for(path, *names):  # noqa: PTH113
             raise ImportError(path)
         if os.path.abspath(path) != self._script:  # noqa: PTH100
-            # Read as the `__mp_main__` of a process that multiprocessing has spawned.
+            # A process that multiprocessing has spawned reads its parent's script as `__mp_main__`.
             return _Entry(_Loader("__main__", path), path)
         self._script = None
         sys.path_importer_cache.pop(path, None)
@@ -120,7 +119,7 @@ class _Hook:
 
 
 class _Entry:
-    """Be the importer of one script, which has nothing but a ``__main__`` in it."""
+    """A finder for one script, which holds only a ``__main__``."""
 
     def __init__(self, loader: object, path: str) -> None:
         self._spec = ModuleSpec("__main__", cast("Loader", loader), origin=path)

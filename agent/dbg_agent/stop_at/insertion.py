@@ -1,7 +1,7 @@
-"""Put calls into a module's source, so that it stops at a line or in a function without being traced; pure.
+"""Calls that are put into a module's syntax tree, so that it stops at a line or in a function without tracing; pure.
 
-Nothing but the calls is added: each stands in the line of the statement behind it, so that all numbers stay as they
-are, in tracebacks too.
+Only calls are added. Each call has the line of the statement that follows it, so all line numbers stay as they are,
+in tracebacks too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dbg_wire.stop_points import StopAt, StopIn
 from .condition import have_same_variables, inlined, variables_of
 
 CALL = "__dbg_stop_point__"
-"""The builtin that is called with the number of a stop; no name of the module's own is touched."""
+"""The builtin that is called with the number of a stop. It hides no name of the module."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
@@ -26,7 +26,7 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Say where a stop has come to be: its first line, or None with what was wrong."""
+    """The line where a stop was put, the first if there are several; or None, and the problem."""
 
     line: int | None
     problem: str = ""
@@ -34,7 +34,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """A statement, or the head of a compound one, with the lines it takes and the list that holds it."""
+    """A statement, or the head of a compound statement, with its lines and the list that holds it."""
 
     first: int
     last: int
@@ -49,16 +49,16 @@ class _Spot:
 def compile_with(
     source: bytes, path: str, stops: Sequence[tuple[int, StopAt | StopIn]]
 ) -> tuple[CodeType, list[Placed]]:
-    """Return the module's code with a call for each numbered stop, and where each was put.
+    """Return the module's code with a call for each numbered stop, and where each stop was put.
 
-    Raise what ``compile`` raises for a source that is no Python.
+    Raise what ``compile`` raises if the source is not valid.
     """
     plain = None
     if any(isinstance(stop, StopAt) and stop.condition is not None for _, stop in stops):
         plain = compile(source, path, "exec", dont_inherit=True)
     code, placed = _compile_with(source, path, stops, plain)
     if plain is not None and not have_same_variables(plain, code):
-        # A condition names what would become a variable of its function, as one of the function round it does.
+        # A condition names a variable of an outer function, which would become a variable of the inner one, too.
         code, placed = _compile_with(source, path, stops, None)
     return code, placed
 
@@ -89,7 +89,7 @@ def _compile_with(
 
 @dataclass(frozen=True, slots=True)
 class _Stop:
-    """Hold the number of a stop, and its condition if that becomes part of the function with these variables."""
+    """The number of a stop, and its condition if that becomes part of the function with these variables."""
 
     number: int
     condition: str | None = None
@@ -97,7 +97,7 @@ class _Stop:
 
 
 def _part_of(scope: ast.AST | None, plain: CodeType | None, condition: str | None) -> tuple[str | None, frozenset[str]]:
-    """Return the condition and the variables of the function that it becomes part of; neither if of none."""
+    """Return the condition and the variables of its function; neither if the condition can't be part of the code."""
     if plain is None or condition is None or isinstance(scope, ast.ClassDef):
         return None, frozenset()
     if isinstance(scope, _FUNCTIONS):
@@ -106,7 +106,7 @@ def _part_of(scope: ast.AST | None, plain: CodeType | None, condition: str | Non
 
 
 def _scopes(node: ast.AST, scope: ast.AST | None) -> Iterator[tuple[int, ast.AST | None]]:
-    """Yield the id of each list of statements with the function or class that it belongs to."""
+    """Yield the id of each list of statements, and the function or class that it belongs to."""
     inner = node if isinstance(node, _DEFINITIONS) else scope
     for value in vars(node).values():
         if isinstance(value, list):
@@ -135,9 +135,9 @@ def _place_in(tree: ast.Module, function: str, number: int) -> Placed:
 
 
 def first_line_of(source: str, function: str, line: int) -> int:
-    """Return where a function begins to run that has this line in its head; the line itself if none has.
+    """Return the first line that runs in the function with this line in its head; the line itself if there is none.
 
-    Raise what ``ast.parse`` raises for a source that is no Python.
+    Raise what ``ast.parse`` raises if the source is not valid.
     """
     for name, node in _functions(ast.parse(source), ""):
         if name.rpartition(".")[2] == function and _first_line(node) <= line <= node.lineno:
@@ -161,13 +161,13 @@ def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDe
 
 
 def _spot_of(spots: list[_Spot], line: int) -> _Spot | None:
-    """Return the innermost statement of this line, or else the first one of the next line that has any."""
+    """Return the innermost statement of this line, or else the first statement after it."""
     here = [spot for spot in spots if line in spot]
     if not here:
         return min((spot for spot in spots if spot.first > line), key=lambda spot: spot.first, default=None)
     start = max(spot.first for spot in here)
     begun = [spot for spot in here if spot.first == start]
-    # Behind `def f():` in its line comes what a user means; behind `if x:` the whole is meant.
+    # In `def f(): g()` the stop is at `g()`; in `if x: g()` it is at the whole `if`.
     inner = [spot for spot in begun if not isinstance(spot.owner, _DEFINITIONS)]
     return inner[0] if inner else begun[0]
 
@@ -195,13 +195,13 @@ def _spot(statement: ast.stmt, body: list[ast.stmt]) -> _Spot:
 
 
 def _last_of_head(node: ast.stmt | ast.pattern, body: Sequence[ast.AST]) -> int:
-    """Return the last line before a compound statement's body; comments below its head belong to the body."""
+    """Return the last line of a compound statement's head; comments below the head belong to the body."""
     expressions = [
         child.end_lineno or child.lineno
         for child in ast.walk(node)
         if isinstance(child, (ast.expr, ast.pattern, ast.arg)) and child.lineno < _first_of(body[0])
     ]
-    # A line break before the colon is nobody's.
+    # A line with only a closing bracket and the colon doesn't count as part of the head.
     return min(max([node.lineno, *expressions]), max(node.lineno, _first_of(body[0]) - 1))
 
 
@@ -215,7 +215,7 @@ def _first_line(statement: ast.stmt) -> int:
 
 
 def _has_code(statement: ast.AST) -> bool:
-    """Say whether the interpreter ever comes by; it does not at docstrings and declarations."""
+    """Tell whether a statement runs as code; docstrings and declarations don't."""
     if not isinstance(statement, ast.stmt) or isinstance(statement, (ast.Global, ast.Nonlocal)):
         return False
     if isinstance(statement, ast.Expr):
@@ -226,7 +226,7 @@ def _has_code(statement: ast.AST) -> bool:
 
 
 def _insert(body: list[ast.stmt], before: ast.stmt | None, line: int, stop: _Stop) -> None:
-    """Put a call before this statement of the body, or at its end."""
+    """Put a call before this statement of the body, or at the end of the body if it is None."""
     column = before.col_offset if before is not None else body[-1].col_offset
     index = next((i for i, statement in enumerate(body) if statement is before), len(body))
     body.insert(index, _call(line, column, stop))
@@ -246,19 +246,19 @@ def _call(line: int, column: int, stop: _Stop) -> ast.stmt:
 
 
 def _stop_at_each_turn(loop: ast.For | ast.AsyncFor | ast.While, line: int, stop: _Stop) -> None:
-    """Have a loop come by its head before each turn, as it does for a debugger: also from its end and its continues."""
+    """Put calls at the end of a loop and before each ``continue``: a breakpoint at the head is hit each turn, too."""
     for body, statement in list(_continues(loop.body)):
         _insert(body, statement, line, stop)
     loop.body.append(_call(line, loop.col_offset, stop))
 
 
 def _continues(body: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], ast.stmt]]:
-    """Yield each ``continue`` of this loop alone, with the list that holds it."""
+    """Yield each ``continue`` of this loop, not of inner loops, with the list that holds it."""
     for statement in body:
         if isinstance(statement, ast.Continue):
             yield body, statement
         elif isinstance(statement, _LOOPS):
-            # Behind `else:` of an inner loop it is the outer one that goes on.
+            # A `continue` in the `else:` of an inner loop belongs to the outer loop.
             yield from _continues(statement.orelse)
         elif not isinstance(statement, _DEFINITIONS):
             for part in _parts(statement):

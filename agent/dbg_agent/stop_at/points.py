@@ -1,6 +1,6 @@
-"""The stops that a job was started with: in which code they are, whether they come, and what is said of them.
+"""The stops that a job was started with: the code that holds them, whether they were reached, and messages about them.
 
-Code that holds one calls :func:`reach`; the rest of the program runs as if there were none.
+Code that holds a stop calls :func:`reach` or :func:`passed`; other code of the program runs unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .insertion import CALL, compile_with
 
 
 class RankOfProcess(Protocol):
-    """Say what is needed, where a stop is reached, of the module that makes this process a rank."""
+    """What a reached stop needs of the module that makes this process a rank."""
 
     def stop_at(
         self,
@@ -38,16 +38,16 @@ class RankOfProcess(Protocol):
         """Stop in a frame."""
 
     def has_room(self) -> bool:
-        """Raise RecursionError if there is no room for the calls that a stop needs."""
+        """Raise RecursionError if the stack has no room for the calls that a stop needs."""
 
     def halted_at(self, frame: FrameType) -> bool:
-        """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
+        """Tell, only once per halt, whether a step or a breakpoint has just halted this frame at its present line."""
 
     def no_step_ends(self) -> bool:
         """Tell whether no step or breakpoint has halted any frame since :meth:`halted_at` last said so."""
 
     def rank_number(self) -> int:
-        """Return the number of this process in its job, as far as it is known by now."""
+        """Return this process's number in its job, as far as it is known by now."""
 
 
 @dataclass(slots=True)
@@ -57,18 +57,18 @@ class Point:
     stop: StopAt | StopIn
     number: int = 0
     wanted: str = ""
-    """The file that was named, with its suffix, and :attr:`name` the last part of it."""
+    """The file as it was named, with its suffix. :attr:`name` is its last part."""
     name: str = ""
     exact: str = ""
-    """The one file that is meant, if the name is that of a file here; else every file whose path ends so is."""
+    """The path of the file, if the named file exists here. If empty, every file is meant whose path ends alike."""
     condition: CodeType | None = None
     problem: str = ""
     is_placed: bool = False
     is_reached: bool = False
     is_compiled: bool = False
-    """Torch's compiler has come by, which leaves the stop out of what it makes."""
+    """Torch's compiler has compiled the function, and left the stop out of its code."""
     has_held: bool = False
-    """Its condition was true here, or there is none."""
+    """The program was at the stop, and its condition was true, if it has one."""
     was_told: bool = False
     files: set[str] = field(default_factory=set)
 
@@ -77,13 +77,13 @@ POINTS: list[Point] = []
 """The stops of this process, by their numbers."""
 
 sources: dict[str, bytes] = {}
-"""The sources of the files that have stops in them, as they were compiled: an edit meanwhile changes the files."""
+"""The sources of the files with stops, as they were compiled: the files may be edited later."""
 
 _is_spokesman = False
 _pid = 0
 _load: Callable[[], RankOfProcess]
 _process: RankOfProcess
-"""Set when the first stop is reached: helpers that reach none don't load it."""
+"""Set when the first stop is reached: helper processes that reach no stop don't load it."""
 _failed: Callable[[str, Exception], None]
 
 
@@ -94,10 +94,10 @@ def begin(
     load: Callable[[], RankOfProcess],
     failed: Callable[[str, Exception], None],
 ) -> bool:
-    """Take the stops of the environment, and say whether there are any; a rank tells of them, another process doesn't.
+    """Take the stops from the environment, and tell whether there are any; only a rank prints messages about them.
 
-    Once in a process. ``load`` returns what makes this process a rank, and ``failed`` says why nothing could be done at
-    a stop.
+    Called once in a process. ``load`` returns the module that makes this process a rank. ``failed`` reports why a stop
+    failed.
     """
     global _is_spokesman, _pid, _load, _failed  # noqa: PLW0603 - one per process
     _load, _failed = load, failed
@@ -117,7 +117,7 @@ def begin(
 
 
 def _speaks(environ: Mapping[str, str]) -> bool:
-    """Say whether this rank speaks for all: the first that may stop, since a thousand would say the same."""
+    """Tell whether this rank prints messages for all: only the first rank that may stop does, not a thousand ranks."""
     from ..launch.this_process import this_process
     from ..settings import read_settings
 
@@ -126,7 +126,7 @@ def _speaks(environ: Mapping[str, str]) -> bool:
 
 
 def point_of(stop: StopAt | StopIn, number: int = 0) -> Point:
-    """Return a stop of which nothing is known yet."""
+    """Return a stop that is not placed yet."""
     point = Point(stop, number)
     if isinstance(stop, StopAt):
         point.wanted = os.path.normpath(_with_suffix(stop.file))
@@ -143,7 +143,7 @@ def _with_suffix(file: str) -> str:
 
 
 def points_for(path: str, *modules: str) -> list[tuple[int, StopAt | StopIn]]:
-    """Return the stops, with their numbers, that a source file may hold which is loaded as one of these modules."""
+    """Return the stops, with their numbers, that belong to a source file which is loaded as one of these modules."""
     return [(number, point.stop) for number, point in enumerate(POINTS) if _is_meant(point, path, modules)]
 
 
@@ -151,7 +151,7 @@ def _is_meant(point: Point, path: str, modules: tuple[str, ...]) -> bool:
     if isinstance(point.stop, StopIn):
         return point.stop.module in modules or ("__main__" in modules and _is_file_of(point.stop.module, path))
     wanted = point.wanted
-    # Asked at every import, of which there are thousands, and to resolve a path takes long.
+    # The names are compared first: this runs at each of thousands of imports, and to resolve a path takes long.
     if path.rpartition("/")[2] != point.name and not os.path.islink(path):  # noqa: PTH114
         return False
     if point.exact:
@@ -162,7 +162,7 @@ def _is_meant(point: Point, path: str, modules: tuple[str, ...]) -> bool:
 
 
 def _is_file_of(module: str, path: str) -> bool:
-    """Say whether a script is the file of this module, under the name that it would be imported by."""
+    """Tell whether a script's path is the path of this module."""
     return f"/{os.path.realpath(path)}".endswith(f"/{module.replace('.', '/')}.py")
 
 
@@ -190,13 +190,13 @@ def _tell_moved(stop: StopAt, line: int) -> None:
 
 
 def cant_place(path: str, reason: str, *modules: str) -> None:
-    """Note why the stops of this file can't be put into it."""
+    """Note why the stops of this file can't be placed."""
     for number, _ in points_for(path, *modules):
         POINTS[number].problem = f"{path}: {reason}"
 
 
 def reach(number: int) -> None:
-    """Be called by the program where a stop is; stop in the caller's frame unless the condition is false."""
+    """Stop in the caller's frame unless the condition is false; code with a stop in it calls this."""
     frame = sys._getframe(1)
     try:
         if not _comes_by(POINTS[number], frame) or not _holds(POINTS[number], frame):
@@ -208,11 +208,11 @@ def reach(number: int) -> None:
 
 
 def passed(number: int) -> bool:
-    """Say whether the condition of a stop is to be evaluated, which the caller then does by itself."""
+    """Tell whether the condition of a stop is to be evaluated; the calling code then evaluates it."""
     try:
         frame = sys._getframe(1)
         point = POINTS[number]
-        # Most are passed a million times, and asked no more than this.
+        # A stop with a false condition may be passed a million times, so the usual case is checked first.
         if point.is_reached and frame.f_code.co_name != COMPILES and _process.no_step_ends():
             return True
         return _comes_by(point, frame)
@@ -227,7 +227,7 @@ def held(number: int) -> None:
 
 
 def raised(number: int) -> type[Exception] | tuple[()]:
-    """Say which errors the caller is to catch: what its condition raised, and nothing that the stop did."""
+    """Return the errors that the caller must catch: those of its condition, not those of the stop."""
     _, error, traceback = sys.exc_info()
     below = traceback.tb_next if traceback is not None else None
     if not isinstance(error, Exception) or (below is not None and below.tb_frame.f_code is held.__code__):
@@ -241,7 +241,7 @@ def raised(number: int) -> type[Exception] | tuple[()]:
 
 
 def own_rank() -> object:
-    """Return the caller's global ``rank``, or this process's if it has none."""
+    """Return the caller's global ``rank``, or this process's rank if there is none."""
     known = sys._getframe(1).f_globals
     return known["rank"] if "rank" in known else _process.rank_number()
 
@@ -250,13 +250,13 @@ CALLS: dict[str, Callable[..., object]] = {CALL: reach, PASSED: passed, HELD: he
 """The builtins that code with stops in it calls."""
 
 for _function in (reach, passed):
-    # What `torch._dynamo.assume_constant_result` sets: it calls these while it compiles, breaks no graph, takes their
-    # result for constant, and leaves out what stands behind a False.
+    # `torch._dynamo.assume_constant_result` sets this mark: Dynamo then calls the function while it compiles, breaks no
+    # graph, takes the result for constant, and leaves out the code that follows a False.
     vars(_function)["_dynamo_marked_constant"] = True
 
 
 def _comes_by(point: Point, frame: FrameType) -> bool:
-    """Note that the program is at a stop, and say whether it may stop there."""
+    """Note that the program is at a stop, and tell whether it may stop there."""
     global _process  # noqa: PLW0603 - one per process
     if frame.f_code.co_name == COMPILES:
         _tell_compiled(point)
@@ -266,7 +266,7 @@ def _comes_by(point: Point, frame: FrameType) -> bool:
         point.is_reached = True
         _tell_parent(point, reached.REACHED)
     if _process.halted_at(frame):
-        # Stepping has shown this line already, or a breakpoint has.
+        # A step or a breakpoint has shown this line already.
         _note_held(point)
         return False
     return True
@@ -279,13 +279,13 @@ def _note_held(point: Point) -> None:
 
 
 def _tell_parent(point: Point, what: int) -> None:
-    """Tell the rank that a child of it was at a stop."""
+    """Tell the parent rank that this process was at a stop."""
     if not (_is_spokesman and os.getpid() == _pid):
         reached.tell(os.environ.get(reached.VARIABLE, ""), point.number, what)
 
 
 COMPILES = "invoke_and_store_as_constant"
-"""The function of Dynamo's that calls what is marked as constant, in place of the program's line."""
+"""Dynamo's function that calls a function marked as constant, in place of the program."""
 
 
 def _tell_compiled(point: Point) -> None:
@@ -316,11 +316,11 @@ def _go_on(error: Exception) -> None:
 
 
 def _holds(point: Point, frame: FrameType) -> bool:
-    """Return whether the condition is true here; one that raises is, and says so once."""
+    """Tell whether the condition is true here. A condition that raises counts as true, and is reported once."""
     if point.condition is None:
         return True
     tracer = sys.gettrace()
-    # As in set_trace: nothing in here is worth a step.
+    # Tracing is off meanwhile, as in set_trace: no line in here is worth a step.
     sys.settrace(None)
     try:
         return bool(_evaluate(point.condition, frame))
@@ -343,7 +343,7 @@ def _evaluate(condition: CodeType, frame: FrameType) -> Any:
     if "rank" in condition.co_names and "rank" not in names and "rank" not in frame.f_globals:
         names["rank"] = _rank()
     if any(isinstance(constant, CodeType) for constant in condition.co_consts):
-        # A comprehension or lambda sees no locals but its own, only globals.
+        # A comprehension or a lambda sees only its own locals and globals, so the frame's locals become globals.
         return eval(condition, {**frame.f_globals, **names})  # noqa: S307 - it is the user's own
     return eval(condition, frame.f_globals, names)  # noqa: S307
 
@@ -353,7 +353,7 @@ def _shown(stop: StopAt | StopIn) -> str:
 
 
 def _report() -> None:
-    """Say at the end which stops never came."""
+    """Report at the end of the process which stops were never reached."""
     if not _is_spokesman or os.getpid() != _pid:
         return
     for point in POINTS:
@@ -363,12 +363,12 @@ def _report() -> None:
 
 
 def _why_not(point: Point) -> str:
-    """Return why a stop never came, as far as this rank can tell; nothing if it did."""
+    """Return why a stop was never reached, as far as this rank can tell; "" if it was reached."""
     by_child = reached.told(os.environ.get(reached.VARIABLE, ""), point.number)
     if point.has_held or by_child == reached.HELD:
         return ""
     if point.is_compiled and not point.is_reached:
-        # It was said when that was compiled.
+        # This was reported when the function was compiled.
         return ""
     if point.is_reached or by_child:
         return f"in rank {_rank()} its condition was never true"
@@ -385,7 +385,7 @@ def _why_not(point: Point) -> str:
 
 
 def _loaded_elsewhere(point: Point) -> str:
-    """Return how a module with this stop came in past us: before there were stops, or by another finder."""
+    """Return how a module with this stop was loaded without it: before there were stops, or by another finder."""
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
         if name != "__main__" and isinstance(path, str) and _is_meant(point, path, (name,)):

@@ -1,7 +1,7 @@
-"""Which stops the children of a rank have reached, so that the rank doesn't say that they never came.
+"""The stops that the children of a rank have reached, so that the rank doesn't report them as never reached.
 
-One byte for each stop in memory that has no name; a child finds it by its parent's descriptor, and makes sure that
-nothing else has that by now.
+An anonymous memory file holds one byte for each stop. A child opens the file by its parent's descriptor, and checks
+that the descriptor's number doesn't belong to another file by now.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import MutableMapping
 from contextlib import suppress
 
 VARIABLE = "DBG_STOPS_REACHED"
-"""Says to children where: process, descriptor, device and inode."""
+"""Tells children where the memory is: process, descriptor, device and inode."""
 
 REACHED, HELD = 1, 2
-"""The program came there; and the condition, if there is one, was true."""
+"""The byte of a stop: the program was there; and its condition, if there is one, was true."""
 
 
 def share(environ: MutableMapping[str, str]) -> None:
-    """Make the memory, and say to the children of this process where it is."""
+    """Make the memory, and tell the children of this process where it is."""
     with suppress(OSError, AttributeError):
-        # Of Linux alone, as ranks are.
+        # memfd_create exists only on Linux, where ranks run.
         descriptor = os.memfd_create("dbg-agent-stops")
         status = os.fstat(descriptor)
         environ[VARIABLE] = f"{os.getpid()}:{descriptor}:{status.st_dev}:{status.st_ino}"
 
 
 def tell(value: str, number: int, what: int) -> None:
-    """Note in the memory that a variable names that a stop was reached; do nothing if it is gone."""
+    """Note that a stop was reached, in the memory that the variable's ``value`` names; do nothing if that is gone."""
     descriptor = _open(value)
     if descriptor is not None:
         with suppress(OSError):
@@ -36,7 +36,7 @@ def tell(value: str, number: int, what: int) -> None:
 
 
 def told(value: str, number: int) -> int:
-    """Return what was noted of a stop; 0 if nothing."""
+    """Return what was noted of a stop, or 0."""
     descriptor = _open(value)
     if descriptor is None:
         return 0
@@ -54,7 +54,7 @@ def _open(value: str) -> int | None:
         return None
     pid, number, device, inode = map(int, parts)
     try:
-        # Not waiting for anything, whatever stands there.
+        # The open must not block, even if the number belongs to a pipe or a terminal by now.
         descriptor = os.open(f"/proc/{pid}/fd/{number}", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
         return None

@@ -1,7 +1,7 @@
-"""What is told of a numpy array or scalar, and the digest of its content.
+"""The description of a numpy array or scalar, and the digest of its content.
 
-Numpy is never imported here; an array exists only where the program has imported it. Elements are compared by their
-bytes, as those of tensors are, wherever their bytes are all that they are.
+Numpy is never imported here: an array exists only if the program has imported numpy. Elements are compared by their
+bytes, like those of tensors, unless their bytes are not the whole value.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from .record import ValueRecord
 
 BYTES_ARE_ALL = frozenset("biufcmMSUV")
-"""Kinds of elements whose bytes are their value; others point elsewhere."""
+"""Kinds of elements whose bytes are their value; elements of other kinds point to objects."""
 
 PADDED = frozenset("gG")
-"""Extended precision: 16 bytes of which 6 mean nothing."""
+"""Type codes of extended precision: 6 of an element's 16 bytes are padding."""
 
 ELEMENTS_AT_ONCE = 1024
-"""Elements that become Python objects at once, where they are looked at one by one."""
+"""Elements that become Python objects at once if they are looked at one by one."""
 
 ORDERED = frozenset("biuf")
 """Kinds of elements that have a range and a mean."""
 
 
 SELF_CONTAINED = frozenset({"ndarray", "memmap", "matrix", "recarray"})
-"""Numpy's own classes that are their elements and nothing more; a masked array is not."""
+"""Numpy's own classes that hold only their elements; a masked array holds more."""
 
 
 def is_array(kind: type) -> bool:
@@ -42,7 +42,7 @@ def is_array(kind: type) -> bool:
 
 
 def tell_array(record: ValueRecord, array: Any) -> None:
-    """Write and feed what an array is, then its content if that can be had."""
+    """Write and feed the type and shape of an array, then its content if that can be read."""
     numpy: Any = sys.modules["numpy"]
     kind = type(array)
     if issubclass(kind, numpy.generic):
@@ -73,7 +73,7 @@ def _feed_outside(record: ValueRecord, array: Any) -> None:
 def _feed_content(record: ValueRecord, numpy: Any, array: Any) -> None:
     dtype = array.dtype
     if dtype.names is not None:
-        # Field by field, since what lies between fields is not part of the value.
+        # Each field is fed by itself, since the padding between fields is not part of the value.
         for name in dtype.names:
             record.fingerprint.feed_text("field", name)
             _feed_content(record, numpy, array[name])
@@ -107,7 +107,7 @@ def _in_one_piece(effort: Effort, numpy: Any, array: Any, *, step: int) -> Itera
 def _literal(array: Any) -> str:
     if array.ndim:
         return f"[{', '.join(map(_literal, array))}]"
-    # An array's float32 has fewer digits than the Python float that it becomes.
+    # str() of a float32 has fewer digits than the Python float that item() makes of it.
     return str(array) if array.dtype.kind in "biufc" else repr(array.item())
 
 
@@ -116,7 +116,7 @@ def _tell_figures(record: ValueRecord, numpy: Any, array: Any) -> None:
     step = sample_step(array.size)
     figures = Figures()
     try:
-        # The program's own settings might have numpy warn or raise here.
+        # The program's own settings might make numpy warn or raise here.
         with numpy.errstate(all="ignore"):
             for block in _in_one_piece(record.effort, numpy, array, step=step):
                 _add(figures, numpy, block)

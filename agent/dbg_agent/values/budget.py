@@ -1,4 +1,4 @@
-"""How much of a rank's time one value may take, and why a value was not looked at whole."""
+"""The bounds on a rank's time for one value, and the reasons why a value was not looked at whole."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import time
 from dbg_wire.limits import MIB
 
 MAX_BYTES = 1024 * MIB
-"""Bytes of one value that are looked at: about a second of hashing; what is larger is seldom meant to be compared."""
+"""Bytes of one value that are looked at: about a second of hashing. Users seldom want to compare larger values."""
 
 MAX_REASON = 200
-"""Characters of somebody else's error message inside a reason: its first line as a rule."""
+"""Characters of another library's error message in a reason: usually its first line."""
 
 
 class NotCompared(Exception):
-    """Say why one part of a value can't be looked at whole, which makes the whole value uncomparable."""
+    """A part of a value can't be looked at whole, so the whole value can't be compared; ``reason`` says why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -22,11 +22,11 @@ class NotCompared(Exception):
 
 
 class OutOfTime(NotCompared):
-    """Say that nothing more of a value is to be looked at."""
+    """The time is over, so nothing more of a value is looked at."""
 
 
 class Effort:
-    """Bound the time and the bytes that one value may take, and keep the first reason for giving up on digests."""
+    """The time and the bytes that one value may take, and the first reason to give up on its digests."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -40,7 +40,7 @@ class Effort:
             raise OutOfTime(f"not done within {self.seconds:g} s")
 
     def take(self, size: int) -> None:
-        """Count bytes that are about to be looked at; raises NotCompared if they are too many, or OutOfTime."""
+        """Count bytes that will be looked at next; raise NotCompared if they are too many, or OutOfTime."""
         self.check()
         if size > self._bytes_left:
             raise NotCompared(f"larger than {MAX_BYTES // MIB} MiB")
@@ -59,7 +59,7 @@ def sentence_of(error: BaseException) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an error's message, empty if it can't tell it."""
+    """Return an error's message, or "" if its ``__str__`` fails."""
     try:
         return str.__str__(str(error))
     except Exception:

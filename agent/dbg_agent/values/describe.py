@@ -1,4 +1,4 @@
-"""What a rank tells of a value: a text for people, and digests of the whole by which ranks are compared."""
+"""A rank's description of a value: a text for users, and digests of the whole value by which ranks are compared."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """Describe one value.
+    """The description of one value.
 
-    ``text`` may be abbreviated and is at most ``value_text.MAX_VALUE_TEXT`` characters. ``exact`` is the digest of the
-    whole value, ``digest`` the same without what differs between equal values of two ranks: memory addresses, and the
-    number of the device that holds a tensor. Both are empty if the whole was not looked at; ``text`` then says why.
+    ``text`` may be abbreviated and has at most :data:`.text.MAX_VALUE_TEXT` characters. ``exact`` is the digest of the
+    whole value. ``digest`` leaves out what differs between equal values of two ranks: memory addresses, and the number
+    of the device that holds a tensor. Both are empty if the value was not looked at whole; ``text`` then says why.
     """
 
     text: str
@@ -20,13 +20,13 @@ class Described:
 
 
 def describe(value: object, *, stats: bool, seconds: float) -> Described:
-    """Describe a value within ``seconds``; with ``stats`` tensors and arrays are told by their figures as well.
+    """Describe a value within ``seconds``; with ``stats`` the text has figures of tensors and arrays, too.
 
-    Runs ``repr`` of unknown objects in the calling thread, and copies tensors to the CPU; never a collective. Neither
-    can be cut short from here, so the caller interrupts what takes too long: nothing that isn't an Exception is caught.
+    Runs ``repr`` of unknown objects in the calling thread, and copies tensors to the CPU, but runs no collective. A
+    ``repr`` or a copy that takes too long can only be interrupted by the caller: its KeyboardInterrupt is not caught.
     Raises no Exception.
     """
-    # The modules that look at values load hashlib, which a rank that is never asked doesn't need.
+    # These modules load hashlib, which a rank doesn't need until it is asked for a value.
     from .budget import Effort, NotCompared, sentence_of
     from .walk import Walk
 

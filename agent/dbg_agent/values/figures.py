@@ -1,4 +1,4 @@
-"""Tensors and arrays in blocks, and figures of their elements; for torch and numpy alike, neither of them imported."""
+"""Blocks of tensors and arrays, and figures of their elements; for torch and numpy, without an import of either."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 BLOCK_BYTES = 8 << 20
-"""Bytes that are looked at between two glances at the clock: some 6 ms of hashing."""
+"""Bytes that are looked at between two looks at the clock: about 6 ms of hashing."""
 
 SAMPLE_ABOVE = 1_000_000
-"""Elements that figures are made of: a hundredth of a second on one core; of more, every k-th is taken."""
+"""Elements that figures are made of: a hundredth of a second on one core. Of more elements every k-th is taken."""
 
 SHOWN_ELEMENTS = 8
-"""Elements up to which a tensor or an array is shown with its values."""
+"""The largest number of elements with which a tensor or an array is shown with its values."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """Add up what is told of elements: the range and mean of the finite ones, and how many are not finite."""
+    """Sums over elements: the range and mean of the finite elements, and the counts of NaN and infinite elements."""
 
     low: float = math.inf
     high: float = -math.inf
@@ -35,7 +35,7 @@ class Figures:
         self.finite += count
 
     def sentence(self, step: int) -> str:
-        """Return the figures, saying so if only every ``step``-th element was looked at."""
+        """Return the figures as text, which says if only every ``step``-th element was looked at."""
         told = f"nan {self.nan} inf {self.inf}"
         if self.finite:
             told = f"min {self.low:.6g} max {self.high:.6g} mean {self.total / self.finite:.6g} {told}"
@@ -43,14 +43,14 @@ class Figures:
 
 
 def sample_step(size: int) -> int:
-    """Return of how many elements one is looked at for figures."""
+    """Return the step with which elements are sampled for figures."""
     return max(1, math.ceil(size / SAMPLE_ABOVE))
 
 
 def blocks(array: Any, most: int) -> Iterator[Any]:
     """Split an array or a tensor into views of at most ``most`` elements, in the order of its elements.
 
-    However its elements lie in memory, equal ones give the same elements in the same order.
+    Equal arrays give the same elements in the same order, even if their elements lie in memory in another order.
     """
     shape = tuple(array.shape)
     if math.prod(shape) <= most:
@@ -67,5 +67,5 @@ def blocks(array: Any, most: int) -> Iterator[Any]:
 
 
 def shape_text(shape: Any) -> str:
-    """Return a shape as people write it: ``3x4``, or ``scalar`` if it has no axis."""
+    """Return a shape as text: ``3x4``, or ``scalar`` if it has no axis."""
     return "x".join(map(str, shape)) or "scalar"

@@ -1,4 +1,4 @@
-"""Digests of a value: one of all of it, and one that is the same for equal values of two processes."""
+"""Digests of a value: an exact one, and one that is the same for equal values of two processes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """A memory address as default reprs show it."""
 
 DIGEST_BYTES = 16
-"""Bytes of a digest: two different values of a job of any size never meet by chance."""
+"""Bytes of a digest: enough that two different values never have the same digest by chance, in a job of any size."""
 
 PIECE = 1 << 20
-"""Characters of a text that are encoded at once, so that no second copy of a large one is made."""
+"""Characters of a text that are encoded at once, so that no second copy of a large text is made."""
 
 
 class Fingerprint:
-    """Digest what it is fed, twice: exactly, and with memory addresses taken out.
+    """Two digests of what is fed: an exact one, and one without memory addresses.
 
-    The second digest is kept apart only from where it first differs, so most values are digested once.
+    The second digest is computed only from its first difference on, so most values are digested once.
     """
 
     __slots__ = ("_exact", "_masked")
@@ -43,7 +43,7 @@ class Fingerprint:
             self._masked.update(masked)
 
     def feed_text(self, kind: str, text: str) -> None:
-        """Add a text, told apart from others by its kind and from what follows by its length."""
+        """Add a text with its kind and its length, so that no other texts give the same bytes."""
         if " at 0x" in text:
             masked = ADDRESS.sub(" at 0x", text)
             self.feed_apart(_framed(kind, text), _framed(kind, masked))
@@ -56,16 +56,16 @@ class Fingerprint:
             self.feed(_encoded(text[start : start + PIECE]))
 
     def digests(self) -> tuple[bytes, bytes]:
-        """Return the digest of everything, and the one without addresses."""
+        """Return the exact digest and the digest without addresses."""
         exact = self._exact.digest()
         return exact, exact if self._masked is None else self._masked.digest()
 
 
 class Unordered:
-    """Add up the fingerprints of things whose order doesn't count.
+    """The sum of the fingerprints of items whose order doesn't count.
 
-    Sets and dicts are in another order in each rank, since each hashes strings with a seed of its own. A sum needs no
-    memory, unlike sorting, and tells all but adversaries apart as well.
+    Sets have another order in each rank, since each rank hashes strings with its own seed. A sum needs no memory,
+    unlike a sorted list, and differs just as reliably unless values are made to collide.
     """
 
     def __init__(self) -> None:
@@ -73,13 +73,13 @@ class Unordered:
         self._masked = 0
 
     def add(self, fingerprint: Fingerprint) -> None:
-        """Add one thing."""
+        """Add one item."""
         exact, masked = fingerprint.digests()
         self._exact += int.from_bytes(exact, "big")
         self._masked += int.from_bytes(masked, "big")
 
     def sums(self) -> tuple[bytes, bytes]:
-        """Return what to feed for all of them: exactly, and without addresses."""
+        """Return what to feed for all items: the exact sum, and the sum without addresses."""
         return _wrapped(self._exact), _wrapped(self._masked)
 
 

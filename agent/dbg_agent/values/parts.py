@@ -1,6 +1,6 @@
-"""The parts of a value, each with a digest: two ranks compare theirs, and go on in the first part that differs.
+"""The parts of a value, each with a digest: two ranks are compared part by part, then within the first different one.
 
-A question names a path and is answered by the parts there: some hundreds at most, whatever the size of the value.
+A question names a path, and the answer is the parts there: some hundreds at most, even of a huge value.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from .describe import describe
 from .tensors import is_tensor, literal, local_shard, wait_for_stream, why_unreadable
 
 MAX_PARTS = 256
-"""Parts of one answer: a value of ten million elements is four questions deep."""
+"""Parts of one answer: four questions find one of ten million elements."""
 
 MAX_PART_TEXT = 200
-"""Characters of one part's text, the end of which is left out."""
+"""Characters of one part's text; the rest is left out."""
 
 CHARACTERS = 48
-"""Characters of a string that are one part: about as many as people compare at a glance."""
+"""Characters of a string that are one part: about as many as users compare at a glance."""
 
 SORTED_BYTES = 64 * 1024 * 1024
-"""Bytes of a tensor whose elements don't lie in order that are copied to bring them there."""
+"""Bytes of a tensor that are copied to bring its elements into order in memory; a larger tensor has no parts."""
 
 
 def parts_of(value: object, path: Sequence[str], *, exact: bool, seconds: float) -> list[Part]:
-    """Return the parts of what is at ``path`` in a value; nothing if it has none, or if it can't be told in time.
+    """Return the parts of what is at ``path`` in a value; an empty list if it has none.
 
-    Runs in the stopped thread. May raise what the value's own code raises.
+    Runs in the stopped thread. Raises OutOfTime after ``seconds``, and what the value's own code raises.
     """
     effort = Effort(seconds)
     node = _node_of(value, effort, exact=exact)
@@ -79,7 +79,7 @@ def _tensor_node(value: Any, effort: Effort, *, exact: bool) -> _Parted | None:
 
 
 def _told(value: object, effort: Effort, *, exact: bool) -> tuple[str, str]:
-    """Return the digest of a value, empty if it can't be compared, and the beginning of its text."""
+    """Return the digest of a value, or "" if it can't be compared, and the beginning of its text."""
     effort.check()
     described = describe(value, stats=False, seconds=effort.seconds)
     text = described.text
@@ -92,7 +92,7 @@ def _digest(value: object, effort: Effort, *, exact: bool) -> str:
 
 
 class _Parted:
-    """Be something that has parts."""
+    """A value, or a range of it, that has parts."""
 
     def __init__(self, whole: Any, effort: Effort, *, exact: bool) -> None:
         self.whole = whole
@@ -104,7 +104,7 @@ class _Parted:
         raise NotImplementedError
 
     def at(self, step: str) -> _Parted | None:
-        """Return the part that a step finds, None if it has no parts itself. Raises LookupError if it isn't there."""
+        """Return the part at this step; None if that has no parts itself. Raises if there is no such part."""
         raise NotImplementedError
 
     def child(self, value: object) -> _Parted | None:
@@ -115,7 +115,7 @@ class _Parted:
 
 
 class _Fields(_Parted):
-    """Be an object of named fields."""
+    """An object with named fields."""
 
     def __init__(self, whole: Any, names: list[str], effort: Effort, *, exact: bool) -> None:
         super().__init__(whole, effort, exact=exact)
@@ -130,7 +130,7 @@ class _Fields(_Parted):
 
 
 class _MappingKeys(_Parted):
-    """Be a mapping, or those of its keys whose digests begin alike."""
+    """A mapping, or those of its keys whose digests begin alike."""
 
     def __init__(self, whole: Any, keys: list[tuple[str, Any]], effort: Effort, *, exact: bool, depth: int = 0) -> None:
         super().__init__(whole, effort, exact=exact)
@@ -151,7 +151,7 @@ class _MappingKeys(_Parted):
             yield Part(begin, "", sums.hexdigest())
 
     def _in_order(self) -> list[tuple[str, Any]]:
-        """Return the keys as the mapping has them."""
+        """Return the keys in the mapping's order."""
         places = {id(key): number for number, key in enumerate(dict.keys(self.whole))}
         return sorted(self._keys, key=lambda pair: places.get(id(pair[1]), 0))
 
@@ -166,7 +166,7 @@ class _MappingKeys(_Parted):
 
 
 class _Range(_Parted):
-    """Be things in a row, or a range of them."""
+    """Items in a row, or a range of them."""
 
     def __init__(self, whole: Any, effort: Effort, *, exact: bool, begin: int = 0, end: int | None = None) -> None:
         super().__init__(whole, effort, exact=exact)
@@ -190,35 +190,33 @@ class _Range(_Parted):
         return self.inside(int(begin))
 
     def at_once(self) -> int:
-        """Return how many of them are one part."""
+        """Return how many items are one part."""
         return 1
 
     def digest(self, begin: int, end: int) -> str:
-        """Return the digest of a range."""
         return _digest(self.whole[begin:end], self.effort, exact=self.exact)
 
     def single(self, begin: int, end: int) -> Part:
-        """Return the part that begins there."""
+        """Return the items of this range as one part."""
         return self.part(str(begin), f"[{begin}]", self.whole[begin])
 
     def within(self, begin: int, end: int) -> _Parted:
-        """Return a range."""
         return type(self)(self.whole, self.effort, exact=self.exact, begin=begin, end=end)
 
     def inside(self, begin: int) -> _Parted | None:
-        """Return the part that begins there."""
+        """Return the item at ``begin`` if it has parts itself."""
         return None
 
 
 class _Sequence(_Range):
-    """Be a list, or a range of it."""
+    """A list, or a range of it."""
 
     def inside(self, begin: int) -> _Parted | None:
         return self.child(self.whole[begin])
 
 
 class _Characters(_Range):
-    """Be a string, or a range of it."""
+    """A string or bytes, or a range of them."""
 
     def at_once(self) -> int:
         return CHARACTERS
@@ -228,7 +226,7 @@ class _Characters(_Range):
 
 
 class _Elements(_Range):
-    """Be an array's elements in order, or a range of them."""
+    """An array's elements in order, or a range of them."""
 
     def __init__(
         self, whole: Any, shape: Sequence[int], effort: Effort, *, exact: bool, begin: int = 0, end: int | None = None
@@ -243,7 +241,7 @@ class _Elements(_Range):
         return Part(str(begin), f"[{self._index(begin)}]", self.digest(begin, end), self.literal(begin))
 
     def literal(self, at: int) -> str:
-        """Return one element as it is written."""
+        """Return one element as text."""
         element = self.whole[at]
         return str(element) if element.dtype.kind in "biufc" else repr(element.item())
 
@@ -256,7 +254,7 @@ class _Elements(_Range):
 
 
 class _TensorElements(_Elements):
-    """Be a tensor's elements, each range of which is copied for itself."""
+    """A tensor's elements, or a range of them; each range is copied to the CPU by itself."""
 
     def digest(self, begin: int, end: int) -> str:
         part = self._copy(begin, end)

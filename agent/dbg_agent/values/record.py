@@ -1,4 +1,4 @@
-"""What is being written down of one value: its text and its fingerprint, within an effort."""
+"""The text and the fingerprint of one value while it is looked at."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .text import ValueText
 
 
 class ValueRecord(ABC):
-    """Hold text and fingerprint of one value, and keep to its effort; with ``stats`` figures are told as well."""
+    """Text and fingerprint of one value, within an effort; with ``stats`` the text has figures as well."""
 
     def __init__(self, effort: Effort, *, stats: bool) -> None:
         self.effort = effort
@@ -22,10 +22,10 @@ class ValueRecord(ABC):
 
     @abstractmethod
     def value(self, value: Any) -> None:
-        """Look at a value and all that is in it."""
+        """Look at a value and everything in it."""
 
     def unseen(self, value: object) -> None:
-        """Look at a value without showing it."""
+        """Look at a value without its text."""
         shown, self.text = self.text, ValueText()
         try:
             self.value(value)

@@ -1,6 +1,6 @@
-"""What is told of a torch tensor, and the digest of its content: of this rank alone, never by a collective.
+"""The description of a torch tensor, and the digest of its content in this rank; never by a collective.
 
-Torch is never imported here; a tensor exists only where the program has imported it. Elements are compared by their
+Torch is never imported here: a tensor exists only if the program has imported torch. Elements are compared by their
 bytes: a NaN equals the same NaN, and -0.0 is not 0.0.
 """
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from .record import ValueRecord
 
 COPYING_DEVICES = frozenset({"cpu", "cuda", "mps", "npu", "xpu"})
-"""Devices that copy what is there; others, such as xla, would first run what waits, which may ask other ranks."""
+"""Devices whose copies run only the copy. Others, such as xla, first run what waits, and that may need other ranks."""
 
 STREAM_PAUSE = 0.001
-"""Seconds between two looks whether a stream is done: no framework offers to wait for that with a time limit."""
+"""Seconds between two checks that a stream is done: no framework can wait for that with a time limit."""
 
 SHARDED_MODULES = ("torch.distributed.tensor", "torch.distributed._tensor")
-"""Where DTensor lives: since torch 2.5, and before."""
+"""The modules of DTensor: since torch 2.5, and before."""
 
 
 def is_tensor(kind: type) -> bool:
@@ -37,10 +37,10 @@ def is_tensor(kind: type) -> bool:
 
 
 def tell_tensor(record: ValueRecord, tensor: Any) -> None:
-    """Write and feed what a tensor is, then its content if that can be had."""
+    """Write and feed the type and shape of a tensor, then its content if that can be read."""
     torch: Any = sys.modules["torch"]
-    # The program may be inside one of torch's modes, or the tensor of a class that overrides operations: what is done
-    # here must neither be seen by those nor recorded for a gradient.
+    # The program may be inside one of torch's modes, or the tensor's class may override operations: neither must see
+    # the operations here, and no gradient must record them.
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
         local = local_shard(tensor)
         _tell_outside(record, tensor, local)
@@ -55,7 +55,7 @@ def tell_tensor(record: ValueRecord, tensor: Any) -> None:
 
 
 def local_shard(tensor: Any) -> Any:
-    """Return what of a tensor is in this rank: an attribute of a DTensor, since its methods may communicate."""
+    """Return the part of a tensor in this rank: an attribute of a DTensor, since its methods may communicate."""
     for name in SHARDED_MODULES:
         sharded = getattr(sys.modules.get(name), "DTensor", None)
         if sharded is not None and issubclass(type(tensor), sharded):
@@ -73,13 +73,13 @@ def _tell_outside(record: ValueRecord, tensor: Any, local: Any) -> None:
     tail = " requires_grad" if tensor.requires_grad else ""
     device = local.device
     record.text.write(f"{name} {shape} {dtype} {device}{tail}")
-    # Each rank's tensors are on its own device, so its number is like an address: it tells equal values apart.
+    # Each rank has its own device, so the device's number differs between equal values, like an address.
     exact, masked = (f"{name} {shape} {dtype} {where}{tail}".encode() for where in (device, device.type))
     record.fingerprint.feed_apart(exact, masked)
 
 
 def why_unreadable(torch: Any, tensor: Any) -> str:
-    """Return why the elements of a tensor can't be read, or nothing."""
+    """Return why the elements of a tensor can't be read, or ""."""
     kind = type(tensor)
     if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         return f"{kind.__name__} keeps its elements in a way of its own"
@@ -107,7 +107,7 @@ def _is_stored(tensor: Any) -> bool:
 
 def _tell_content(record: ValueRecord, torch: Any, tensor: Any) -> None:
     small = tensor.numel() <= SHOWN_ELEMENTS
-    # Once digests are given up, only what is shown is worth a copy.
+    # Without digests only elements that are shown are worth a copy.
     if record.effort.reason and not small:
         return
     record.effort.take(tensor.numel() * tensor.element_size())
@@ -129,7 +129,7 @@ def _on_cpu(effort: Effort, torch: Any, tensor: Any, *, step: int) -> Iterator[A
 
 
 def wait_for_stream(effort: Effort, torch: Any, device: Any) -> None:
-    """Wait until the device has done what a copy would wait for; raises OutOfTime if a collective is stuck there."""
+    """Wait until the device's stream is done, as a copy would; raise OutOfTime if a collective is stuck there."""
     current = getattr(getattr(torch, device.type, None), "current_stream", None)
     if device.type == "cpu" or current is None:
         return
@@ -168,7 +168,7 @@ def _add(figures: Figures, torch: Any, block: Any) -> None:
 
 
 def literal(value: object, size: int) -> str:
-    """Return the literal of nested lists, with no more digits than a float of ``size`` bytes has."""
+    """Return the literal of a number or nested lists, with no more digits than a float of ``size`` bytes has."""
     if isinstance(value, list):
         return f"[{', '.join(literal(element, size) for element in value)}]"
     return _shortest(value) if isinstance(value, float) and size < 8 else repr(value)

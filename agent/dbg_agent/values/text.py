@@ -1,4 +1,4 @@
-"""A value's text for people: its beginning, its end, and how long the whole is."""
+"""A value's text for users: its beginning, its end, and its length."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ MAX_VALUE_TEXT = 4096
 """Characters of a value's text: two screens, and a quarter of what the protocol allows in one string."""
 
 HEAD, TAIL = 2600, 900
-"""Characters shown of the beginning and the end of a longer text; what is left is for the notes between and behind."""
+"""Characters of the beginning and the end of a longer text; the rest of MAX_VALUE_TEXT is for length and remark."""
 
 MAX_REMARK = 400
-"""Characters of the remark behind a text."""
+"""Characters of the remark after a text."""
 
 
 class ValueText:
-    """Collect a text piece by piece, keeping no more of it than will be shown."""
+    """A text that is written piece by piece; only what will be shown is kept."""
 
     def __init__(self) -> None:
         self._head = ""
@@ -33,18 +33,18 @@ class ValueText:
             self._tail = (self._tail + piece[-TAIL:])[-TAIL:]
 
     def write_ends(self, value: Any) -> None:
-        """Add the literal of a long string or buffer without making one of the whole."""
-        # Both ends are as long as what is ever shown, so what lies between them is only counted.
+        """Add the literal of a long string or buffer, without the literal of the whole."""
+        # Each end is as long as the part that is shown, so the text between the ends is only counted.
         self.write(repr(value[:HEAD]))
         self._length += len(value) - HEAD - TAIL - len(repr(value[:0]))
         self.write(repr(value[-TAIL:]))
 
     def compose(self, *, whole: bool, remark: str) -> str:
-        """Return the text, abbreviated if it is too long or not ``whole``, with ``remark`` in brackets behind it."""
+        """Return the text, abbreviated if it is too long or not ``whole``, with ``remark`` in brackets after it."""
         text = self._abbreviated(whole=whole)
         if remark:
             text += f" [{remark[:MAX_REMARK]}]" if text else f"[{remark[:MAX_REMARK]}]"
-        # A lone surrogate can't be sent as UTF-8; it is replaced one for one, so the text stays in its bounds.
+        # A lone surrogate can't be sent as UTF-8. One character replaces it, so the text stays within its bound.
         return text.encode("utf-8", "replace").decode()
 
     def _abbreviated(self, *, whole: bool) -> str:

@@ -1,8 +1,8 @@
-"""Look at a value once, part by part, writing its text and feeding its fingerprint.
+"""The walk through a value, part by part, that writes its text and feeds its fingerprint.
 
-Builtin containers are compared by their elements: sets and dicts without order, as ``==`` does. Everything else is
-compared by its ``repr``, unless that may leave out what differs. A float is compared by its ``repr``, so ``nan`` equals
-``nan``, and ``-0.0`` isn't ``0.0``.
+Builtin containers are compared by their elements: sets and dicts without order, as ``==`` does. Other objects are
+compared by their ``repr``, unless that may leave out a difference. A float is compared by its ``repr``, so ``nan``
+equals ``nan``, and ``-0.0`` isn't ``0.0``.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .record import ValueRecord
 from .tensors import is_tensor, tell_tensor
 
 MAX_DEPTH = 100
-"""Containers inside one another that are looked at: more than people read, and far below the recursion limit."""
+"""Nested containers that are looked at: more than users read, and far below the recursion limit."""
 
 LONG_STRING = 16_384
-"""Characters or bytes above which no literal of the whole is made: several times what is shown."""
+"""Characters or bytes above which no literal of the whole value is made: several times what is shown."""
 
 LONG_INT_BITS = 10_000
-"""Bits above which an int is written in hexadecimal: Python refuses to write longer ones in decimal, for their cost."""
+"""Bits above which an int is written in hexadecimal: Python refuses to write very long ints in decimal."""
 
 RUN = 1024
-"""Elements that are written at once if they are numbers: ten million take seconds so, instead of half a minute."""
+"""Elements that are written at once if they are numbers: ten million then take seconds instead of half a minute."""
 
 ATOMS: frozenset[type] = frozenset({int, float, complex, bool, type(None)})
 SIMPLE: frozenset[type] = ATOMS | {str}
@@ -39,13 +39,14 @@ BYTES: frozenset[type] = frozenset({bytes, bytearray, memoryview})
 VIEWS: frozenset[type] = frozenset({type({}.keys()), type({}.values()), type({}.items())})
 
 ROUNDED = re.compile(r"\.\.\.|…|\b(?:tensor|array)\(")
-"""What shows in a repr that it leaves out elements, or rounds those of a tensor or an array."""
+"""Signs in a repr that it leaves out elements, or rounds those of a tensor or an array."""
 
 
 class Walk(ValueRecord):
-    """Write the text and feed the fingerprint of one value, within an effort.
+    """The record of one value, made part by part within an effort.
 
-    Raises NotCompared, or whatever a container raises that changes meanwhile; text and fingerprint are then unfinished.
+    :meth:`value` raises NotCompared, or the error of a container that changes meanwhile. Text and fingerprint are then
+    unfinished.
     """
 
     def __init__(self, effort: Effort, *, stats: bool) -> None:
@@ -53,10 +54,10 @@ class Walk(ValueRecord):
         self._path: dict[int, int] = {}
 
     def value(self, value: Any) -> None:
-        """Look at a value and all that is in it."""
+        """Look at a value and everything in it."""
         self.effort.check()
         kind = type(value)
-        # By type, never by isinstance: that would ask the value for its class, and a proxy would answer for another.
+        # isinstance() would ask the value for its class, and a proxy would answer with the class of its target.
         if kind in ATOMS:
             self._leaf(kind, _number(value))
         elif kind is str:
@@ -104,7 +105,7 @@ class Walk(ValueRecord):
 
     def _compare_bytes(self, value: Any, form: str, size: int) -> None:
         self.effort.take(size)
-        # Copied, since whoever resizes a buffer in another thread while it is hashed would get an error.
+        # The buffer is copied, since another thread can't resize it while it is hashed, and would get an error.
         data = value if isinstance(value, bytes) else bytes(value) if isinstance(value, bytearray) else value.tobytes()
         self.fingerprint.feed_text("bytes", form)
         self.fingerprint.feed(data)
@@ -122,7 +123,7 @@ class Walk(ValueRecord):
 
     def _compare_by_repr(self, kind: type, text: str) -> None:
         self.effort.take(len(text))
-        # Whatever turns into an array, such as a table, shows a part of its elements, with a few digits.
+        # An object that turns into an array, such as a table, shows only some elements, with few digits.
         if hasattr(kind, "__array__") or ROUNDED.search(text):
             raise NotCompared(f"the repr of {_name(kind)} may leave out or round what differs")
         self.fingerprint.feed_text(_identity(kind), text)
@@ -170,7 +171,7 @@ class Walk(ValueRecord):
             self.fingerprint.feed_text("field", name)
             self.text.write(f", {name}=" if index else f"{name}=")
             self.value(value)
-        # Fields may be unset, so what follows must not be taken for one more of them.
+        # Fields may be unset, so the end is marked: what follows must not be taken for another field.
         self.fingerprint.feed_text("end", "")
         self.text.write(")")
 
@@ -201,7 +202,7 @@ class Walk(ValueRecord):
     def _each_apart(
         self, kind: type, items: Iterable[Any], size: int, look: Callable[[Any], None], brackets: tuple[str, str]
     ) -> None:
-        """Look at things whose order doesn't count, each with a fingerprint of its own."""
+        """Look at items whose order doesn't count, each with a fingerprint of its own."""
         sum_of_all, own = Unordered(), self.fingerprint
         self.text.write(brackets[0])
         try:
@@ -231,13 +232,13 @@ class Walk(ValueRecord):
         self.text.write(closing)
 
     def _known_tuple(self, value: Any, kind: type, size: int) -> bool:
-        """Look at a tuple of a class that is shown in a way of its own; return False if it is like any other."""
+        """Look at a tuple whose class has its own text; return False if the tuple is like any other."""
         names = getattr(kind, "_fields", None)
         if isinstance(names, tuple) and len(names) == size:
             self._fields(kind, zip(map(str, names), tuple.__iter__(value), strict=True))
             return True
         if size <= RUN and SIMPLE.issuperset(map(type, tuple.__iter__(value))):
-            # Shapes and the results of system calls have reprs that people know.
+            # Shapes and the results of system calls have reprs that users know.
             self._object(value, kind)
             return True
         return False
@@ -265,7 +266,7 @@ def _number(value: object) -> str:
 
 
 def _literal_of_numbers(run: list[object]) -> str:
-    """Return the literals of elements that all are numbers of ordinary size, else nothing."""
+    """Return the literals of the elements if all are numbers of ordinary size, else ""."""
     if not ATOMS.issuperset(map(type, run)):
         return ""
     try:

@@ -1,7 +1,7 @@
-"""Which deadline comes first while a rank is stopped: told at the stop, and kept up to date in the list of ranks.
+"""The first deadline while a rank is stopped: printed at the stop, and kept up to date in the list of ranks.
 
-The deadlines are those of others: how long their collectives wait for this rank, and the end of the job. They began to
-run, at the latest, when this rank stopped.
+A deadline is the timeout of other ranks' collectives that wait for this rank, or the end of the job. Its time runs, at
+the latest, since this rank stopped.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from ..stop.stops import HELD, Stops
 from .group_timeouts import shortest, timeouts
 
 SOON_SECONDS = 120.0
-"""Seconds before a deadline from which on they are told one by one, and not in minutes."""
+"""Seconds before a deadline from which on the time left is given in seconds, not in minutes."""
 
 MINUTE = 60.0
-"""Seconds after which the minutes left are told anew."""
+"""Seconds after which the time left is updated."""
 
 SOON_AGAIN_SECONDS = 10.0
-"""Seconds after which they are told anew when it is soon."""
+"""Seconds after which the time left is updated within SOON_SECONDS of the deadline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """Say what happens, and when on the monotonic clock."""
+    """What happens, ``past`` once it has happened, and when on the monotonic clock."""
 
     what: str
     past: str
     at: float
 
     def text(self, now: float) -> str:
-        """Return what is left, in a sentence."""
+        """Return the time left, as a sentence."""
         left = self.at - now
         if left <= 0:
             return self.past
@@ -43,18 +43,18 @@ class Deadline:
 
 
 def first_deadline(environ: Mapping[str, str], now: float, wall: float) -> Deadline | None:
-    """Return what comes first for a rank that stops now; None if nothing is known. Never raises."""
+    """Return the first deadline of a rank that stops now; None if none is known. Never raises."""
     found = []
     try:
         group = shortest()
     except Exception:
-        # The inside of a release of torch that looks otherwise.
+        # This release of torch may have other internals.
         group = None
     if group is not None:
         waits = f"{group[0]} collectives that wait for it"
         found.append(Deadline(f"{waits} time out", f"{waits} have timed out", now + group[1]))
     try:
-        # Whole seconds since 1970; inherited from an older job, it is over.
+        # The variable holds seconds since 1970. One that is inherited from an older job is in the past.
         left = int(environ.get("SLURM_JOB_END_TIME", "")) - wall
     except ValueError:
         left = 0.0
@@ -64,7 +64,7 @@ def first_deadline(environ: Mapping[str, str], now: float, wall: float) -> Deadl
 
 
 class DeadlineRank(Protocol):
-    """Say what deadlines need of the rank whose stop they tell of."""
+    """What deadlines need of the stopped rank."""
 
     stops: Stops
 
@@ -72,11 +72,11 @@ class DeadlineRank(Protocol):
         """Write one line to stderr, once; never raise."""
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the link's thread after some seconds."""
+        """Have the link's thread call ``call`` after some seconds."""
 
 
 class Deadlines:
-    """Tell of the first deadline while this rank is stopped, and give process groups their timeouts back afterwards."""
+    """The first deadline while this rank is stopped, and the return of the process groups' own timeouts afterwards."""
 
     def __init__(self, rank: DeadlineRank) -> None:
         self._rank = rank
@@ -85,13 +85,13 @@ class Deadlines:
         self._said = ""
 
     def begin(self, reason: str, detail: str) -> str:
-        """Take in that a stop has begun; return which deadline comes first, or nothing; in the stopped thread."""
+        """Take in that a stop has begun; return the first deadline as a sentence, or ""; in the stopped thread."""
         self._stops += 1
         try:
             timeouts.raise_again()
         except Exception as error:
             self._rank.warn(f"the timeouts of process groups can't be raised ({type(error).__name__})")
-        # Those who could wait for a held rank are held themselves, or stopped.
+        # The ranks that could wait for a held rank are held themselves, or stopped.
         first = first_deadline(os.environ, time.monotonic(), time.time()) if reason != HELD else None
         if first is None:
             return ""
@@ -102,9 +102,9 @@ class Deadlines:
     def end(self) -> None:
         """Take in that the stop is about to end; in the stopped thread.
 
-        Which stop was the last one, nobody knows. Groups get their own timeouts back when no other has begun within
-        as many seconds as they were given: until then ranks that were stopped at the same place may be let go one
-        after the other, and the next iteration may stop at the same line again.
+        No rank knows which stop is the last one. Groups get their own timeouts back if no other stop begins within the
+        longer timeout. Until then the ranks stopped at the same place may be let go one after the other, and the next
+        iteration may stop at the same line again.
         """
         seconds = timeouts.seconds
         if seconds is not None:

@@ -1,8 +1,8 @@
-"""The timeouts of torch's process groups: how long others wait for a rank that is stopped.
+"""The timeouts of torch's process groups: how long other ranks wait for a rank that is stopped.
 
-An operation keeps the timeout that its group had when it began. So a group that is to outlast a stop must have the
-longer one before anybody stops, in every rank. torch is never imported here, and no operation is touched. What a call
-brings itself, such as ``monitored_barrier(timeout=…)``, stays as it is.
+An operation keeps the timeout that its group had when the operation began. So a group must have the longer timeout in
+every rank before a rank stops. torch is never imported here, and no operation is changed. The timeout of a single call,
+such as ``monitored_barrier(timeout=…)``, stays as it is.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 from ..when_imported import forget, when_loaded
 
 MODULE = "torch.distributed.distributed_c10d"
-"""Where torch keeps its groups."""
+"""The module in which torch keeps its groups."""
 
 _STORE = ("", "store")
-"""Under which the store's own timeout is kept: beside groups, whose names are never empty."""
+"""The key of the store's own timeout among those of the groups, whose names are never empty."""
 
 
 def shortest() -> tuple[str, float] | None:
-    """Return the backend of the group that gives up first, and after how many seconds; None without groups."""
+    """Return the backend of the group with the shortest timeout, and that in seconds; None without groups."""
     found = []
     for _, name, backend in _backends(sys.modules.get(MODULE)):
         if backend.size() > 1 and not _waits_for_ever(name):
@@ -35,14 +35,14 @@ def shortest() -> tuple[str, float] | None:
 
 
 def _waits_for_ever(backend: str) -> bool:
-    """Tell whether NCCL was told not to end a process whose operations take too long."""
+    """Tell whether NCCL is configured not to end a process whose operations take too long."""
     handling = os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING")
     blocking = os.environ.get("TORCH_NCCL_BLOCKING_WAIT", "0")
     return backend == "nccl" and handling == "0" and blocking == "0"
 
 
 def _backends(torch: ModuleType | None) -> Iterator[tuple[str, str, Any]]:
-    """Walk over name of group, name of backend, and backend, of those that tell their timeout."""
+    """Yield the group's name, the backend's name and the backend, for each backend that tells its timeout."""
     world = getattr(torch, "_world", None)
     if world is None:
         return
@@ -50,25 +50,25 @@ def _backends(torch: ModuleType | None) -> Iterator[tuple[str, str, Any]]:
         for device in group._device_types:
             try:
                 backend = group._get_backend(device)
-                # Under TORCH_DISTRIBUTED_DEBUG=DETAIL another one stands before it.
+                # Under TORCH_DISTRIBUTED_DEBUG=DETAIL another backend wraps the real one.
                 backend = getattr(backend, "wrapped_pg", backend)
                 found = str(world.pg_names[group]), str(backend.name()), backend
                 is_known = isinstance(backend.options._timeout, timedelta)
             except (AttributeError, KeyError, NotImplementedError, RuntimeError):
-                # One that torch does not come with.
+                # The backend does not come with torch.
                 continue
             if is_known:
                 yield found
 
 
 def _set(backend: Any, timeout: timedelta) -> None:
-    # Not every backend has one that can be changed.
+    # Some backends have no timeout that can be changed.
     with suppress(NotImplementedError, RuntimeError):
         backend._set_default_timeout(timeout)
 
 
 def _store_of(torch: ModuleType) -> Any:
-    """Return the store of the default group, which the stores of all others stand on; None without one."""
+    """Return the store of the default group, which the stores of all groups use; None without a default group."""
     world = getattr(torch, "_world", None)
     if world is None or world.default_pg is None:
         return None
@@ -76,7 +76,7 @@ def _store_of(torch: ModuleType) -> Any:
 
 
 class GroupTimeouts:
-    """Give this process's groups a longer timeout, from their creation on, and their own again."""
+    """The longer timeout of this process's groups, from their creation on, and the way back to their own."""
 
     def __init__(self) -> None:
         self._wanted: timedelta | None = None
@@ -86,13 +86,13 @@ class GroupTimeouts:
 
     @property
     def seconds(self) -> float | None:
-        """Return what was asked for; None if nothing was."""
+        """Return the longer timeout; None if none was asked for."""
         return self._wanted.total_seconds() if self._wanted is not None else None
 
     def install(self, seconds: float) -> None:
-        """Give all groups, those made later too, at least so many seconds; the last call counts."""
+        """Give all groups, even those made later, at least this timeout; the last call counts."""
         self.restore()
-        # torch counts in milliseconds, and drops the rest.
+        # torch counts in whole milliseconds, and a comparison must find the same value.
         self._wanted = timedelta(milliseconds=round(seconds * 1000))
         self._is_raised = True
         if not self._replaced:
@@ -102,7 +102,7 @@ class GroupTimeouts:
             self.raise_again()
 
     def uninstall(self) -> None:
-        """Give the groups their own timeouts again, and leave those made later alone."""
+        """Give the groups their own timeouts again, and leave later groups alone."""
         forget(MODULE, self._change)
         self.restore()
         self._wanted = None
@@ -124,7 +124,7 @@ class GroupTimeouts:
         self._raise_store(_store_of(torch))
 
     def restore(self) -> None:
-        """Give the groups back what they had, but those that the program has given another timeout since."""
+        """Give the groups their own timeouts again, unless the program has set another timeout since."""
         torch = sys.modules.get(MODULE)
         wanted, self._is_raised = self._wanted, False
         own, self._own = self._own, {}
@@ -138,7 +138,7 @@ class GroupTimeouts:
             store.set_timeout(own[_STORE])
 
     def _change(self, torch: ModuleType) -> None:
-        """Have groups created with the longer timeout, since others may wait for this one to be there, too."""
+        """Have groups created with the longer timeout: other ranks may wait for this rank in the creation, too."""
         self._replace(torch, "_new_process_group_helper", self._creating)
         self._replace(torch, "_register_pg_in_world", self._registering)
         self.raise_again()
@@ -156,11 +156,11 @@ class GroupTimeouts:
             if not self._is_raised or wanted is None or not isinstance(own, timedelta) or own >= wanted:
                 return stock(*arguments, **options)
             before: set[tuple[str, str]] = set()
-            # Whatever a release of torch may have changed inside: its own function runs.
+            # torch's own function must run even if this release has other internals.
             with suppress(Exception):
                 before = self._forget_destroyed()
                 self._raise_store(options.get("store", arguments[4] if len(arguments) > 4 else None))
-            # NCCL warns if the timeout within its own options is another one; such a group is raised behind.
+            # NCCL warns if the timeout in its own options differs. A group with options is raised after its creation.
             if options.get("backend_options") is None and options.get("pg_options") is None:
                 options["timeout"] = wanted
             created = stock(*arguments, **options)
@@ -171,14 +171,14 @@ class GroupTimeouts:
         return create
 
     def _remember(self, own: timedelta, before: set[tuple[str, str]]) -> None:
-        """Note what the groups that are new were to have; raise them if they were created with that."""
+        """Note the own timeout of the new groups, and raise those that were created with it."""
         for group, name, _ in _backends(sys.modules.get(MODULE)):
             if (group, name) not in before:
                 self._own[group, name] = own
         self.raise_again()
 
     def _forget_destroyed(self) -> set[tuple[str, str]]:
-        """Forget groups that are no more, since their names come again; return those that there are."""
+        """Forget destroyed groups, since later groups may have the same names; return the present groups."""
         there = {(group, name) for group, name, _ in _backends(sys.modules.get(MODULE))}
         kept = there | {_STORE} if there else there
         self._own = {key: own for key, own in self._own.items() if key in kept}
@@ -195,7 +195,7 @@ class GroupTimeouts:
         return register
 
     def _raise_store(self, store: Any) -> None:
-        """Have the store wait longer as well: NCCL's first operation on a group waits there for the others."""
+        """Have the store wait longer as well: NCCL's first operation on a group waits there for the other ranks."""
         own = getattr(store, "timeout", None)
         if self._wanted is not None and isinstance(own, timedelta) and own < self._wanted:
             self._own.setdefault(_STORE, own)
@@ -203,4 +203,4 @@ class GroupTimeouts:
 
 
 timeouts = GroupTimeouts()
-"""Those of this process."""
+"""The timeouts of this process."""

@@ -1,8 +1,8 @@
-"""Who waits for whom when chosen ranks stop: the state of a hold lives in the ranks, and survives any broker.
+"""The counts by which held ranks wait for chosen ranks. The ranks keep this state, so it survives the broker.
 
-A chosen rank counts how often it has arrived at a site and how often its stop there is over; a held one waits, on its
-n-th visit, until every chosen rank has completed n, or is gone. No collective is used, so none can hang in it. Pure but
-for the clock that is given.
+A chosen rank counts how often it has arrived at a site and how often its stop there is over. A held rank waits, on its
+n-th visit, until every chosen rank has completed n stops, or is gone. No collective is used, so no rank can hang in
+one. Pure except for the clock that is passed in.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from dbg_wire.ranks import RankState
 from dbg_wire.records import fitted
 
 MAX_SITES = 256
-"""Sites whose counts are restated; a program with more places to stop at is generated, and the oldest are forgotten."""
+"""Sites whose counts are restated. Only a generated program has more of them; the oldest are then forgotten."""
 
 HOLD_GRACE_SECONDS = 60.0
-"""Seconds that a held rank waits for a chosen one to arrive: stragglers after an evaluation come within a minute."""
+"""Seconds that a held rank waits for a chosen rank to arrive: a slow rank after an evaluation comes within a minute."""
 
 HOLD_LOST_SECONDS = 600.0
-"""Seconds that a held rank waits for one that is lost while its stop stands: a cable is back by then."""
+"""Seconds that a held rank waits for a chosen rank that is stopped and lost: a broken network is repaired by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class HoldVerdict:
-    """Say whether a held rank goes on, why in a sentence if that is worth one, and when to look again at the latest.
+    """Whether a held rank goes on, why in a sentence or "", and when to judge again at the latest.
 
-    ``lost`` are ranks that it goes on waiting for although nothing is heard of them.
+    ``lost`` are the chosen ranks that it still waits for although they are lost.
     """
 
     goes_on: bool
@@ -41,7 +41,7 @@ class HoldVerdict:
 
 
 class HoldCounts:
-    """Count this rank's arrivals and visits, and judge what is heard of the ranks that it waits for."""
+    """This rank's counts of arrivals and visits, and the judgement on the ranks that it waits for."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -57,19 +57,19 @@ class HoldCounts:
     # ------------------------------------------------------------------------------------------------- a chosen rank
 
     def arrive(self, site: str) -> None:
-        """Count that this rank stops at a site for which others are held."""
+        """Count that this rank stops at a site where other ranks are held."""
         if site not in self._arrived and len(self._arrived) >= MAX_SITES:
             oldest = next(iter(self._arrived))
             del self._arrived[oldest], self._completed[oldest]
         self._arrived[site] += 1
 
     def complete(self, site: str) -> None:
-        """Count that the stop there is over."""
+        """Count that this rank's stop at a site is over."""
         self._completed[site] += 1
 
     def arrivals(self) -> tuple[Arrival, ...]:
         """Return what is to be restated whenever this rank registers or reports."""
-        # The stopping thread may add one meanwhile.
+        # The stopping thread may add a site meanwhile.
         arrived = tuple(self._arrived.items())
         return tuple(
             fitted(Arrival, site=site, arrived=count, completed=self._completed[site]) for site, count in arrived
@@ -79,18 +79,18 @@ class HoldCounts:
 
     @property
     def lost_seconds(self) -> float:
-        """Return for how long it waits for a rank that is lost while its stop stands."""
+        """Return for how long this rank waits for a chosen rank that is stopped and lost."""
         return self._lost
 
     def visit(self, site: str, ranks: tuple[int, ...]) -> Waiting:
-        """Count that a thread has come to a site; return what it is to wait for."""
+        """Count that a thread has come to a site; return what the thread must wait for."""
         self._visits[site] += 1
         return fitted(Waiting, site=site, count=self._visits[site], ranks=ranks)
 
     def wait(self, waiting: Waiting, grace: float, lost: float = HOLD_LOST_SECONDS) -> None:
         """Begin to wait.
 
-        For ``grace`` seconds while a rank has not come, for ``lost`` seconds while one is lost that stands there.
+        A rank that has not come is waited for ``grace`` seconds, a rank that is stopped and lost ``lost`` seconds.
         """
         self._grace, self._lost = grace, lost
         self._missing_since = dict.fromkeys(waiting.ranks, self._clock())
@@ -98,7 +98,7 @@ class HoldCounts:
         self.waiting = waiting
 
     def end(self, waiting: Waiting) -> None:
-        """Wait no more, unless another thread's wait has begun by now."""
+        """End this wait, unless another thread's wait has begun by now."""
         if self.waiting is waiting:
             self.waiting = None
 
@@ -112,7 +112,7 @@ class HoldCounts:
             known = self._heard.get(chosen.rank)
             is_unknown = chosen.state is None and chosen.completed < waiting.count
             if not is_unknown or known is None or not _stands(known, waiting):
-                # Else a broker that has just started doesn't know yet what stands.
+                # A broker that has just started may not know yet that the chosen rank is stopped.
                 self._heard[chosen.rank] = chosen
             if _is_there(chosen, waiting):
                 self._missing_since.pop(chosen.rank, None)
@@ -120,7 +120,7 @@ class HoldCounts:
                 self._missing_since.setdefault(chosen.rank, now)
 
     def begin_anew(self) -> None:
-        """Give all that is missing the whole time again: a broker has just come back, and the ranks come after it."""
+        """Restart the time limits of missing ranks: a broker has just come back, and the ranks follow."""
         self._missing_since = dict.fromkeys(self._missing_since, self._clock())
 
     def judge(self) -> HoldVerdict:
@@ -141,7 +141,7 @@ class HoldCounts:
             if chosen is not None and chosen.state is RankState.EXITED:
                 gone.append(rank)
             elif (since := self._missing_since.get(rank)) is None:
-                # It stands there, and this rank waits as long as it does.
+                # The chosen rank is stopped there, and this rank waits until that stop is over.
                 again = math.inf
             else:
                 stands = chosen is not None and _stands(chosen, waiting)
@@ -169,10 +169,10 @@ class HoldCounts:
 
 
 def _stands(chosen: ChosenRank, waiting: Waiting) -> bool:
-    """Tell whether a chosen rank was stopped at the site when it was heard of last."""
+    """Tell whether a chosen rank was stopped at the site at the last report of it."""
     return chosen.arrived >= waiting.count > chosen.completed and chosen.state is not RankState.EXITED
 
 
 def _is_there(chosen: ChosenRank, waiting: Waiting) -> bool:
-    """Tell whether a chosen rank has come to the site, and is still heard of."""
+    """Tell whether a chosen rank has come to the site, and is neither lost nor gone."""
     return chosen.arrived >= waiting.count and chosen.state not in (None, RankState.LOST, RankState.EXITED)

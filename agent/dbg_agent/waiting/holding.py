@@ -1,7 +1,7 @@
-"""Have this rank wait for others: for chosen ranks that are stopped, and with its exit for ranks kept after a crash.
+"""The waits of this rank: for chosen ranks that are stopped, and at its exit for ranks that are kept after a crash.
 
-Such a wait is a stop that nobody asked for: the thread takes work meanwhile, so it answers questions and can be looked
-at. Methods named ``on_…`` run in the link's thread, the others in the thread that waits.
+A wait is a stop that no user asked for: the thread takes work meanwhile, so it answers questions, and terminals can
+attach. Methods named ``on_…`` run in the link's thread, the others in the thread that waits unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ..stop.stops import HELD, Stops
 from .hold_counts import HoldCounts
 
 RESTATED_SECONDS = 10.0
-"""Seconds after a welcome within which a new broker has heard of all kept ranks: each dials again within three."""
+"""Seconds after a welcome within which a new broker knows all kept ranks: each rank dials again within three."""
 
 
 class HeldRank(Protocol):
-    """Say what a wait for others needs of the rank that waits."""
+    """What a wait for other ranks needs of the rank that waits."""
 
     stops: Stops
     inbox: Inbox
@@ -38,7 +38,7 @@ class HeldRank(Protocol):
 
     @property
     def address(self) -> str:
-        """Return what terminals call this rank."""
+        """Return the name by which terminals address this rank."""
 
     @property
     def is_connected(self) -> bool:
@@ -46,23 +46,23 @@ class HeldRank(Protocol):
 
     @property
     def stopping(self) -> ThreadStopper:
-        """Return what stops the calling thread."""
+        """Return the object that stops the calling thread."""
 
     def publish(self) -> None:
         """Have a report sent."""
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the link's thread after some seconds."""
+        """Have the link's thread call ``call`` after some seconds."""
 
 
 class Holding:
-    """Wait for other ranks, and go on when what is waited for is over."""
+    """The waits of this rank, and their ends."""
 
     def __init__(self, rank: HeldRank) -> None:
         self._rank = rank
         self.counts = HoldCounts(time.monotonic)
         self._wanted: dict[int, tuple[Waiting, float, float]] = {}
-        """What each thread that comes to a hold waits for, with its two time limits, until it has its turn to stop."""
+        """What each thread at a hold will wait for, with its two time limits, until the thread's turn to stop comes."""
         self._kept: tuple[int, ...] = ()
         self._kept_told = 0
         self._lost_told: tuple[int, ...] = ()
@@ -73,18 +73,18 @@ class Holding:
 
     @property
     def waiting(self) -> Waiting | None:
-        """Return what this rank is held for now."""
+        """Return what this rank waits for now; None if it is not held."""
         return self.counts.waiting if self._rank.stops.is_hold else None
 
     def hold(self, frame: FrameType, site: str, ranks: tuple[int, ...], grace: float, lost: float) -> None:
         """Wait at ``frame`` until these ranks have completed their stop at the site, or are gone.
 
-        For ``grace`` seconds at most while one has not come, for ``lost`` seconds while one is lost that stands there.
+        A rank that has not come is waited for ``grace`` seconds, a rank that is stopped and lost ``lost`` seconds.
         """
         rank = self._rank
         waiting = self.counts.visit(site, ranks)
         if rank.stops.is_mine():
-            # Stepping here, somebody debugs this rank; waiting for another one would take it from them.
+            # A user steps through this rank, and a wait for other ranks would take it away from the user.
             say(f"{rank.address} is not held at {site} for rank {format_ranks(ranks)}, since it is being stepped")
             return
         say(
@@ -101,15 +101,15 @@ class Holding:
             rank.publish()
 
     def hold_exit(self, seconds: float) -> None:
-        """Wait while other ranks of the run are kept after a crash: an exit would end them.
+        """Wait while other ranks of the run are kept after a crash, since the launcher would end them at this exit.
 
-        At most so long without a broker, which tells of them.
+        Without a broker, which reports the kept ranks, the wait lasts ``seconds`` at most.
         """
         others = self._others_kept()
         frame: FrameType | None = sys._getframe(1)
         if not others or not seconds or frame is None:
             return
-        # Stepped to its end, the program has nothing left to stop in.
+        # A step may have led to the end of the program, and has no line left to end at.
         self._rank.stopping.end_step()
         if self._rank.stops.is_mine():
             return
@@ -123,11 +123,11 @@ class Holding:
     # ------------------------------------------------------------------------------------------- in the link's thread
 
     def begun(self) -> None:
-        """Be told that the wait has become the current stop; in the thread that waits."""
+        """Take in that the wait has become the current stop; in the thread that waits."""
         wanted = self._wanted.pop(threading.get_ident(), None)
         if wanted is not None:
             self.counts.wait(*wanted)
-            # What was reported of this stop so far did not say whom it waits for.
+            # The reports of this stop did not say yet which ranks it waits for.
             self._rank.publish()
             self._judge()
             return
@@ -135,9 +135,9 @@ class Holding:
         self._judge_exit()
 
     def welcomed(self, uptime: float) -> None:
-        """Take in that a broker knows this rank: whoever is still kept is told of anew.
+        """Take in that a broker knows this rank. The broker then reports anew which ranks are still kept.
 
-        To one that is up for only ``uptime`` seconds the other ranks come back as well, in a moment.
+        ``uptime`` is the broker's. The other ranks have not all come back yet to a broker that has just started.
         """
         if uptime < RESTATED_SECONDS:
             self.counts.begin_anew()
@@ -145,7 +145,7 @@ class Holding:
         self._rank.call_later(RESTATED_SECONDS, lambda: self._forget_kept(told))
 
     def on_chosen(self, message: Chosen) -> None:
-        """Take in how far the chosen ranks are, and go on if that is far enough."""
+        """Take in how far the chosen ranks are, and go on if they are far enough."""
         self.counts.hear(message.site, message.ranks)
         self._judge()
 
@@ -156,7 +156,7 @@ class Holding:
         self._judge_exit()
 
     def _forget_kept(self, told: int) -> None:
-        """Forget ranks that the broker before this one told of: they have ended while there was none."""
+        """Forget kept ranks if this broker hasn't reported any: they ended while no broker ran."""
         if self._kept_told == told:
             self._kept = ()
             self._judge_exit()
@@ -188,7 +188,7 @@ class Holding:
             self._end_exit("")
 
     def _held_long(self, seconds: float) -> None:
-        """Go on at last, unless there is a broker: somebody may debug a kept rank, whose lease is over then."""
+        """Go on unless a broker is connected: a user may debug a kept rank, which then has no time limit."""
         if self._rank.is_connected:
             self._rank.call_later(seconds, lambda: self._held_long(seconds))
         else:
@@ -202,14 +202,14 @@ class Holding:
         rank = self._rank
         stop, _ = rank.stops.current
         if stop is None or not rank.stops.is_hold:
-            # Somebody sits at it by now, and lets it go on when they want to.
+            # A user has attached by now, and decides when this rank goes on.
             return
         if stop == self._let_go:
             return
         self._let_go = stop
         rank.inbox.put(stop, GoOn(_nothing))
         if why:
-            # Afterwards, since a job's stderr that nobody reads keeps whoever writes to it.
+            # The message comes last, since a write to a job's stderr that no process reads blocks.
             say(f"{rank.address} goes on: {why}")
 
     def _others_kept(self) -> tuple[int, ...]:
@@ -217,4 +217,4 @@ class Holding:
 
 
 def _nothing() -> None:
-    """Tell nobody: the report that follows says it."""
+    """Do nothing: the report that follows tells that the rank goes on."""

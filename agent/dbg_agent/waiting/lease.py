@@ -1,4 +1,4 @@
-"""Let a stop go on by itself if nobody sits down at it in time; on the rank's own clock, with or without a broker."""
+"""The end of a stop to which no terminal attaches in time; on the rank's own clock, with or without a broker."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ..stop.stops import Stops
 
 
 class LeasedRank(Protocol):
-    """Say what a lease needs of the rank whose stop it ends."""
+    """What a lease needs of the rank whose stop it ends."""
 
     stops: Stops
     inbox: Inbox
 
     @property
     def address(self) -> str:
-        """Return what terminals call this rank."""
+        """Return the name by which terminals address this rank."""
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the link's thread after some seconds."""
+        """Have the link's thread call ``call`` after some seconds."""
 
 
 class Lease:
-    """Know whether the current stop is to end by itself; a driver ends that for good."""
+    """The time limit of the current stop. A driver ends the limit for the rest of the stop."""
 
     def __init__(self, rank: LeasedRank) -> None:
         self._rank = rank
@@ -35,7 +35,7 @@ class Lease:
         self._is_driven = False
 
     def begin(self, seconds: float | None) -> None:
-        """Give the current stop so many seconds, or no end; in the stopped thread."""
+        """Let the current stop end after ``seconds``; never if None or if a terminal drives. In the stopped thread."""
         if seconds is None or self._is_driven:
             self._stop = None
             return
@@ -44,13 +44,13 @@ class Lease:
         self._rank.call_later(seconds, lambda: self._ends(number, seconds))
 
     def note(self, audience: Audience) -> None:
-        """Note whether somebody sits at the keyboard, as those who watch do not; in the link's thread."""
+        """Note whether a terminal drives the rank, not only watches it; in the link's thread."""
         self._is_driven = audience.driven
         if audience.driven:
             self._stop = None
 
     def left(self) -> None:
-        """Note that nobody is heard of any more; whoever comes back is told of anew. In the link's thread."""
+        """Note that the broker is gone: the next one reports the terminals anew. In the link's thread."""
         self._is_driven = False
 
     def _ends(self, number: int, seconds: float) -> None:
@@ -59,5 +59,5 @@ class Lease:
         if self._stop != number or stop != number:
             return
         rank.inbox.put(number, GoOn(lambda: None))
-        # Afterwards, since a job's stderr that nobody reads keeps whoever writes to it.
+        # The message comes last, since a write to a job's stderr that no process reads blocks.
         say(f"{rank.address} goes on: nobody attached within its lease of {seconds:g} s")
