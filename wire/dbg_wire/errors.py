@@ -13,15 +13,15 @@
     ├── NoBroker                 4   nothing names a broker
     ├── BrokerUnreachable        4   nobody answers there
     ├── WrongHost                4   the address is the loopback of another host
-    ├── Refused                  5   somebody answers and doesn't want us, or isn't who we expect
+    ├── Refused                  5   the peer answers, but refuses us or is not the expected broker
     │   ├── WrongToken
     │   ├── WrongCertificate
     │   └── WrongVersion
-    ├── PeerError                1   the peer broke the protocol: its fault, named
-    └── IllegalMove              1   our own table says this can't happen: our fault
+    ├── PeerError                1   the peer broke the protocol: the peer's fault
+    └── IllegalMove              1   our own table of states has no such move: our fault
 
 Exceptions hold parts and compose their sentence in ``__str__``, so that code matches on attributes and people read
-a sentence. Text that came from the network passes :func:`printable` before it gets into one.
+a sentence. Text from the network goes through :func:`printable` before it becomes part of a sentence.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 MAX_QUOTED = 200
-"""Characters of foreign text that an error repeats; more would scroll the sentence itself away."""
+"""Characters of foreign text that an error quotes; more would scroll the sentence itself away."""
 
 
 def printable(text: str, limit: int = MAX_QUOTED) -> str:
     """Return foreign text so that it can't act on a terminal, cut to ``limit`` characters.
 
     Control and other unprintable characters, newlines included, come back escaped (``\\x1b``), so a hostile rank name
-    shows itself and does nothing.
+    is visible and has no effect.
     """
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[: limit + 1])
     return shown if len(text) <= limit else shown[:limit] + "…"
 
 
 class DbgError(Exception):
-    """Be the root of all errors of this project."""
+    """The base of all errors of this project."""
 
     exit_status = 1
 
 
 class BadInput(DbgError):
-    """Say that what the user typed or set can't be used: ``what`` with its value, then ``remedy``."""
+    """Say that an input or a setting of the user can't be used: ``what`` with its value, then ``remedy``."""
 
     exit_status = 2
 
@@ -95,7 +95,7 @@ class NeedsAnswer(BadInput):
 
 
 class NoSuchRank(DbgError):
-    """Say that no rank fits the target, and what there is instead: ``past`` names one of a job that has ended."""
+    """Say that no rank fits the target, and which ranks there are; ``past`` names a fitting rank of an ended job."""
 
     exit_status = 3
 
@@ -150,7 +150,7 @@ class WrongHost(DbgError):
 
 
 class Refused(DbgError):
-    """Say that the peer at ``url`` refused, or is not who it should be."""
+    """Say that the peer at ``url`` refused, or is not the expected broker."""
 
     exit_status = 5
 
@@ -164,7 +164,7 @@ class Refused(DbgError):
 
 
 class WrongToken(Refused):
-    """Say that the token is not one of this broker's, or not one for this role."""
+    """Say that the token is not this broker's, or is not for this role."""
 
     def __str__(self) -> str:
         return (
@@ -184,7 +184,7 @@ class WrongCertificate(Refused):
 
 
 class WrongVersion(Refused):
-    """Say that the two ends speak different protocol majors, naming both."""
+    """Say that the two ends speak different protocol majors."""
 
     def __str__(self) -> str:
         return (
@@ -205,7 +205,7 @@ class PeerError(DbgError):
 
 
 class IllegalMove(DbgError):
-    """Say which role, state and event have no row in a transition table."""
+    """Say which state and event have no row in which transition table."""
 
     def __init__(self, table: str, state: str, event: str) -> None:
         super().__init__(table, state, event)
