@@ -6,7 +6,7 @@ KIB = 1024
 MIB = 1024 * KIB
 
 MAX_CONTROL_BYTES = 1 * MIB
-"""Bytes of one text frame. A page of ranks or a screen of text is far smaller; a longer frame is a mistake or attack."""
+"""Bytes of one text frame. A page of ranks or a screen of text is far smaller; a longer frame is an error or attack."""
 
 MAX_DATA_BYTES = 64 * KIB
 """Payload bytes of one binary frame: the most that one read of a pty returns, so no frame needs splitting."""
