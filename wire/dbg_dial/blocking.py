@@ -31,7 +31,7 @@ T = TypeVar("T", bound="BlockingDial")
 
 
 class NotABroker(Refused):
-    """Say that the program that listens at ``url`` is not a broker."""
+    """The refusal of a peer at ``url`` that is not a broker."""
 
     def __str__(self) -> str:
         return (
@@ -41,7 +41,7 @@ class NotABroker(Refused):
 
 
 class BlockingDial:
-    """Hold one connection to a broker. The steps are made in the order below, each at most once.
+    """One connection to a broker. The steps are made in the order below, each at most once.
 
     ``seconds`` is the time limit of one step. Raise BadEndpoint for TLS without a fingerprint.
     """

@@ -37,7 +37,7 @@ AskNameServer = Callable[[Callable[[], AddressInfos]], Awaitable[AddressInfos]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """Hold a role's sentences for a peer that is not its broker; parts in braces are filled in."""
+    """A role's sentences for a peer that is not its broker; parts in braces are filled in."""
 
     wrong_certificate: str
     """With ``{shown}`` and ``{pinned}``."""
@@ -49,7 +49,7 @@ class Wording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Hold seconds: for TLS and the upgrade together, between two pings, and for the answer to a ping."""
+    """Seconds for TLS and the upgrade together, between two pings, and for the answer to a ping."""
 
     opening: float
     ping: float

@@ -17,7 +17,7 @@ TOKEN_FILE = "DBG_TOKEN_FILE"  # noqa: S105 - a variable's name
 """The token itself, and the file that holds it. The file wins if both are set."""
 
 AUTOSTART = "DBG_AUTOSTART"
-"""Makes a rank of each program that a job starts; its value is the process that started the job, or a rank's claim."""
+"""Makes ranks of the programs that a job starts; its value is the process that started the job, or a rank's claim."""
 
 JOB = "DBG_JOB"
 """The job's name."""

@@ -27,7 +27,7 @@ LIVE_STATES = frozenset({RankState.RUNNING, RankState.STOPPED, RankState.HELD, R
 
 
 class Place(Record):
-    """Say where in the program a thread is."""
+    """The place of a thread in the program."""
 
     file: Path
     line: Line

@@ -13,7 +13,7 @@ from .ranks import RankState
 
 
 class RankEvent(str, enum.Enum):
-    """Name what can happen to a rank, as the broker sees it."""
+    """What can happen to a rank, as the broker sees it."""
 
     RUNS = "runs"
     STOPS = "stops"
@@ -65,7 +65,7 @@ class StopPhase(str, enum.Enum):
 
 
 class StopEvent(str, enum.Enum):
-    """Name what can happen to a stop."""
+    """What can happen to a stop."""
 
     ARRIVES = "arrives"
     OPENS = "opens"

@@ -4,7 +4,7 @@ import enum
 
 
 class Sender(str, enum.Enum):
-    """Name the three roles."""
+    """The three roles."""
 
     AGENT = "agent"
     BROKER = "broker"
@@ -20,7 +20,7 @@ class Mode(str, enum.Enum):
 
 
 class Action(str, enum.Enum):
-    """Name what a question asks of each rank."""
+    """The action that a question asks of each rank."""
 
     CONTINUE = "continue"
     KILL = "kill"
@@ -38,7 +38,7 @@ class Action(str, enum.Enum):
 
 
 class PromptState(str, enum.Enum):
-    """Say what a line debugger waits for, so that the terminal knows how to edit and complete it."""
+    """What a line debugger waits for; the terminal edits and completes the line accordingly."""
 
     COMMAND = "command"
     """A command or a statement, at the debugger's own prompt."""
@@ -65,7 +65,7 @@ class Kind(str, enum.Enum):
 
 
 class Finding(str, enum.Enum):
-    """Say what a rank's guard has found."""
+    """What a rank's guard has found."""
 
     STUCK = "stuck"
     """The interpreter has not run for a while: C code holds it and lets no thread run."""
@@ -78,7 +78,7 @@ class Finding(str, enum.Enum):
 
 
 class RefusalCode:
-    """Name the codes of Refusal."""
+    """The codes of Refusal."""
 
     UNKNOWN_TYPE = "unknown-type"
     BAD_MESSAGE = "bad-message"
