@@ -13,7 +13,8 @@ MAX_CALLERS = 256
 """Stock sessions at once: no user has more scripts without an agent, and each may keep nearly 1 MiB of its screen."""
 
 MAX_CALLERS_OF_ONE = 64
-"""Sessions of one address, or of one other user of this host: a host has up to 16 ranks, and three fill no broker."""
+"""Sessions of one address or of one other user of this host: a host has up to 16 ranks, and it takes four strangers to
+fill all places."""
 
 MIN_DRAWN = 512
 """Half the bytes of the smallest screen that PuDB draws; a caller that has written less has shown no debugger yet."""

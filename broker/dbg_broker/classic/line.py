@@ -37,7 +37,7 @@ class StockLog:
             del self._kept[: len(self._kept) - MAX_LOG]
 
     def since(self, offset: int) -> tuple[int, bytes]:
-        """Return the bytes kept from ``offset`` on, behind the offset at which they begin."""
+        """Return the offset at which the bytes kept from ``offset`` on begin, and these bytes."""
         start = self.end - len(self._kept)
         begin = min(max(offset, start), self.end)
         return begin, bytes(self._kept[begin - start :])

@@ -95,7 +95,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def read_private(path: Path, *, others_may_read: bool = False) -> str | None:
-    """Return the text of a file that only its owner (or root) can have written, or None if there is none.
+    """Return the text of a file that only this user (or root) can have written, or None if there is none.
 
     Raise BadSecretFile if others can write it, or read it unless they may, or if it can't be read.
     """

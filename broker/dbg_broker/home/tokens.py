@@ -26,7 +26,7 @@ THROW_AWAY_DIRECTORY = "insecure-tokens"
 """Where the tokens of a broker without TLS are, as long as it serves."""
 
 MAX_CHALLENGE = 128
-"""Characters of a challenge: twice the 256 bits that :mod:`dbg_broker.verbs.probe` sends."""
+"""Characters of a challenge: twice the 256 bits that the verbs send."""
 
 
 class Role(enum.Enum):

@@ -127,7 +127,7 @@ class PeerConnection(asyncio.Protocol):
     def work(self, is_over: Callable[[], bool]) -> bool:
         """Read what came until the slice is over, at least one piece; return whether there is more to read now.
 
-        No error is raised, neither of the broker nor of the peer.
+        An error, of the broker or of the peer, ends the connection and is not raised.
         """
         self._waits_its_turn = False
         try:

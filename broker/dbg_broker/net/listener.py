@@ -8,7 +8,7 @@ import socket
 from dbg_wire.errors import DbgError
 
 BACKLOG = 4096
-"""Connections that the kernel may hold before they are accepted: with asyncio's 100, 2,000 ranks take seconds."""
+"""Connections that the kernel may hold before accept: with asyncio's 100, 2,000 ranks take seconds to connect."""
 
 
 class PortTaken(DbgError):

@@ -24,7 +24,7 @@ class Fate(enum.Enum):
     QUEUED = "queued"
     DROPPED = "dropped"
     OVERFLOW = "overflow"
-    """A control message has no room: the peer would miss it, so the connection must end."""
+    """A control message has no room: a terminal is closed then, and a rank misses the message."""
 
 
 class _Waiting(NamedTuple):

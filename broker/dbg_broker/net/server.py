@@ -25,7 +25,7 @@ SWEEP_SECONDS = 0.25
 """Seconds between two sweeps, by which anything due by the clock may be late."""
 
 FULL_SECONDS = 0.02
-"""Seconds without accepting while all places before the first message are taken: an honest peer needs less."""
+"""Seconds without accepting while all places before the first message are taken: an honest peer is faster."""
 
 NO_DESCRIPTORS_SECONDS = 1.0
 """Seconds without accepting when the process has no file descriptor left: some will be closed by then."""

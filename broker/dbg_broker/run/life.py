@@ -44,7 +44,7 @@ LONG_SECONDS = 10.0
 """Seconds after which a job's ranks have registered, even if the job fails."""
 
 RESTARTS = 3
-"""Brokers that a run finds or starts in place of ones that died, at most: a further one would die as well."""
+"""Brokers that a run finds or starts in place of ones that died, at most: a further one would die, too."""
 
 PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """Signals that are meant for the job: Ctrl-C and Ctrl-\\ are typed at it, and a scheduler ends it by SIGTERM."""

@@ -71,7 +71,7 @@ def find_or_start(home: str, listen: str, environ: Mapping[str, str]) -> Found:
             found = _start(folder, listen, environ)
             if found is not None:
                 return found
-        # Another broker is starting or ending, perhaps that of another run. A wait for its lock has no limit.
+        # Another broker starts or ends, perhaps that of another run. A wait for its lock has no time limit.
         time.sleep(ATTEMPT_PAUSE_SECONDS)
     raise CantServe(f"another one has held the lock of {folder} for long, and does not serve")
 
