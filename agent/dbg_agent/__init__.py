@@ -1,7 +1,7 @@
 """Stop a rank where you are and debug it from any terminal, through the broker.
 
-This module is signatures and promises; bodies are imported at first use, so that ``import dbg_agent`` costs a rank
-nothing. Nothing here raises into the program, but where ``on_missing="raise"`` asks for it.
+This module holds signatures and promises; bodies are imported at first use, so that ``import dbg_agent`` costs a rank
+nothing. No function here raises into the program, unless ``on_missing="raise"`` asks for it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def set_trace(
     lease: float | None = None,
     **unknown: object,
 ) -> None:
-    """Stop the calling thread here until somebody lets it go on from a terminal.
+    """Stop the calling thread here until a terminal lets it go on.
 
-    The thread waits in this call; it costs nothing but its time, and any debugger opens only when somebody attaches.
-    One thread of a rank is stopped at a time, further ones queue. If the broker goes away meanwhile, or the terminal,
-    nothing changes here. Usable as ``PYTHONBREAKPOINT=dbg_agent.set_trace``.
+    The thread waits in this call and uses no CPU; a debugger opens only when a terminal attaches. One thread of a rank
+    is stopped at a time, further threads queue. The stop stays if the broker or the terminal goes away. Usable as
+    ``PYTHONBREAKPOINT=dbg_agent.set_trace``.
 
     ``broker`` is ``host:port`` or a URL, with the certificate's fingerprint after ``#`` if no ``broker.json`` holds it
     (variable ``DBG_BROKER``). If no broker answers within ``connect_timeout`` seconds (10; ``DBG_CONNECT_TIMEOUT``;
@@ -41,12 +41,12 @@ def set_trace(
     for none; ``rc`` (``DBG_PDBRC``) has pdb read the ``.pdbrc`` of the rank's side. Arguments that can't be used are
     warned of, and the default is taken.
 
-    With ``ranks`` (``DBG_RANKS``), a global rank, several, or a set such as ``"0-3,8"``, only those stop; each other
-    rank of the job that comes here waits until all of them have gone on, outside of any collective, or goes on at once
-    with ``hold=False`` (``DBG_HOLD=0``). One that is not here after ``hold_grace`` seconds (60; ``DBG_HOLD_GRACE``) is
-    not waited for; one that is stopped here and then lost is waited for ``hold_lost`` seconds (600; ``DBG_HOLD_LOST``).
-    With ``lease`` (``DBG_LEASE``) a stop to which nobody has attached within so many seconds goes on by
-    itself.
+    With ``ranks`` (``DBG_RANKS``), a global rank, several, or a set such as ``"0-3,8"``, only these ranks stop. Each
+    other rank of the job that comes here waits, outside of any collective, until all of them have gone on, or goes on
+    at once with ``hold=False`` (``DBG_HOLD=0``). It does not wait for a rank that is not here after ``hold_grace``
+    seconds (60; ``DBG_HOLD_GRACE``), and waits ``hold_lost`` seconds (600; ``DBG_HOLD_LOST``) for a rank that is
+    stopped here and then lost. With ``lease`` (``DBG_LEASE``) the stop ends by itself if no terminal has attached
+    within so many seconds.
     """
     try:
         from .program.entry import has_room, stop_at
@@ -81,9 +81,9 @@ def install(
 
     Unless ``breakpoint`` is false (``DBG_BREAKPOINT=0``), the builtin ``breakpoint()`` means :func:`set_trace` from
     here on. With ``classic`` (``DBG_CLASSIC=1``) so do ``pudb.remote.set_trace``, ``remote_pdb.set_trace`` and
-    ``remote_pdb.RemotePdb(…).set_trace``, whatever host and port they name, and ``torch.distributed.breakpoint(rank,
-    skip)`` means ``set_trace(ranks=rank)``, once it was passed over ``skip`` times at its place. A name that the
-    program has imported from one of these modules before can't be redirected, and stays what it was.
+    ``remote_pdb.RemotePdb(…).set_trace``, for any host and port, and ``torch.distributed.breakpoint(rank, skip)`` means
+    ``set_trace(ranks=rank)``, after it was passed over ``skip`` times at its place. A name that the program has
+    imported from one of these modules before can't be redirected, and keeps its meaning.
 
     Unless ``guard`` is false (``DBG_GUARD=0``), a small process beside this one tells the broker where the program is
     while the interpreter is stuck in C code, and what ended it if a signal did. For that faulthandler is enabled,
@@ -91,17 +91,17 @@ def install(
 
     With ``post_mortem`` (``DBG_POST_MORTEM=1``) a rank with an uncaught exception, in any thread, prints its traceback
     as always, and is then kept as a stop for ``lease`` seconds (600, but 0 where ``CI`` is set; ``DBG_LEASE``), or
-    until somebody lets it go; then it ends as it would have. The other ranks of the run hold their exits meanwhile.
+    until a terminal lets it go; then it ends as it would have. The other ranks of the run delay their exits meanwhile.
     ``mesh`` (``DBG_MESH="pp=2,tp=4"``) gives the sizes of the job's parallel groups, the one that changes slowest
     first.
 
     With ``collective_timeout`` (``DBG_COLLECTIVE_TIMEOUT``) all process groups of torch wait at least so many seconds,
-    those made before or later, and with a timeout of their own; an operation that has begun keeps what it had, so all
-    ranks must call it, before anybody stops. A rank's groups have their own timeouts again when it has not stopped for
-    so many seconds since its last stop, or by :func:`uninstall`; if it stops again, they have the long one again.
+    including groups made before or later and groups with a timeout of their own. An operation that has begun keeps its
+    timeout, so all ranks must call :func:`install` before any rank stops. A rank's groups get their own timeouts back
+    when the rank has not stopped for so many seconds, or by :func:`uninstall`; the next stop sets the long one again.
 
-    Called in the main thread, it takes one more real-time signal, by which terminals break into the running rank. The
-    other arguments are those of :func:`set_trace`, and become its defaults in this process.
+    In the main thread, :func:`install` takes one more real-time signal, by which terminals break into the running rank.
+    The other arguments are those of :func:`set_trace`, and become its defaults in this process.
     """
     try:
         from .program.entry import has_room
@@ -118,11 +118,11 @@ def install(
 
 
 def post_mortem(*unexpected: object, lease: float | None = None, **unknown: object) -> None:
-    """Keep this rank, in an ``except`` block, where the exception was raised, until somebody lets it go.
+    """Keep this rank, in an ``except`` block, where the exception was raised, until a terminal lets it go.
 
-    As ``install(post_mortem=True)`` does for an exception that nobody catches; the program goes on behind this call.
-    Its lease is that of :func:`install` unless this call has one. Returns at once, with a warning, if there is no
-    exception, no broker, or, where ``CI`` is set, no lease at all.
+    ``install(post_mortem=True)`` does the same for an uncaught exception. The program goes on after this call. The
+    lease is that of :func:`install` unless this call has one. Return at once, with a warning, if there is no exception,
+    no broker, or, with ``CI`` set, no lease at all.
     """
     try:
         from .program.entry import has_room, keep_here
@@ -142,7 +142,7 @@ def uninstall() -> None:
 
 
 def go_on_without(function: str, error: Exception) -> None:
-    """Say once why nothing could be done: no descriptor, memory or stack may be left, or no interpreter soon."""
+    """Say once why a call failed, with as little as possible: descriptors, memory or stack may be used up."""
     global _told  # noqa: PLW0603 - one per process
     if _told:
         return

@@ -1,6 +1,6 @@
 """Run a script or module as a rank: ``python -m dbg_agent train.py ARGS…``.
 
-Nothing else is in here: this module's namespace becomes the program's, as that of ``__main__``.
+This module holds nothing else, since its namespace, as that of ``__main__``, becomes the program's.
 """
 
 import sys

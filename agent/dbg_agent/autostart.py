@@ -1,13 +1,13 @@
 """Make a process a rank without a change to its code: called by the one line in site-packages.
 
-``dbg-broker run`` sets ``DBG_AUTOSTART`` to its process id, a job script to any word, and it is handed down to all
-that the job starts. Of these the rank is the outermost Python program that is no launcher: it claims its place, in the
-same variable, and what it starts is part of it, unless a launcher has given that another place: libraries such as
-Lightning make the first rank the launcher of the others. A launcher never is a rank; the place that it was given, if it
-gives its children none of their own, goes to a script that it starts.
+``dbg-broker run`` sets ``DBG_AUTOSTART`` to its process id, a job script to any word, and all processes of the job
+inherit the variable. The rank is the outermost Python program that is no launcher. It claims its place in the same
+variable, and the programs that it starts are part of it, unless a launcher has given them another place: libraries such
+as Lightning make the first rank the launcher of the others. A launcher is never a rank. If it gives its children no
+places of their own, its own place goes to a script that it starts.
 
-Whoever is no rank, a helper or a child, has the stops in its code all the same, ``breakpoint()`` among them, and
-connects if it gets to one. Where no launcher names it, it knows by the variable whose child it is.
+A process that is no rank, a helper or a child, has the stops in its code as well, ``breakpoint()`` among them, and
+connects when it reaches one. If no launcher names it, the variable tells whose child it is.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _TOOLS = frozenset(
         *("compileall", "dbg_client", "multiprocessing"),
     }
 )
-"""Programs and modules that no job consists of, though job scripts call them; our own commands among them."""
+"""Programs and modules that job scripts call and that are never ranks; our own commands among them."""
 
 
 _has_begun = False
 
 
 def begin() -> None:
-    """Make this process what it is in the job; never raise. More than one call is one: so many lines may be installed.
+    """Give this process its part in the job; never raise. Further calls, of further installed lines, do nothing.
 
     The interpreter is still starting: there is neither a ``__main__`` nor the path of the program's own modules.
     """
@@ -56,7 +56,7 @@ def _begin(environ: Mapping[str, str]) -> None:
     value = environ.get(VARIABLE, "")
     program = Program(sys.argv, sys.orig_argv)
     part = JobPart.HELPER
-    # A helper of one line is told apart without looking further, since there may be many.
+    # A helper that runs one line of code is recognized at once, without a look at its place: there may be many.
     if program.is_script or _is_started_by(value, os.getppid()):
         place = own_place()
         part = part_of(value, place, program, pid=os.getpid(), parent=os.getppid(), environ=environ)
@@ -66,7 +66,7 @@ def _begin(environ: Mapping[str, str]) -> None:
         _have_stops(program, is_rank=part is JobPart.RANK)
     if part is JobPart.HELPER and not program.is_tool:
         _have_breakpoints(environ)
-    # `python -m dbg_agent` does so itself, once it knows the program.
+    # `python -m dbg_agent` calls install itself, when it knows the program.
     if part is JobPart.RANK and program.module != "dbg_agent":
         from . import install
 
@@ -92,7 +92,7 @@ def _rank_of_process() -> RankOfProcess:
 
 
 def _have_breakpoints(environ: Mapping[str, str]) -> None:
-    """Have ``breakpoint()`` stop a child of a rank: its stdin is no terminal, and pdb there would end it."""
+    """Make ``breakpoint()`` stop a child of a rank: its stdin is no terminal, so pdb would end the child."""
     if environ.get("PYTHONBREAKPOINT") or sys.breakpointhook is not sys.__breakpointhook__:
         return
     wanted = environ.get("DBG_BREAKPOINT")
@@ -107,7 +107,7 @@ def _have_breakpoints(environ: Mapping[str, str]) -> None:
 
 
 class Program:
-    """What an interpreter was told to run, as known while it starts: ``argv``, and the whole command line."""
+    """The program that an interpreter runs, as known while it starts from ``argv`` and the whole command line."""
 
     def __init__(self, argv: Sequence[str], original: Sequence[str]) -> None:
         first = argv[0] if argv else ""
@@ -121,19 +121,19 @@ class Program:
         elif first not in ("", "-", "-c"):
             self.file = first
         name = (self.module or "").partition(".")[0] or first.rpartition("/")[2]
-        # Also of `pip3.11`.
+        # rstrip: `pip3.11` is `pip`.
         self.is_tool = name in _TOOLS or name.rstrip("0123456789.") in _TOOLS
 
     @property
     def is_script(self) -> bool:
-        """Say whether it is a file or a module, and not a line of code or a conversation."""
+        """Tell whether it is a file or a module, and not a line of code or an interactive session."""
         return self.module is not None or self.file is not None
 
 
 def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, environ: Mapping[str, str]) -> JobPart:
-    """Return what a process is in its job; pure.
+    """Return a process's part in its job; pure.
 
-    ``value`` is that of ``DBG_AUTOSTART``, ``place`` what launchers have made of this process.
+    ``value`` is that of ``DBG_AUTOSTART``, ``place`` the place that launchers have given to this process.
     """
     from .launch.this_process import is_launcher
 
@@ -146,17 +146,17 @@ def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, 
         return JobPart.RANK if program.is_script or _is_started_by(value, parent) else JobPart.HELPER
     if not program.is_script:
         return JobPart.HELPER
-    # A child whose launcher's variables were taken away is nobody new, nor is one that has them from the first rank.
+    # A child that has lost its launcher's variables is no new rank, nor is a child with variables of the first rank.
     is_placed_anew = place not in (claimed_place, NO_PLACE) and not _is_of_first(claimed_place, place, environ)
     inherits = place == claimed_place and claimed is JobPart.LAUNCHER and claimant == parent
     return JobPart.RANK if is_placed_anew or inherits else JobPart.HELPER
 
 
 def _is_of_first(claimed_place: str, place: str, environ: Mapping[str, str]) -> bool:
-    """Say whether a place is that of a claimant which has become the launcher of the others on its host."""
+    """Tell whether a place is that of a claimant that has become the launcher of the other ranks on its host."""
     return claimed_place == NO_PLACE and place.startswith(f"{BY_LIBRARY}/") and environ.get("LOCAL_RANK") == "0"
 
 
 def _is_started_by(value: str, parent: int) -> bool:
-    """Say whether whoever set the variable has started this process itself."""
+    """Tell whether the process that set the variable is this process's parent."""
     return value == str(parent)

@@ -1,4 +1,4 @@
-"""Ask the kernel what it may never answer, such as of a file on a network file system, without waiting for ever."""
+"""Bound the wait for a call that the kernel may never answer, such as one on a network file system."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _T = TypeVar("_T")
 
 
 def within(seconds: float, call: Callable[[], _T], otherwise: _T) -> _T:
-    """Return what ``call`` returns in another thread, or ``otherwise`` after so many seconds; it must not raise.
+    """Return the result of ``call`` in another thread, or ``otherwise`` after so many seconds.
 
-    Raise RuntimeError if no thread can be had.
+    ``call`` must not raise. Raise RuntimeError if no thread can be started.
     """
     answers: list[_T] = []
     asking = threading.Thread(target=lambda: answers.append(call()), name="dbg-agent-asking", daemon=True)

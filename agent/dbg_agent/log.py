@@ -1,8 +1,8 @@
-"""The log of a rank, for those who debug the debugger: off unless DBG_LOG names a file. ``docs/architecture.md`` lists
-what is logged.
+"""The log of a rank, for debugging the debugger: off unless DBG_LOG names a file. ``docs/architecture.md`` lists the
+logged events.
 
 The standard library's logging is not used: a thread of the program that is stopped within it holds locks for which
-these threads would wait. There is no lock here, since a signal handler may stop in the midst of a line: each line is
+our threads would wait. This module has no lock, since a signal handler may stop while a line is written: each line is
 one write at the end of the file.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 VARIABLE = "DBG_LOG"
 
 MAX_FILE = 16 * 1024 * 1024
-"""Bytes of the file, all processes that write to it together; beyond it nothing more is logged."""
+"""Bytes of the file, for all processes that write to it together; a full file gets no more lines."""
 
 MAX_LINE = 1000
 """Characters of one line."""
@@ -37,7 +37,7 @@ _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK 
 
 
 class _Log:
-    """Hold the one log of this process; ``file`` is None while nothing is logged."""
+    """The one log of this process; ``file`` is None while nothing is logged."""
 
     def __init__(self) -> None:
         self.path = ""
@@ -47,9 +47,9 @@ class _Log:
 
 
 class _File(NamedTuple):
-    """Hold an open file, and which one it is: a program may close its descriptor and open another file under it.
+    """An open file and its identity: a program may close the descriptor and open another file under the same number.
 
-    It is never closed, since a thread in the midst of a line would write to what is opened next.
+    The file is never closed, since a thread that writes a line would write to the next file under that number.
     """
 
     descriptor: int
@@ -61,7 +61,7 @@ _log = _Log()
 
 
 class Logger:
-    """Log events under one name; never raise. Without a log an event costs a look at one attribute."""
+    """A source of events under one name; its methods never raise. Without a log an event costs one attribute access."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -83,7 +83,7 @@ class Logger:
 
 
 class Shown:
-    """Stand for a message, of which a line is made only if it is logged."""
+    """A message that becomes a line only if it is logged."""
 
     def __init__(self, message: Message) -> None:
         self._message = message
@@ -95,10 +95,10 @@ class Shown:
 
 
 def open_log(environ: Mapping[str, str], name: str) -> None:
-    """Begin to log if DBG_LOG names a file; ``name`` is what this rank is called. Never raise.
+    """Begin to log if DBG_LOG names a file; ``name`` is this rank's address. Never raise.
 
-    The file is made with mode 0600. A link, a file of another user, and what is no regular file are refused in a line
-    on stderr.
+    The file is made with mode 0600. A link, a file of another user, and any file that is not regular are refused in a
+    line on stderr.
     """
     path = environ.get(VARIABLE, "")
     _log.name = name
@@ -111,7 +111,7 @@ def open_log(environ: Mapping[str, str], name: str) -> None:
     try:
         opened = within(OPEN_SECONDS, lambda: _open(path), late)
     except Exception as error:
-        # No thread can be had.
+        # No thread can be started.
         opened = type(error).__name__
     if isinstance(opened, _File):
         _log.file = opened
@@ -120,7 +120,7 @@ def open_log(environ: Mapping[str, str], name: str) -> None:
 
 
 def hide(secret: str | None) -> None:
-    """Have no line hold this text."""
+    """Replace this text in all lines from here on."""
     if secret and secret not in _log.secrets:
         _log.secrets = (*_log.secrets, secret)
 

@@ -1,6 +1,6 @@
-"""What a rank is told: arguments, ``DBG_*`` variables, ``broker.json``, defaults, in this order.
+"""The settings of a rank: from arguments, ``DBG_*`` variables and defaults, in this order.
 
-Whatever can't be used is a warning and the default is taken: a mistyped argument must not end a training job.
+A value that can't be used gets a warning, and the default is taken: a mistyped argument must not end a training job.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ CONNECT_SECONDS = 10.0
 """Seconds waited for a broker, once per process: a broker that starts beside the job is up by then."""
 
 CRASH_LEASE_SECONDS = 600.0
-"""Seconds for which a crashed rank is kept if nobody attaches: time to be woken, not enough to waste a night's GPUs."""
+"""Seconds for which a crashed rank is kept if no terminal attaches: time to wake up, and no waste of a night's GPUs."""
 
 MAX_COLLECTIVE_SECONDS = 1e7
-"""Seconds that a collective may be given: four months, where libraries that count in nanoseconds don't overflow yet."""
+"""Longest timeout of collectives, four months: libraries that count in nanoseconds don't overflow yet."""
 
 ON_MISSING = ("go-on", "wait", "raise")
 """What a stop does if no broker answers in time; the first is the default."""
@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Hold what a call asked for; ``broker`` is None for whatever DBG_BROKER or broker.json say."""
+    """The settings of a call; with ``broker`` None, DBG_BROKER or broker.json names the broker."""
 
     broker: str | None = None
     connect_timeout: float = CONNECT_SECONDS
@@ -63,7 +63,7 @@ def read_settings(
     environ: Mapping[str, str],
     warn: Callable[[str], None],
 ) -> Settings:
-    """Return the settings of one call; tell ``warn`` what could not be used, in one sentence each."""
+    """Return the settings of one call; call ``warn`` with a sentence for each value that can't be used."""
     if unexpected:
         warn(f"{function}() takes keyword arguments only; {len(unexpected)} positional ignored")
     known = {field.name for field in fields(Settings)}
@@ -102,7 +102,7 @@ class _Reader:
         self, name: str, default: _T, convert: Callable[[object], _T], wanted: str, variable: str | None = None
     ) -> _T:
         variable = variable or f"DBG_{name.upper()}"
-        # The broker's variable is left to the endpoint's own rules, which also know the fingerprint behind it.
+        # DBG_BROKER is read later by the rules of dbg_wire.endpoint, which also know its fingerprint.
         from_environ = self.environ.get(variable) if variable != BROKER else None
         for value, source in ((self.arguments.get(name), f"{self.function}({name}=…)"), (from_environ, variable)):
             if value is None or (isinstance(value, str) and not value):
@@ -110,7 +110,7 @@ class _Reader:
             try:
                 return convert(value)
             except Exception:
-                # Whatever the value's own methods raise: it is not one of ours.
+                # The methods of a value that the program made may raise any exception.
                 self.warn(f"{source} is {printable(_shown(value))}, not {wanted}; taking {default!r}")
         return default
 
@@ -190,5 +190,5 @@ def _as_flag(value: object) -> bool:
 
 
 def is_off(text: str) -> bool:
-    """Say whether a variable's value means no."""
+    """Tell whether a variable's value means no."""
     return _FLAGS.get(text.lower()) is False

@@ -1,7 +1,7 @@
-"""Write to the job's stderr, whatever the program has made of it, and never wait for whoever reads it.
+"""Write to the job's stderr, even if the program has replaced it, and never wait for its reader.
 
-A launcher or log collector that doesn't read leaves a full pipe, in which a stopped rank would be stuck before anybody
-could attach to it. What finds no room is written by a thread of its own, once there is some.
+A launcher or log collector that doesn't read leaves a full pipe. A rank that waited for room would be stuck before a
+terminal could attach to its stop. A line that finds no room is written later, by a thread of its own.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from collections import deque
 from typing import Any
 
 MAX_WAITING = 64
-"""Lines that wait for room; of more the oldest are dropped: whoever reads at last wants to know how it stands now."""
+"""Lines that may wait for room; then the oldest is dropped, as the newest lines tell the present state."""
 
 PIPE_BYTES = select.PIPE_BUF
 """Bytes that a pipe takes whole or not at all; a line of ours is far shorter."""
 
-# No lock, neither here nor in starting a thread: a signal handler or finalizer may say something in the midst of this.
+# No lock is used, not even to start a thread: a signal handler or finalizer may call `say` while a line is written.
 _waiting: deque[tuple[int, int, bytes]] = deque(maxlen=MAX_WAITING)
-"""Process, descriptor and bytes: a forked child inherits them, and they are not its own."""
+"""Process id, descriptor and bytes of each waiting line: a forked child inherits the lines, and must not write them."""
 
 _writers: set[int] = set()
-"""The process, while a thread of it writes what waits."""
+"""The id of this process, while one of its threads writes the waiting lines."""
 
 
 def is_written() -> bool:
@@ -35,7 +35,7 @@ def is_written() -> bool:
 
 
 def say(text: str) -> None:
-    """Write one line to the job's stderr; never raise nor wait, whatever the program made of it."""
+    """Write one line to the job's stderr; never raise nor wait."""
     line = f"dbg-agent: {text}\n"
     try:
         stream, own = sys.stderr, sys.__stderr__
@@ -44,7 +44,8 @@ def say(text: str) -> None:
             stream.write(line)
             stream.flush()
             return
-        # Past its buffer: what a full disk doesn't take would stay there, and fail the whole job at its exit.
+        # The line doesn't go through the stream's buffer: with a full disk it would stay there, and the flush at the
+        # exit would fail the whole job.
         data = line.encode(getattr(stream, "encoding", None) or "utf-8", "backslashreplace")
         if os.getpid() in _writers or not _has_room(descriptor):
             _write_later(descriptor, data)
@@ -60,7 +61,7 @@ def say(text: str) -> None:
 
 
 def _descriptor(stream: Any) -> int | None:
-    """Return the file behind a stream; None if it has none, and then it is the program's own affair."""
+    """Return the descriptor of a stream; None for a stream of the program without one."""
     try:
         return int(stream.fileno())
     except Exception:
@@ -79,8 +80,8 @@ def _write(descriptor: int, data: bytes) -> bool:
         os.write(descriptor, data)
         return True
     try:
-        # Opened anew, since other processes write to the same pipe: the last room may be theirs by now, and a flag set
-        # on what is open already would be set for all of them.
+        # The pipe is opened anew with O_NONBLOCK: another process may have filled it since the check for room, and a
+        # flag of the existing open file would be set for all processes that share it.
         own = os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         os.write(descriptor, data)
@@ -105,12 +106,12 @@ def _begin_to_write() -> None:
         try:
             _thread.start_new_thread(_write_waiting, ())
         except RuntimeError:
-            # The process ends, or may have no thread more; the line waits for the next one.
+            # The process ends, or may start no more threads. The line waits for the next call of `say`.
             _writers.clear()
 
 
 def _write_waiting() -> None:
-    """Write what waits, however long that takes; in a thread of its own."""
+    """Write the waiting lines, and wait for room; in a thread of its own."""
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         while _waiting:
@@ -123,5 +124,5 @@ def _write_waiting() -> None:
     finally:
         _writers.clear()
         if _waiting:
-            # It came when this had found nothing more.
+            # A line has come after the loop found the queue empty.
             _begin_to_write()

@@ -1,4 +1,4 @@
-"""Change modules of others once they are loaded: at once, or right after the program imports them."""
+"""Change modules that are not ours when they are loaded: at once, or right after the program imports them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _changes: dict[str, list[Change]] = {}
 
 
 def when_loaded(name: str, change: Change) -> None:
-    """Have ``change`` called with the module of that name, at once if it is loaded, else whenever it is."""
+    """Call ``change`` with the module of that name, now if it is loaded, and after each import of it."""
     _changes.setdefault(name, []).append(change)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
@@ -31,7 +31,7 @@ def when_loaded(name: str, change: Change) -> None:
 
 
 def forget(name: str, change: Change) -> None:
-    """Call ``change`` no more; what it has changed stays."""
+    """Call ``change`` no more; changes that it has made stay."""
     waiting = _changes.get(name, [])
     if change in waiting:
         waiting.remove(change)
@@ -45,13 +45,13 @@ def _apply(change: Change, module: ModuleType) -> None:
     try:
         change(module)
     except Exception as error:
-        # A release of that module which looks otherwise: the program's import must not fail for it.
+        # Another release of that module may lack what is changed. The program's import must not fail for that.
         problem = f"{type(error).__name__}: {printable(str(error))}"
         say(f"{module.__name__} can't be changed ({problem}); leaving it as it is")
 
 
 class _ChangeFinder:
-    """Find modules where everybody else does, and have them changed once they are loaded."""
+    """A finder that asks the other finders for a module, and has the module changed when it is loaded."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -70,18 +70,18 @@ class _ChangeFinder:
 
 
 class _ChangingLoader:
-    """Load a module as its own loader does, and then change it."""
+    """A loader that loads a module as its own loader does, and then changes it."""
 
     def __init__(self, loader: Loader, name: str) -> None:
         self._loader = loader
         self._name = name
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Leave this to the module's own loader."""
+        """Create the module by its own loader."""
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the module, give it back its own loader, and change it unless that was taken back meanwhile."""
+        """Run the module, give it back its own loader, and make the changes that :func:`forget` has not removed."""
         spec = module.__spec__
         module.__loader__ = self._loader
         if spec is not None:

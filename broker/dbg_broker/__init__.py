@@ -1,1 +1,1 @@
-"""The broker: ranks and terminals dial it; it lists the ranks, says who types where, and passes bytes on unread."""
+"""The broker: ranks and terminals dial it. It lists ranks, gives keyboards to terminals, and relays bytes unread."""

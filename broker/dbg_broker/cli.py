@@ -1,4 +1,4 @@
-"""``dbg-broker``: the command line. Bodies are imported by the verb that needs them, so that ``--help`` is instant."""
+"""``dbg-broker``: the command line. Each verb imports its own code, so that ``--help`` is instant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INTERRUPTED = 130
 
 
 class _BrokerParser(argparse.ArgumentParser):
-    """Say what is wrong in one sentence, like every other error of this command."""
+    """Parser that reports a mistake in one sentence, like every other error of this command."""
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(printable(message, 300), "see `dbg-broker --help`")
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough; Python would complain once more while it exits.
+        # The reader of the output has closed it. Python would report that again while it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return status
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _parted(words: list[str]) -> tuple[list[str], list[str] | None]:
-    """Part the words of ``run`` at the first ``--``: what is behind it is not ours to read."""
+    """Part the words of ``run`` at the first ``--``: the words behind it are the job's command."""
     if words[:1] != ["run"] or "--" not in words:
         return words, None
     at = words.index("--")
@@ -95,7 +95,7 @@ def _add_serve(verbs: _Verbs) -> argparse.ArgumentParser:
         action="store_true",
         help="the same where other hosts reach it, too: whoever is on the network can read and take over everything",
     )
-    # What `run` starts its own one with.
+    # `run` starts its own broker with this option.
     serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
     serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
     serve.set_defaults(run=_serve)
@@ -178,7 +178,7 @@ def _say(line: str) -> None:
 
 
 def _directory(path: str | None) -> str:
-    """Return the directory that a path counts from. Raise BadInput if it matters and is gone."""
+    """Return the directory that a path starts from. Raise BadInput if the path needs it and it was removed."""
     try:
         return os.getcwd()  # noqa: PTH109
     except OSError:
@@ -227,7 +227,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _say_aside(line: str) -> None:
-    """Write a line for people; a terminal that was closed is no reason to fail."""
+    """Write a line to stderr; a terminal that was closed is no error."""
     with contextlib.suppress(OSError):
         print(f"dbg-broker: {line}", file=sys.stderr, flush=True)
 

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Iterable
 
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
-"""What is logged without ``-v``, with one, and with more."""
+"""The levels without ``-v``, with one, and with more."""
 
 MIN_SECRET = 8
-"""Characters of the shortest secret; hiding an empty one would take every line apart."""
+"""Characters of the shortest text that is hidden: hiding an empty text would take every line apart."""
 
 
 class LogFormatter(logging.Formatter):
-    """Write a record so that no line holds a token, wherever it comes from: a library, or an error's own words."""
+    """Formatter that keeps tokens out of every line, also out of the texts of libraries and errors."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")

@@ -1,4 +1,4 @@
-"""What each verb was told: arguments first, then variables, then what holds without either. Pure."""
+"""The settings of each verb: arguments first, then variables, then defaults. Pure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dbg_wire.home import home_directory
 LOOPBACK = "127.0.0.1"
 
 IDLE_SECONDS = 45.0
-"""Seconds for which a run's own broker stays when no run, rank or terminal is left: the next run of a cycle of edits
-finds it, and after a minute, the time it takes to end included, there is nothing left on the host."""
+"""Seconds for which a run's own broker stays when no run, rank or terminal is left: the next run after an edit finds
+it, and nothing is left on the host after a minute, the time to shut down included."""
 
 MAX_IDLE_SECONDS = 7 * 24 * 3600.0
-"""Seconds that it can be told to stay; for longer there is `serve`."""
+"""The largest $DBG_IDLE in seconds; `serve` runs a broker for longer."""
 
 CLASSIC_PORT = 6899
 """The port that stock ``pudb.remote`` calls by itself."""
@@ -34,14 +34,14 @@ _HOW_TO_LISTEN = "write HOST:PORT, such as 0.0.0.0:6900 or [::]:6900"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listen:
-    """Hold where to listen; ``port`` is None if none was given, so that a taken one is no error."""
+    """Address to listen at; ``port`` is None if none was given, and the broker then takes a free port if it must."""
 
     host: str = LOOPBACK
     port: int | None = None
 
     @property
     def is_loopback(self) -> bool:
-        """Tell whether nobody on another host can reach it."""
+        """Tell whether no other host can reach it."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -49,7 +49,7 @@ class Listen:
 
     @property
     def is_everywhere(self) -> bool:
-        """Tell whether it is all addresses of this host, none of which is a name for it."""
+        """Tell whether it stands for all addresses of this host, so that peers can't dial it as it is."""
         try:
             return ipaddress.ip_address(self.host).is_unspecified
         except ValueError:
@@ -58,14 +58,14 @@ class Listen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
-    """Hold what ``serve`` was told."""
+    """Settings of ``serve``."""
 
     home: str
     listen: Listen = Listen()
     insecure: bool = False
     verbosity: int = 0
     idle_seconds: float | None = None
-    """Seconds without any use after which it ends by itself; None for never."""
+    """Seconds without use after which the broker ends; None for never."""
     classic: Listen | None = None
     classic_size: tuple[int, int] | None = None
     """Rows and columns."""
@@ -88,7 +88,7 @@ def parse_listen(text: str, option: str = "--listen") -> Listen:
 
 
 def parse_classic(text: str) -> Listen:
-    """Read ``PORT`` or ``HOST:PORT``: a bare port is the loopback's, and a bare host has PuDB's. Raise BadInput."""
+    """Read ``PORT`` or ``HOST:PORT``; the host defaults to the loopback, the port to PuDB's. Raise BadInput."""
     listen = parse_listen(f"{LOOPBACK}:{text}" if text.isascii() and text.isdigit() else text, "--classic")
     return listen if listen.port is not None else Listen(host=listen.host, port=CLASSIC_PORT)
 
@@ -103,7 +103,7 @@ def parse_size(text: str) -> tuple[int, int]:
 
 
 def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], directory: str) -> ServeSettings:
-    """Return what ``serve`` was told; relative paths count from ``directory``. Raise BadInput."""
+    """Return the settings of ``serve``; relative paths start from ``directory``. Raise BadInput."""
     listen = Listen() if arguments.listen is None else parse_listen(arguments.listen)
     if arguments.insecure and not (listen.is_loopback or arguments.insecure_anywhere):
         raise BadInput(

@@ -1,1 +1,1 @@
-"""How each role reaches the broker: where it is, secrets, the pinned connection. Knows no role and no message."""
+"""How each role reaches the broker: its address, secrets, the pinned connection. Knows no role and no message."""

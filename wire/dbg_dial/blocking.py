@@ -1,4 +1,4 @@
-"""Dial the broker by blocking calls, one step at a time, so that each can be shown and the failing one explained.
+"""Dial the broker by blocking calls, one step at a time, so that each step can be shown and a failing step explained.
 
 The token is sent only after the certificate was compared.
 """
@@ -31,7 +31,7 @@ T = TypeVar("T", bound="BlockingDial")
 
 
 class NotABroker(Refused):
-    """Say that something else than a broker listens there."""
+    """The refusal of a peer at ``url`` that is not a broker."""
 
     def __str__(self) -> str:
         return (
@@ -41,9 +41,9 @@ class NotABroker(Refused):
 
 
 class BlockingDial:
-    """Hold one connection to a broker; the steps are to be made in their order, each at most once.
+    """One connection to a broker. The steps are made in the order below, each at most once.
 
-    ``seconds`` are those of one step. Raise BadEndpoint for TLS without a fingerprint.
+    ``seconds`` is the time limit of one step. Raise BadEndpoint for TLS without a fingerprint.
     """
 
     def __init__(self, endpoint: Endpoint, seconds: float) -> None:
@@ -96,7 +96,7 @@ class BlockingDial:
         raise BrokerUnreachable(self.url, reason)
 
     def secure(self) -> str:
-        """Shake hands by TLS and return its version. Raise NotABroker."""
+        """Make the TLS handshake and return the version of TLS. Raise NotABroker."""
         try:
             secured = client_context().wrap_socket(self.connected())
         except (OSError, ValueError) as error:
@@ -114,10 +114,10 @@ class BlockingDial:
         return shown
 
     def present(self, token: str) -> None:
-        """Ask to become a WebSocket with this token; see also :meth:`agree`.
+        """Ask with this token for an upgrade to a WebSocket; see also :meth:`agree`.
 
-        Raise WrongToken or NotABroker, and send nothing, with a BadEndpoint or WrongCertificate, to somebody who has
-        not shown the pinned certificate or, without TLS, if the token is a lasting one.
+        Raise WrongToken or NotABroker. Raise WrongCertificate, with nothing sent, if the peer has not shown the pinned
+        certificate, and BadEndpoint, with nothing sent, for a lasting token without TLS.
         """
         check_token(self.endpoint, token)
         if self.endpoint.secure and not self._is_pinned:
@@ -137,7 +137,7 @@ class BlockingDial:
             self._refuse(*self._refusal)
 
     def agree(self) -> None:
-        """Find that both ends speak the same protocol. Raise WrongVersion."""
+        """Check that both ends speak the same protocol version. Raise WrongVersion."""
         if self._refusal is not None:
             raise WrongVersion(self.url, self._refusal[1])
 
@@ -208,7 +208,7 @@ class BlockingDial:
             self._refusal = response.status_code, body or response.reason_phrase
 
     def _refuse(self, status: int, body: str) -> None:
-        """Raise what a status means; 426 is told by :meth:`agree`."""
+        """Raise the error that an HTTP status means; :meth:`agree` raises the one for 426, another version."""
         if status in (401, 403):
             raise WrongToken(self.url, body)
         if status == 503:

@@ -1,7 +1,7 @@
-"""Open a WebSocket to the broker, having seen its pinned certificate before a token leaves.
+"""Open a WebSocket to the broker. The broker's pinned certificate is checked before a token is sent.
 
-Heavy, since asyncio, TLS and websockets are: a rank imports it in its link's thread alone. What goes wrong comes out as
-:mod:`dbg_wire.errors`, so that nobody else knows the library.
+This module imports asyncio, TLS and websockets, which takes long: a rank imports it in its link's thread alone. Errors
+are those of :mod:`dbg_wire.errors`, so that no other module needs to know the library.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ AddressInfos = Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str,
 """What :func:`socket.getaddrinfo` returns."""
 
 AskNameServer = Callable[[Callable[[], AddressInfos]], Awaitable[AddressInfos]]
-"""Runs a call that blocks for as long as a name server does."""
+"""Runs a call that blocks until a name server answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """Hold in which words a role says that somebody else than its broker answers; parts in braces are filled in."""
+    """A role's sentences for a peer that is not its broker; parts in braces are filled in."""
 
     wrong_certificate: str
     """With ``{shown}`` and ``{pinned}``."""
@@ -49,7 +49,7 @@ class Wording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Hold seconds: for TLS and the upgrade together, between two pings, and for the answer to one."""
+    """Seconds for TLS and the upgrade together, between two pings, and for the answer to a ping."""
 
     opening: float
     ping: float
@@ -57,23 +57,23 @@ class Timing:
 
 
 class BrokerWebSocket(ClientConnection):
-    """Be a connection of websockets to a broker that says when it was heard last."""
+    """A websockets connection to a broker that remembers when the last byte came."""
 
     heard_at = 0.0
     """When the last byte came, on the event loop's clock."""
     broker_url = ""
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes from the peer."""
+        """Note the time, and pass the bytes on."""
         self.heard_at = self.loop.time()
         super().data_received(data)
 
 
 async def addresses(reach: Reach, ask: AskNameServer) -> list[Address]:
-    """Return what the host's name stands for, by ``ask`` unless it is an address itself.
+    """Return the addresses of the broker's host. ``ask`` looks the host up, unless the host is an address itself.
 
-    The event loop's own executor is no place for that: Python waits for its threads at the end of the program.
-    Raise what ``ask`` raises, OSError or ValueError if the name stands for nothing, and BadEndpoint for a broker that
+    The event loop's own executor can't run the lookup: Python waits for its threads at the end of the program.
+    Raise what ``ask`` raises, OSError or ValueError if the name has no address, and BadEndpoint for a broker that
     must not be dialled.
     """
     check_token(reach.endpoint, reach.token)
@@ -88,21 +88,21 @@ async def addresses(reach: Reach, ask: AskNameServer) -> list[Address]:
 async def open_websocket(
     reach: Reach, path: str, sock: socket.socket, timing: Timing, wording: Wording
 ) -> BrokerWebSocket:
-    """Return an open WebSocket over a connected socket, which is the caller's no more.
+    """Return an open WebSocket over a connected socket. The socket belongs to the WebSocket from then on.
 
-    Raise BadEndpoint before a byte is sent where there is neither pin nor a token that may be sent without, and
-    WrongCertificate before the token is. Anything else is to be passed to :func:`explain`.
+    Raise BadEndpoint before a byte is sent, if there is no pin and the token is a lasting one. Raise WrongCertificate
+    before the token is sent. The caller passes any other error to :func:`explain`.
     """
     opened: list[asyncio.BaseTransport] = []
     try:
         check_token(reach.endpoint, reach.token)
         websocket = await _connect(reach, path, sock, timing, _pinned(reach.endpoint, wording, opened))
     except BaseException:
-        # After the transport, if it has one by now, has closed it.
+        # The socket is closed later: a transport that uses it by now has to close it first.
         asyncio.get_running_loop().call_soon(sock.close)
         for transport in opened:
-            # The library closes politely, and asyncio before Python 3.11 then waits for the peer's goodbye without end.
-            transport.abort()  # type: ignore[attr-defined] # declared for subclasses, which all of these are
+            # The library says goodbye first; asyncio before Python 3.11 then waits without end for the peer's answer.
+            transport.abort()  # type: ignore[attr-defined] # declared for subclasses only
         raise
     if websocket.subprotocol != subprotocol():
         websocket.transport.abort()
@@ -115,7 +115,8 @@ async def _connect(
 ) -> BrokerWebSocket:
     options: dict[str, Any] = {}
     if "proxy" in inspect.signature(connect.__init__).parameters:
-        # From release 15 on a proxy of the environment would be used; a cluster's web proxy doesn't know login1.
+        # From release 15 on, websockets uses a proxy that the environment names. A cluster's web proxy knows no host
+        # of the cluster, such as login1.
         options["proxy"] = None
     return await connect(  # type: ignore[return-value] # what create_connection makes
         reach.endpoint.url + path,
@@ -137,9 +138,9 @@ async def _connect(
 
 
 def _pinned(endpoint: Endpoint, wording: Wording, opened: list[asyncio.BaseTransport]) -> type[BrokerWebSocket]:
-    """Return a class of connections that look at the peer's certificate first and send nothing to a wrong one.
+    """Return a class of connections that check the peer's certificate first, and send nothing after a wrong one.
 
-    What it opens is added to ``opened``.
+    Each transport that it opens is added to ``opened``.
     """
 
     class Pinned(BrokerWebSocket):
@@ -160,10 +161,9 @@ def _pinned(endpoint: Endpoint, wording: Wording, opened: list[asyncio.BaseTrans
 
 
 def _silent() -> logging.Logger:
-    """Return a logger that asks nobody and takes no lock.
+    """Return a logger that writes nothing and takes no lock.
 
-    What the library logs is not for people. A thread of a rank's program may be stopped within its logging, and would
-    keep the link's thread waiting for its locks.
+    A stopped thread of a rank's program may hold a lock of :mod:`logging`. The link's thread must not wait for it.
     """
     logger = logging.Logger("dbg_dial.websockets")
     logger.disabled = True
@@ -171,7 +171,7 @@ def _silent() -> logging.Logger:
 
 
 def explain(url: str, error: BaseException, seconds: float, wording: Wording) -> BaseException:
-    """Return in our words why no connection came about; what is not about the peer comes back as it is."""
+    """Return an error of ours that says why there is no connection; an error not about the peer comes back as it is."""
     if isinstance(error, DbgError):
         return error
     if isinstance(error, InvalidStatus):
@@ -192,7 +192,7 @@ def explain(url: str, error: BaseException, seconds: float, wording: Wording) ->
 def _why_unreachable(error: OSError) -> str:
     if isinstance(error, socket.gaierror):
         return error.strerror or "unknown host"
-    # asyncio puts addresses into strerror, and several of them into a text without a number.
+    # asyncio puts the address into strerror. An error for several addresses has a text and no number.
     return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
 
 

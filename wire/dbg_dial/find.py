@@ -1,7 +1,7 @@
-"""Find the broker: read ``broker.json`` and tokens' files, each only if others can't have touched it.
+"""Find the broker: read ``broker.json`` and token files, each only if no other user can have touched it.
 
-Loaded by every rank, so it imports nothing heavy. Each call reads anew and blocks for as long as the file systems of
-up to two files do.
+Every rank loads this module, so it imports nothing heavy. Each call reads up to two files anew, and blocks while their
+file systems do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RENDEZVOUS_FILE = "broker.json"
 """Where a broker that serves a home writes its address, its fingerprint and its tokens."""
 
 MAX_SECRET_BYTES = 64 * 1024
-"""Bytes read of a token's file or of broker.json; both are below 2 KiB, and more is a wrong file."""
+"""Bytes read of a token's file or of broker.json; both are below 2 KiB, and a longer file is a wrong one."""
 
 PIPE_SECONDS = 60.0
 """Seconds for a command at the other end of a pipe, which may ask its user for a password first."""
@@ -31,26 +31,26 @@ PIPE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeker:
-    """Hold what differs between the roles that look for a broker."""
+    """What differs between the roles that look for a broker."""
 
     role: TokenRole
     """Whose token is wanted."""
     who: Literal["rank", "terminal"]
     argument_name: str
-    """What names the broker at the command line or in a call, as errors repeat it."""
+    """The command line's option or the call's argument that names the broker, as errors show it."""
     read_rendezvous: Callable[[str], str | None]
     """Returns the text of broker.json, None if there is none; see :func:`read_if_there`. Raises BadSecretFile."""
     read_token: Callable[[str], str]
     """Returns the text of a token's file, as :func:`read_secret` does; its OSError becomes a BadSecretFile."""
     may_lack_home: bool = False
-    """Whether broker.json counts only where address, fingerprint and token are not all given otherwise."""
+    """Whether broker.json is read only if address, fingerprint and token are not all given otherwise."""
 
 
 def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str], home: str | None = None) -> Reach:
     """Return how to reach the broker now: by ``argument``, variables, or broker.json in ``home`` or the usual one.
 
-    Raise NoBroker, BadInput for what the user has to mend, and WrongHost if broker.json names the loopback of another
-    host.
+    Raise NoBroker, BadInput for a mistake in the user's settings, and WrongHost if broker.json names the loopback of
+    another host.
     """
     if argument is not None or environ.get(BROKER):
         return _find_named(seeker, argument, environ, home)
@@ -58,7 +58,7 @@ def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str]
     if rendezvous is None:
         raise NoBroker
     reach = _resolve(seeker, None, environ, rendezvous)
-    # An address that somebody typed may be the end of a tunnel; one that the broker wrote is its own.
+    # An address that a user typed may be the end of a tunnel; an address that the broker wrote is its own.
     reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename, who=seeker.who)
     if reason is not None:
         raise WrongHost(reason)
@@ -68,7 +68,7 @@ def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str]
 def _find_named(seeker: Seeker, argument: str | None, environ: Mapping[str, str], home: str | None) -> Reach:
     if not seeker.may_lack_home:
         return _resolve(seeker, argument, environ, _read_rendezvous(seeker, environ, home))
-    # A job script that names broker and token needs no home at all, and one that hangs must not matter to it.
+    # A job script that names broker and token needs no home, so a home that hangs or is missing does no harm.
     with suppress(BadInput):
         return _resolve(seeker, argument, environ, None)
     rendezvous = None
@@ -97,7 +97,7 @@ def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | Non
 def read_if_there(path: str, read: Callable[[str], str], unreadable: Callable[[OSError], BadSecretFile]) -> str | None:
     """Return what ``read`` does, None if there is no such file; raise what ``unreadable`` makes of an OSError.
 
-    Bytes that are no text come back as none, which is no broker.json either.
+    A file that is not UTF-8 comes back as an empty text, which the parser refuses as a bad broker.json.
     """
     try:
         return read(path)
@@ -110,10 +110,10 @@ def read_if_there(path: str, read: Callable[[str], str], unreadable: Callable[[O
 
 
 def read_secret(path: str, *, pipe_seconds: float | None = None) -> str:
-    """Return the text of a token or rendezvous file that nobody else could have read or made.
+    """Return the text of a token or rendezvous file that no other user could have read or made.
 
-    A pipe of ours is read for ``pipe_seconds``, or refused where that is None. Raise BadSecretFile if others can touch
-    it, or if it is of another kind, and OSError or UnicodeDecodeError if it can't be read.
+    A pipe of ours is read for ``pipe_seconds``, or refused if that is None. Raise BadSecretFile if other users can
+    touch the file, or if it is of another kind, and OSError or UnicodeDecodeError if it can't be read.
     """
     with open_at_once(path) as file:
         mode = check_own(file, path, os.getuid())
@@ -125,19 +125,20 @@ def read_secret(path: str, *, pipe_seconds: float | None = None) -> str:
 
 
 def open_at_once(path: str) -> BinaryIO:
-    """Return a file opened for reading, without waiting for who is at the other end of a pipe. Raise OSError."""
+    """Return a file opened for reading, without waiting for the other end of a pipe. Raise OSError."""
     return open(path, "rb", opener=_open_without_waiting)
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    # A named pipe would be waited for until somebody writes, and a terminal could become that of this session.
+    # Without these flags open() waits until a process writes to a named pipe, and a terminal can become the controlling
+    # terminal of this session.
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 
 def check_own(file: BinaryIO, path: str, own_uid: int, *, others_may_read: bool = False) -> int:
     """Return the ``st_mode`` of an open file that only ``own_uid`` or root can have written, and read.
 
-    Judged by the descriptor, so that nobody swaps the file between look and read. Raise BadSecretFile.
+    The check uses the descriptor, so that nobody can swap the file between check and read. Raise BadSecretFile.
     """
     found = os.fstat(file.fileno())
     check_private(found.st_mode & ~0o044 if others_may_read else found.st_mode, found.st_uid, own_uid, path)
@@ -145,7 +146,7 @@ def check_own(file: BinaryIO, path: str, own_uid: int, *, others_may_read: bool 
 
 
 def _read_pipe(descriptor: int, path: str, seconds: float) -> bytes:
-    """Return all that a command writes, as of ``DBG_TOKEN_FILE=<(pass show broker)``. Raise BadSecretFile."""
+    """Return all that a command writes, as with ``DBG_TOKEN_FILE=<(pass show broker)``. Raise BadSecretFile."""
     import select  # needed by terminals only
 
     text = b""

@@ -1,4 +1,4 @@
-"""What names this host's kernel, so that a broker knows whether it can see a rank's process."""
+"""The name of this host's kernel, by which a broker knows whether it can see a rank's process."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 
 
 def kernel_name(proc: str = "/proc") -> str | None:
-    """Return what names this boot and process-id namespace, or None if that can't be read.
+    """Return a name for this boot and process-id namespace, or None if that can't be read.
 
-    A process id that another process tells means something here only where both have the same name.
+    A process id from another process is valid here only if both processes have the same kernel name.
     """
     try:
         with open(f"{proc}/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123 - no pathlib in a rank

@@ -1,7 +1,7 @@
-"""The one check of who is at the other end, and of what may be sent there.
+"""The check that the peer is the pinned broker, and that a token may be sent to it.
 
-Names and authorities say nothing about a certificate that a broker made for itself: its fingerprint does. Without TLS,
-as of a broker that serves ``--insecure``, anybody may listen, so only tokens that open nothing later are sent.
+A broker makes its own certificate, so no authority vouches for it: only its fingerprint tells the broker from an
+impostor. Without TLS, as with ``--insecure``, anybody may listen, so only throw-away tokens are sent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dbg_wire.throw_away import WHERE_THEY_ARE, is_throw_away
 
 
 def check_endpoint(endpoint: Endpoint) -> None:
-    """Refuse an address with TLS and without a fingerprint, or the other way round. Raise BadEndpoint."""
+    """Refuse TLS without a fingerprint, and a fingerprint without TLS. Raise BadEndpoint."""
     if endpoint.secure and endpoint.fingerprint is None:
         raise BadEndpoint(
             f"{endpoint.url} has no fingerprint, and only a pinned broker is dialled",
@@ -35,7 +35,7 @@ def check_token(endpoint: Endpoint, token: str) -> None:
 
 
 def client_context() -> ssl.SSLContext:
-    """Return what speaks TLS 1.2 or later to whoever answers; :func:`check_certificate` tells then who that is."""
+    """Return a context for TLS 1.2 or later that accepts any certificate; :func:`check_certificate` compares it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = False
@@ -46,7 +46,7 @@ def client_context() -> ssl.SSLContext:
 def check_certificate(endpoint: Endpoint, certificate: bytes | None, wording: str) -> str:
     """Return the fingerprint of the DER certificate that was shown, compared in constant time.
 
-    Raise WrongCertificate if it is not the pinned one, with ``wording``, its ``{shown}`` and ``{pinned}`` filled in.
+    Raise WrongCertificate if another one is pinned, with ``wording``, its ``{shown}`` and ``{pinned}`` filled in.
     """
     if not certificate:
         raise WrongCertificate(endpoint.url, "it shows no certificate")

@@ -1,4 +1,4 @@
-"""TCP as all roles use it: small frames go out at once, and a peer's kernel is asked whether it is still there."""
+"""TCP as all roles use it: small frames go out at once, and the peer's kernel is asked whether the host is alive."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _LAST_ACK = struct.Struct("56xI")
 
 
 async def connected(address: Address, *, keep_asking: bool = False) -> socket.socket:
-    """Return a socket that the peer's kernel has taken; with ``keep_asking`` as the function of that name says.
+    """Return a connected socket; with ``keep_asking``, :func:`ask_peer` has been called for it.
 
-    Raise OSError. One that is cancelled leaves nothing open.
+    Raise OSError. Cancelling closes the socket.
     """
     family, name = address
-    # The protocol is named, since asyncio sends small frames at once only where it is.
+    # asyncio sets TCP_NODELAY, which sends small frames at once, only if the socket's protocol is named.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setblocking(False)
         if keep_asking:
             ask_peer(sock)
-        # Where an address of the link's scope has a zone, it is in the number behind it as well.
+        # The zone of a link-local address (behind "%") is also in the tuple as a number.
         name = (str(name[0]).partition("%")[0], *name[1:])
         await asyncio.get_running_loop().sock_connect(sock, name)
     except BaseException:
@@ -47,8 +47,8 @@ async def connected(address: Address, *, keep_asking: bool = False) -> socket.so
 
 
 def ask_peer(sock: socket.socket) -> None:
-    """Have the kernel ask the peer's kernel every KEEPALIVE_SECONDS whether it is there."""
-    # A host that vanished says nothing: without this, its connection would stay for ever.
+    """Have the kernel ask a silent peer's kernel after KEEPALIVE_SECONDS whether it is there."""
+    # A host that vanished says nothing: without these options its connection stays for ever.
     for level, option, value in (
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
         (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS),
@@ -59,22 +59,23 @@ def ask_peer(sock: socket.socket) -> None:
             sock.setsockopt(level, option, value)
     with suppress(OSError):
         sock.setsockopt(socket.IPPROTO_TCP, TCP_RTO_MAX_MS, RESEND_SECONDS * 1000)
-        # The kernel's patience is counted in attempts otherwise, and those are over in seconds then.
+        # With the option above, the kernel's usual number of attempts is over within seconds. TCP_USER_TIMEOUT bounds
+        # the time instead of the number.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(CONNECTION_DEAD_SECONDS * 1000))
 
 
 def seconds_since_ack(transport: asyncio.BaseTransport) -> float:
-    """Return for how long the peer's kernel has said nothing, which is not the silence of its process; 0 if unknown.
+    """Return the seconds since the peer's kernel last acknowledged anything; 0 if unknown.
 
-    The kernel of a suspended process still acknowledges and answers keepalives; that of a host that vanished doesn't.
+    The kernel of a suspended process still acknowledges and answers keepalives; a host that vanished doesn't.
     """
     sock = transport.get_extra_info("socket")
-    # A TLS transport forgets its socket as soon as that is closed.
+    # A TLS transport forgets its socket when the socket is closed.
     return 0.0 if sock is None else seconds_since_ack_of(sock)
 
 
 def seconds_since_ack_of(sock: socket.socket) -> float:
-    """Return the same of a socket that has no transport yet."""
+    """Return what :func:`seconds_since_ack` does, for a socket that has no transport yet."""
     try:
         info: bytes = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_ACK.size)
         milliseconds: int = _LAST_ACK.unpack(info)[0]

@@ -1,7 +1,7 @@
-"""What a field of a message may hold: the kinds of bounds, and the names that messages give to common ones.
+"""What a field of a message may hold: the kinds of bounds, and the names that messages give to common bounds.
 
-A bound says four things of a value: what is wrong with it, how it is read from JSON, how it is written there, and which
-value next to it would be right. Bounds are made at import and read nothing but their own numbers.
+A bound says four things about a value: what is wrong with it, how it is read from JSON, how it is written to JSON, and
+which allowed value is nearest. Bounds are made at import and read nothing but their own numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_SERIAL = 2**32 - 1
 """Largest number that a binary frame can carry for session, stop and generation."""
 
 MAX_RANK = 10**9
-"""Ranks, world sizes and lines above it are mistakes, and would only widen every column."""
+"""Largest rank, world size and line number: a larger one is a mistake, and would only widen every column."""
 
 MAX_AGE = 10 * 365 * 86400.0
 """Seconds of a stop, ten years: no machine is up for longer."""
@@ -35,7 +35,7 @@ SHOWN_VALUE = 80
 
 
 class InvalidMessage(ValueError):
-    """Say which field of which message holds what it may not; ``suffix`` begins behind the message's name."""
+    """A wrong value, and the field and message that hold it; ``suffix`` is the text after the message's name."""
 
     def __init__(self, name: str, suffix: str) -> None:
         super().__init__(f"{name}{suffix}")
@@ -43,26 +43,26 @@ class InvalidMessage(ValueError):
 
 
 class Bound:
-    """Say what a value may be; this one allows nothing but true and false."""
+    """What a value may be; this class itself allows true and false only."""
 
     __slots__ = ()
 
     is_shown = True
-    """Whether a log may show the value: numbers, names and paths, but not what somebody typed or a program holds."""
+    """Whether a log may show the value: numbers, names and paths, but no typed text and no value of a program."""
 
     plain: Callable[[Any], object] | None = None
-    """Return a value as JSON has it; None where it is the value itself."""
+    """Return the value in its JSON form; None if the two are the same."""
 
     read: Callable[[Any], object] | None = None
-    """Return what JSON holds as a value that may still be wrong; raise InvalidMessage if its shape is wrong. None where
-    it is the value itself."""
+    """Return the value of a JSON form, not yet checked; raise InvalidMessage for a wrong shape. None if the two are the
+    same."""
 
     def wrong(self, value: object) -> str:
-        """Return what is wrong with a value, to stand behind its field's name; empty if nothing is."""
+        """Return what is wrong with a value, as the text after its field's name; empty if nothing is."""
         return "" if value is True or value is False else f" is {shown(value)}, neither true nor false"
 
     def fit(self, value: Any) -> object:
-        """Return the value, or the one next to it that is allowed."""
+        """Return the value, or the nearest one that is allowed."""
         return value
 
 
@@ -75,20 +75,20 @@ class Number(Bound):
         self.least, self.most = least, most
 
     def wrong(self, value: object) -> str:
-        """Name a number out of the range, or what is no number."""
+        """Name a number out of the range, or a value that is no number."""
         if type(value) is int and self.least <= value <= self.most:
             return ""
-        # bool is an int in Python; a flag where a number belongs is a mistake all the same.
+        # bool is a subclass of int, but true and false are no numbers in a message.
         if not isinstance(value, int) or isinstance(value, bool):
             return f" is {shown(value)}"
         return "" if self.least <= value <= self.most else f" is {shown(value)}, not {self.least} to {self.most}"
 
     def holds_all(self, values: tuple[Any, ...]) -> bool:
-        """Tell whether these are all right: each rank that is held names all that it waits for."""
+        """Tell whether all values are right. This path is fast, as a held rank sends all the ranks it waits for."""
         return set(map(type, values)) == {int} and self.least <= min(values) and max(values) <= self.most
 
     def fit(self, value: int) -> int:
-        """Return the end of the range that is nearer, if a number is out of it."""
+        """Return the number, or the nearer end of the range."""
         return max(self.least, min(value, self.most))
 
 
@@ -101,7 +101,7 @@ class Seconds(Bound):
         self.least, self.most = least, most
 
     def wrong(self, value: object) -> str:
-        """Name a number out of the range, or what is no number."""
+        """Name a number out of the range, or a value that is no number."""
         if isinstance(value, float) and self.least <= value <= self.most:
             return ""
         if not isinstance(value, (int, float)) or isinstance(value, bool):
@@ -110,16 +110,16 @@ class Seconds(Bound):
 
     @staticmethod
     def read(value: Any) -> object:
-        """Return a number with a fraction, which JSON may have left out."""
+        """Return a float, also for a number that JSON holds without a fraction."""
         return float(value) if type(value) is int and abs(value) <= MAX_NUMBER else value
 
     def fit(self, value: float) -> float:
-        """Return the end of the range that is nearer, if a number is out of it."""
+        """Return the number, or the nearer end of the range; the lower end for NaN."""
         return max(self.least, min(value, self.most)) if not math.isnan(value) else self.least
 
 
 class Text(Bound):
-    """Allow texts of a length, perhaps of certain characters alone, which ``meaning`` names in a refusal."""
+    """Allow texts of a length, perhaps of certain characters only; ``meaning`` describes them in a refusal."""
 
     __slots__ = ("_is_any", "begin", "is_printable", "is_shown", "least", "meaning", "most", "of")
 
@@ -139,19 +139,19 @@ class Text(Bound):
         self._is_any = not (least or of or begin or is_printable)
 
     def wrong(self, value: object) -> str:
-        """Name a text that is too long, has other characters, or can't be sent; or what is no text."""
+        """Name a text that is too long, has other characters, or can't be sent; or a value that is no text."""
         if type(value) is str and self._is_any and len(value) <= self.most and value.isascii():
             return ""
         if not isinstance(value, str):
             return f" is {shown(value)}"
         if len(value) > self.most:
             return f" has {len(value)} characters, above {self.most}"
-        # A lone surrogate can't be encoded, so it would break the peer that passes the message on.
+        # A lone surrogate can't be encoded, so the peer that passes the message on would fail.
         if not value.isascii() and not _is_encodable(value):
             return f" is {shown(value)}, which is no text in UTF-8"
         if (
             len(value) < self.least
-            # Nothing is left if all characters are among those.
+            # strip() leaves nothing if all characters are among those of `of`.
             or (self.of and value.strip(self.of))
             or (self.begin and not value.startswith(self.begin))
             or (self.is_printable and not value.isprintable())
@@ -166,7 +166,7 @@ class Text(Bound):
         if self.of or self.is_printable:
             value = "".join(c if self._allows(c) else "-" for c in value[: self.most])
             return value.ljust(self.least, "-")
-        # What stands behind the bound is cut off anyway, and may be of any length.
+        # The text may have any length, so it is cut before it is encoded.
         value = value[: self.most + 1].encode("utf-8", "backslashreplace").decode("utf-8")
         if not value.startswith(self.begin):
             value = self.begin + value
@@ -219,16 +219,16 @@ class Maybe(Bound):
         self.read = None if bound.read is None else self._read
 
     @property
-    def is_shown(self) -> bool:  # type: ignore[override] # as the other bound has it
-        """Return what the other bound says."""
+    def is_shown(self) -> bool:  # type: ignore[override] # the inner bound's
+        """Return what the inner bound says."""
         return self.bound.is_shown
 
     def wrong(self, value: object) -> str:
-        """Return what the other bound says, unless there is no value."""
+        """Return what the inner bound says; None is right."""
         return "" if value is None else self.bound.wrong(value)
 
     def fit(self, value: Any) -> object:
-        """Return what the other bound makes of it, unless there is no value."""
+        """Return what the inner bound makes of the value; None stays."""
         return None if value is None else self.bound.fit(value)
 
     def _plain(self, value: object) -> object:
@@ -259,7 +259,7 @@ class Many(Bound):
         self.plain = list if bound.plain is None else self._plain
 
     def wrong(self, value: object) -> str:
-        """Name the first element that is wrong, or that there are too many."""
+        """Name the first wrong element, or the number of elements if there are too many."""
         if not isinstance(value, tuple):
             return f" is {shown(value)}, not a tuple"
         if len(value) > self.most:
@@ -279,7 +279,7 @@ class Many(Bound):
             raise InvalidMessage("", self._too_many(len(value)))
         read, items = self.bound.read, []
         if read is None:
-            # All elements are checked together later.
+            # wrong() checks the elements together, later.
             return tuple(value)
         try:
             for item in value:
@@ -289,7 +289,7 @@ class Many(Bound):
         return tuple(items)
 
     def fit(self, value: Iterable[Any]) -> object:
-        """Return the first elements, each as the other bound makes it."""
+        """Return the first elements, each fitted by the inner bound."""
         return tuple(self.bound.fit(item) for item in tuple(value)[: self.most])
 
     def _plain(self, value: Iterable[object]) -> object:
@@ -300,13 +300,13 @@ class Many(Bound):
 
 
 def bound_of(hint: Any, nested: Callable[[type], Bound | None]) -> Bound:
-    """Return the bound that an annotation asks for; ``nested`` returns that of a class of one's own."""
+    """Return the bound that an annotation names; ``nested`` returns the bound of a record class, else None."""
     metadata = getattr(hint, "__metadata__", None)
     if metadata is not None:
         if not isinstance(metadata[0], AtMost):
             return typing.cast(Bound, metadata[0])
         return Many(bound_of(typing.get_args(hint.__origin__)[0], nested), metadata[0].count)
-    # An alias that is annotated makes a union of typing's own.
+    # `Annotated[...] | None` is a typing.Union, `int | None` a types.UnionType.
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         return Maybe(bound_of(typing.get_args(hint)[0], nested))
     if typing.get_origin(hint) is tuple:
@@ -324,7 +324,7 @@ def bound_of(hint: Any, nested: Callable[[type], Bound | None]) -> Bound:
 def shown(value: object) -> str:
     """Return a wrong value as a refusal repeats it."""
     if isinstance(value, (str, bytes)):
-        # The representation of all of it may take long.
+        # repr() of a long text may take long.
         value = value[: SHOWN_VALUE + 1]
     text = repr(value)
     return text if len(text) <= SHOWN_VALUE else f"{text[:SHOWN_VALUE]}… ({type(value).__name__})"
@@ -344,7 +344,7 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
 
 Count = Annotated[int, Number(0)]
-"""How many of something there are, or an offset in a stream."""
+"""A number of things, or an offset in a stream."""
 
 Serial = Annotated[int, Number(0, MAX_SERIAL)]
 """The number of a stop, a session or a generation."""
@@ -355,16 +355,16 @@ Line = Annotated[int, Number(0, MAX_RANK)]
 RankNumber = Annotated[int, Number(0, MAX_RANK)]
 
 Pid = Annotated[int, Number(0, MAX_PID)]
-"""A process id; 0 where nobody tells it, as of a stock session."""
+"""A process id; 0 if it is unknown, as for a stock session."""
 
 Age = Annotated[float, Seconds(0.0, MAX_AGE)]
-"""Seconds for which something has been so."""
+"""Seconds since something began."""
 
 Path = Annotated[str, Text(limits.MAX_PATH, is_shown=True)]
-"""A path or a function's name. Any character may be in it, since no alphabet bounds them: what shows it escapes it."""
+"""A path or a function's name. It may contain any character, so the code that shows it escapes it."""
 
 Name = Annotated[str, Text(200, least=1, of=_LETTERS + "._-", is_shown=True, meaning="1 to 200 of A-Z a-z 0-9 . _ -")]
-"""What becomes part of an address."""
+"""A part of an address."""
 
 Key = Annotated[
     str,
@@ -386,7 +386,7 @@ Word = Annotated[
 PersonName = Annotated[
     str, Text(200, least=1, is_printable=True, is_shown=True, meaning="1 to 200 printable characters")
 ]
-"""Who sits at a terminal, ``user@host``, which others see beside a rank."""
+"""The user of a terminal, ``user@host``, as other users see it beside a rank."""
 
 Sentence = Annotated[str, Text(is_shown=True)]
-"""What one of the three roles says to people, in its own words."""
+"""A text for people that one of the three roles has written itself, so that a log may show it."""

@@ -1,8 +1,8 @@
 """How bytes become messages and back: text frames are JSON control messages, binary frames carry terminal bytes.
 
 Decoding is strict: unknown types and bad values are refused by name, unknown fields are ignored so that a newer
-minor may add some. Nothing but :class:`PeerError` and :class:`UnknownType` comes out of the ``decode`` functions,
-whatever goes in.
+minor may add some. The ``decode`` functions raise nothing but :class:`PeerError` and :class:`UnknownType`, for any
+input.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .records import plain, read
 
 
 class UnknownType(PeerError):
-    """Say that the peer sent a message this release doesn't know; a newer minor may, so the connection can go on."""
+    """A message of a type that this release doesn't know; a newer minor may send it, so the connection can go on."""
 
 
 def type_name(message: type[Message]) -> str:
@@ -44,8 +44,8 @@ def encode(message: Message) -> str:
 def decode(text: str | bytes, sender: Sender) -> Message:
     """Return the message in a text frame that ``sender`` sent.
 
-    Raises UnknownType for a type this release doesn't know, and PeerError for anything else that is wrong: not JSON,
-    too long, a missing field, a value of another type or out of bounds, a message which that sender may not send.
+    Raise UnknownType for a type this release doesn't know, and PeerError for anything else that is wrong: not JSON,
+    too long, a missing field, a value of another type or out of bounds, a message that the sender may not send.
     """
     if len(text) > limits.MAX_CONTROL_BYTES:
         raise PeerError(f"a control message of {len(text)} bytes, above {limits.MAX_CONTROL_BYTES}")
@@ -76,7 +76,7 @@ _INPUT_KIND = 2
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Carry terminal bytes of a session, ``offset`` counting from the session's begin; agent to client."""
+    """Terminal bytes of a session, from agent to client; ``offset`` counts from the session's start."""
 
     session: int
     offset: int
@@ -85,9 +85,9 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Carry keys for a session, tagged so that none is applied twice or to what it was not typed for.
+    """Keys for a session, from client to agent, tagged so that no key is applied twice or to another stop.
 
-    ``offset`` counts this generation's bytes; client to agent.
+    ``offset`` counts this generation's bytes.
     """
 
     session: int
@@ -117,7 +117,7 @@ def join_outputs(first: bytes, following: bytes) -> bytes | None:
 
 
 def decode_data(frame: bytes, sender: Sender) -> Output | Input:
-    """Return the terminal bytes in a binary frame; raise PeerError if that sender can't have sent it."""
+    """Return the terminal bytes in a binary frame; raise PeerError if the sender may not send this frame."""
     kind, header = (_OUTPUT_KIND, _OUTPUT) if sender is Sender.AGENT else (_INPUT_KIND, _INPUT)
     if len(frame) < header.size or frame[0] != kind:
         raise PeerError(f"a binary frame that no {sender.value} sends")

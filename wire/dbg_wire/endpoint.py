@@ -1,4 +1,4 @@
-"""Where the broker is, and what proves to it who we are and to us that it is the broker.
+"""The broker's address, the token that the broker checks, and the fingerprint by which a peer checks the broker.
 
 Pure: files and variables are handed in, so that agent, terminal and broker read them by the same rules. No error,
 repr or str made here holds a token.
@@ -18,14 +18,14 @@ from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker, prin
 from dbg_wire.throw_away import WHERE_THEY_ARE, is_throw_away
 
 DEFAULT_PORT = 6900
-"""Beside the 6899 of ``pudb.remote``, so that both are remembered as one number."""
+"""Next to the 6899 of ``pudb.remote``, so that both are easy to remember."""
 
 RENDEZVOUS_SCHEMA = 1
-"""Of ``broker.json``; grows when an older reader would misread a newer file."""
+"""Version of ``broker.json``; grows when an older reader would misread a newer file."""
 
 MIN_TOKEN = 16
 MAX_TOKEN = 512
-"""Characters of a token: fewer can be guessed, more is a wrong file."""
+"""Characters of a token: a shorter one can be guessed, a longer text is a wrong file."""
 
 TokenRole = Literal["rank", "driver", "watcher"]
 TOKEN_ROLES: tuple[TokenRole, ...] = ("rank", "driver", "watcher")
@@ -42,7 +42,7 @@ _HOW_TO_WRITE = "write host:port or wss://host:port, then #sha256:… as `dbg-br
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Hold a broker's address and the fingerprint its certificate must have (None: not given, or plain ws)."""
+    """A broker's address and the fingerprint its certificate must have (None: not given, or plain ws)."""
 
     host: str
     port: int
@@ -62,8 +62,8 @@ class Endpoint:
 def parse_endpoint(text: str, *, source: str) -> Endpoint:
     """Read ``host``, ``host:port``, ``wss://host:port`` or ``ws://host:port``, each with ``#sha256:…`` or without.
 
-    ``source`` says in an error where the text came from. Raise BadEndpoint, which repeats the text without the
-    parts in which people put tokens.
+    ``source`` says in an error where the text came from. Raise BadEndpoint, which quotes the text without the parts
+    into which a user may have put a token.
     """
 
     def bad(why: str, remedy: str = _HOW_TO_WRITE) -> BadEndpoint:
@@ -122,7 +122,7 @@ def _name(text: str) -> str | None:
     if not _NAME.fullmatch(text):
         return None
     if re.fullmatch(r"[0-9.]+", text):
-        # A bare number would be resolved as an address of the 1980s: `6900` is 0.0.26.244. Somebody forgot the host.
+        # A bare number is an old form of an address: `6900` is 0.0.26.244. The user has forgotten the host.
         try:
             return str(ipaddress.IPv4Address(text))
         except ValueError:
@@ -135,7 +135,7 @@ def _named(source: str, shown: str) -> str:
 
 
 def _address_shown(text: str) -> str:
-    """Return an address for an error: user info, path, query, and what is too long for a port left out."""
+    """Return an address for an error, without user info, path, query, and any port long enough to be a token."""
     found = _SCHEME.match(text)
     scheme = found[0] if found else ""
     rest = text[len(scheme) :]
@@ -170,7 +170,7 @@ def _canonical_pin(text: str) -> str | None:
 
 def fingerprint_of(der: bytes) -> str:
     """Return the fingerprint of a certificate in DER form, as :func:`parse_fingerprint` does."""
-    import hashlib  # loads OpenSSL, which most programs that read an address do elsewhere or not at all
+    import hashlib  # loads OpenSSL, which most programs that read an address don't need
 
     return f"sha256:{hashlib.sha256(der).hexdigest()}"
 
@@ -183,7 +183,7 @@ def same_fingerprint(a: str, b: str) -> bool:
 
 
 def parse_token(text: str, *, source: str) -> str:
-    """Return the token without the line end an editor put there. Raise BadSecretFile, never repeating the text."""
+    """Return the token without the line end that an editor adds. Raise BadSecretFile, which never quotes the text."""
     token = text.rstrip("\r\n")
     if not _TOKEN.fullmatch(token):
         raise BadSecretFile(
@@ -195,7 +195,7 @@ def parse_token(text: str, *, source: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendezvous:
-    """Hold what ``broker.json`` says; a copy given to others may lack tokens."""
+    """The contents of ``broker.json``; a copy that is given to another user may lack tokens."""
 
     url: str
     host: str
@@ -259,7 +259,7 @@ def _bad_rendezvous(path: str, why: str) -> BadSecretFile:
 
 
 def format_rendezvous(rendezvous: Rendezvous) -> str:
-    """Return the text of ``broker.json``; :func:`parse_rendezvous` reads it back equal."""
+    """Return the text of ``broker.json``, from which :func:`parse_rendezvous` makes an equal Rendezvous."""
     document = {
         "schema": RENDEZVOUS_SCHEMA,
         "url": rendezvous.url,
@@ -273,7 +273,7 @@ def format_rendezvous(rendezvous: Rendezvous) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """Hold all that is needed to reach the broker; ``sources`` says where address, fingerprint and token came from."""
+    """All that is needed to reach the broker; ``sources`` says where address, fingerprint and token came from."""
 
     endpoint: Endpoint
     token: str = field(repr=False)
@@ -292,7 +292,8 @@ def resolve(
     """Decide which broker to dial with which pin and token: argument, then DBG_* variable, then broker.json.
 
     ``token_file_text`` reads the file that DBG_TOKEN_FILE names; its OSError or ValueError becomes BadSecretFile.
-    Raise NoBroker or BadInput if no broker or no token is known, BadEndpoint if it could not be told from an impostor.
+    Raise NoBroker if no broker is known, BadInput if no token is known, and BadEndpoint if the broker can't be told
+    from an impostor: no fingerprint, or a lasting token without TLS.
     """
     if argument is not None:
         endpoint, address_from = parse_endpoint(argument, source=argument_name), argument_name.rstrip("=")
@@ -360,16 +361,16 @@ def _file_text(path: str, named: str, token_file_text: Callable[[str], str]) -> 
 
 
 def _path_shown(path: str) -> str:
-    """Return a path for people, unless somebody may have put the token itself where its file belongs."""
+    """Return a path for people, or ``…`` for a text that may be a token in place of its file's path."""
     return printable(path) if len(path) < MIN_TOKEN or path.startswith(("/", "./", "../", "~/")) else "…"
 
 
 def wrong_host_reason(
     endpoint: Endpoint, rendezvous_host: str, own_host: str, *, who: Literal["rank", "terminal"] = "rank"
 ) -> str | None:
-    """Say why an address from broker.json can't work: it is the loopback of another host. None if it may work.
+    """Return why an address from broker.json can't work: it is the loopback of another host. None if it may work.
 
-    Don't ask for an address the user typed: an ssh tunnel may end on this loopback.
+    The check is not for an address that the user typed: an ssh tunnel may end on this loopback.
     """
     if not is_loopback(endpoint) or _same_host(rendezvous_host, own_host):
         return None
@@ -380,7 +381,7 @@ def wrong_host_reason(
 
 
 def is_loopback(endpoint: Endpoint) -> bool:
-    """Tell whether an address leads to the host itself, whichever that is."""
+    """Tell whether an address leads each host to itself."""
     host = endpoint.host
     name = host.lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost") or name == "localhost.localdomain":
@@ -390,11 +391,11 @@ def is_loopback(endpoint: Endpoint) -> bool:
     except ValueError:
         return False
     inner = getattr(address, "ipv4_mapped", None) or address
-    # Dialling 0.0.0.0 or :: reaches one's own loopback.
+    # A connection to 0.0.0.0 or :: reaches the own loopback.
     return inner.is_loopback or inner.is_unspecified
 
 
 def _same_host(a: str, b: str) -> bool:
-    """Compare host names of which one may be short, the other with its domain."""
+    """Compare two host names; one may have a domain and the other not."""
     a, b = a.lower().rstrip("."), b.lower().rstrip(".")
     return a == b or a == b.partition(".")[0] or b == a.partition(".")[0]

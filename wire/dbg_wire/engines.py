@@ -9,7 +9,7 @@ ENGINES = (PUDB, PDB)
 """All of them, the default first."""
 
 DEFAULT_ENGINE = PUDB
-"""The one that opens where neither terminal nor stop nor rank has a wish."""
+"""The debugger that opens if neither terminal nor stop nor rank names one."""
 
 LINE_ENGINE = PDB
-"""The one that is spoken to in lines; every other one draws a screen."""
+"""The debugger that reads and prints lines; every other debugger draws a screen."""

@@ -1,7 +1,7 @@
 """The environment variables that more than one role knows. Pure.
 
-What runs in every interpreter of a job, ``dbg_agent.autostart`` and ``dbg_agent.launch``, imports none of this and
-spells its variables once more.
+``dbg_agent.autostart`` and ``dbg_agent.launch`` run in every interpreter of a job. They don't import this module, to
+start fast, and define the names of their variables again.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ HOME = "DBG_HOME"
 
 TOKEN = "DBG_TOKEN"  # noqa: S105 - a variable's name
 TOKEN_FILE = "DBG_TOKEN_FILE"  # noqa: S105 - a variable's name
-"""The token itself, or the file that holds it, which goes first."""
+"""The token itself, and the file that holds it. The file wins if both are set."""
 
 AUTOSTART = "DBG_AUTOSTART"
-"""Makes ranks of what a job starts; its value is the process that has started the job, or a rank's claim."""
+"""Makes ranks of the programs that a job starts; its value is the process that started the job, or a rank's claim."""
 
 JOB = "DBG_JOB"
 """The job's name."""
@@ -30,10 +30,10 @@ RANKS = "DBG_RANKS"
 """The ranks that stop; the others are held."""
 
 ENGINE = "DBG_ENGINE"
-"""The debugger that opens if nobody asks for one."""
+"""The debugger that opens if neither the terminal nor the stop names one."""
 
 POST_MORTEM = "DBG_POST_MORTEM"
-"""Keeps ranks with an uncaught exception."""
+"""Keeps a rank with an uncaught exception stopped, for post-mortem debugging."""
 
 COLLECTIVE_TIMEOUT = "DBG_COLLECTIVE_TIMEOUT"
 """Seconds that a collective may take."""

@@ -13,15 +13,15 @@
     ├── NoBroker                 4   nothing names a broker
     ├── BrokerUnreachable        4   nobody answers there
     ├── WrongHost                4   the address is the loopback of another host
-    ├── Refused                  5   somebody answers and doesn't want us, or isn't who we expect
+    ├── Refused                  5   the peer answers, but refuses us or is not the expected broker
     │   ├── WrongToken
     │   ├── WrongCertificate
     │   └── WrongVersion
-    ├── PeerError                1   the peer broke the protocol: its fault, named
-    └── IllegalMove              1   our own table says this can't happen: our fault
+    ├── PeerError                1   the peer broke the protocol: the peer's fault
+    └── IllegalMove              1   our own table of states has no such move: our fault
 
 Exceptions hold parts and compose their sentence in ``__str__``, so that code matches on attributes and people read
-a sentence. Text that came from the network passes :func:`printable` before it gets into one.
+a sentence. Text from the network goes through :func:`printable` before it becomes part of a sentence.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 MAX_QUOTED = 200
-"""Characters of foreign text that an error repeats; more would scroll the sentence itself away."""
+"""Characters of foreign text that an error quotes; more would scroll the sentence itself away."""
 
 
 def printable(text: str, limit: int = MAX_QUOTED) -> str:
     """Return foreign text so that it can't act on a terminal, cut to ``limit`` characters.
 
     Control and other unprintable characters, newlines included, come back escaped (``\\x1b``), so a hostile rank name
-    shows itself and does nothing.
+    is visible and has no effect.
     """
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[: limit + 1])
     return shown if len(text) <= limit else shown[:limit] + "…"
 
 
 class DbgError(Exception):
-    """Be the root of all errors of this project."""
+    """The base of all errors of this project."""
 
     exit_status = 1
 
 
 class BadInput(DbgError):
-    """Say that what the user typed or set can't be used: ``what`` with its value, then ``remedy``."""
+    """An input or a setting of the user that can't be used: ``what`` with its value, then ``remedy``."""
 
     exit_status = 2
 
@@ -63,11 +63,11 @@ class BadInput(DbgError):
 
 
 class BadTarget(BadInput):
-    """Say that a target or rank set can't be read."""
+    """A target or rank set that can't be read."""
 
 
 class AmbiguousTarget(DbgError):
-    """Say that a target fits ranks of several live jobs, and list them as targets that would be unique."""
+    """A target that fits several live ranks; ``candidates`` are targets that fit one rank each."""
 
     exit_status = 2
 
@@ -83,19 +83,19 @@ class AmbiguousTarget(DbgError):
 
 
 class BadEndpoint(BadInput):
-    """Say that a broker's address can't be read."""
+    """A broker's address that can't be read, or must not be dialled."""
 
 
 class BadSecretFile(BadInput):
-    """Say that a token or rendezvous file is missing, unreadable, or open to others."""
+    """A token or rendezvous file that is missing, unreadable, or open to other users."""
 
 
 class NeedsAnswer(BadInput):
-    """Say that a question can't be put, since there is no terminal and ``-y`` was not given."""
+    """A question that can't be put, since there is no terminal and ``-y`` was not given."""
 
 
 class NoSuchRank(DbgError):
-    """Say that no rank fits the target, and what there is instead: ``past`` names one of a job that has ended."""
+    """A target that no rank fits; ``known`` counts the known ranks, ``past`` names a fitting rank of an ended job."""
 
     exit_status = 3
 
@@ -114,7 +114,7 @@ class NoSuchRank(DbgError):
 
 
 class NoBroker(DbgError):
-    """Say that neither argument nor variable nor file names a broker."""
+    """The lack of a broker: neither argument nor variable nor file names one."""
 
     exit_status = 4
 
@@ -123,7 +123,7 @@ class NoBroker(DbgError):
 
 
 class BrokerUnreachable(DbgError):
-    """Say that nobody answers at the broker's address, and why."""
+    """A broker that does not answer at its address, and why."""
 
     exit_status = 4
 
@@ -137,7 +137,7 @@ class BrokerUnreachable(DbgError):
 
 
 class WrongHost(DbgError):
-    """Say that the broker listens on another host's loopback, which can never be reached from here."""
+    """A broker on another host's loopback, which can never be reached from here."""
 
     exit_status = 4
 
@@ -150,7 +150,7 @@ class WrongHost(DbgError):
 
 
 class Refused(DbgError):
-    """Say that the peer at ``url`` refused, or is not who it should be."""
+    """A peer at ``url`` that refused, or is not the expected broker."""
 
     exit_status = 5
 
@@ -164,7 +164,7 @@ class Refused(DbgError):
 
 
 class WrongToken(Refused):
-    """Say that the token is not one of this broker's, or not one for this role."""
+    """A token that is not this broker's, or not for this role."""
 
     def __str__(self) -> str:
         return (
@@ -174,7 +174,7 @@ class WrongToken(Refused):
 
 
 class WrongCertificate(Refused):
-    """Say that the peer at ``url`` does not show the pinned certificate; nothing was sent to it."""
+    """A peer at ``url`` that does not show the pinned certificate; nothing was sent to it."""
 
     def __str__(self) -> str:
         return (
@@ -184,7 +184,7 @@ class WrongCertificate(Refused):
 
 
 class WrongVersion(Refused):
-    """Say that the two ends speak different protocol majors, naming both."""
+    """Different protocol majors at the two ends."""
 
     def __str__(self) -> str:
         return (
@@ -194,7 +194,7 @@ class WrongVersion(Refused):
 
 
 class PeerError(DbgError):
-    """Say which rule of the protocol the peer broke, by name."""
+    """A breach of the protocol by the peer; ``reason`` names the rule."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -205,7 +205,7 @@ class PeerError(DbgError):
 
 
 class IllegalMove(DbgError):
-    """Say which role, state and event have no row in a transition table."""
+    """A state and an event that have no row in a transition table."""
 
     def __init__(self, table: str, state: str, event: str) -> None:
         super().__init__(table, state, event)

@@ -1,6 +1,6 @@
-"""Where a user's secrets lie, and whether others can touch them.
+"""Where a user's secrets are, and whether other users can touch them.
 
-Pure: variables and ``stat`` results are handed in, so that agent, terminal and broker judge by the same rules.
+Pure: variables and ``stat`` results are handed in, so that agent, terminal and broker use the same rules.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ _ANOTHER_HOME = "set DBG_HOME to a directory of your own"
 
 
 def check_private(mode: int, uid: int, own_uid: int, path: str) -> None:
-    """Refuse a file of secrets that others could have read or made, by its ``st_mode`` and ``st_uid``.
+    """Refuse a file of secrets that other users could have read or made, by its ``st_mode`` and ``st_uid``.
 
-    A file of ours must be closed to group and world; one of root (a mounted secret) may be read by others, not
-    written; one of anybody else is refused. Pipes pass if they are ours. Raise BadSecretFile with what to type.
+    A file of ours must be closed to group and world. A file of root (a mounted secret) may be readable for others, but
+    not writable. A file of any other user is refused. A pipe, socket or character device passes if it is ours or
+    root's. Raise BadSecretFile with what to type.
     """
     shown, typed = printable(path), printable(shlex.quote(path))
     if stat.S_ISDIR(mode):
@@ -29,7 +30,7 @@ def check_private(mode: int, uid: int, own_uid: int, path: str) -> None:
         raise BadSecretFile(f"{shown} belongs to user {uid}, who is neither you nor root", "use a copy of your own")
     if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode):
         return
-    # Who can write it can name another broker, and so drive a rank: worse than reading it.
+    # A user that can write the file can name another broker there, and so drive a rank: worse than reading it.
     if uid == own_uid and mode & 0o066:
         raise BadSecretFile(f"{shown} is open to others (mode {mode & 0o777:03o})", f"type `chmod 600 {typed}`")
     if mode & 0o022:
@@ -37,10 +38,10 @@ def check_private(mode: int, uid: int, own_uid: int, path: str) -> None:
 
 
 def check_above(mode: int, uid: int, trusted: Collection[int], path: str) -> None:
-    """Refuse a directory above a home in which others could put another in its place, by ``st_mode`` and ``st_uid``.
+    """Refuse a directory above a home if other users could replace the home in it, by ``st_mode`` and ``st_uid``.
 
-    It must belong to one of ``trusted`` (us and root), and nobody else may write in it unless it is sticky, as sshd
-    wants it of the directories above its keys. Raise BadSecretFile, which names the directory.
+    The directory must belong to one of ``trusted`` (us and root). Other users may write in it only if it is sticky, as
+    sshd requires for the directories above its keys. Raise BadSecretFile, which names the directory.
     """
     shown = printable(path)
     if uid not in trusted:
@@ -55,7 +56,7 @@ def check_above(mode: int, uid: int, trusted: Collection[int], path: str) -> Non
 
 
 def is_closed(mode: int) -> bool:
-    """Tell whether none but a directory's owner can reach what is below it, so that modes there matter no more."""
+    """Tell whether only a directory's owner can reach the files below it, so that their own modes don't matter."""
     return not mode & 0o011
 
 

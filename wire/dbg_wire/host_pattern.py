@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dbg_wire.errors import BadTarget, printable
 
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]+")
-"""What a host may be called; one of another name can't be written in a target."""
+"""The names of hosts that can be written in a target."""
 
 MAX_HOST = 255
 """Characters of a host or its pattern, as in DNS; bounds the work of matching."""
@@ -20,14 +20,14 @@ _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Hold the numbers from ``first`` to ``last``, written with at least ``width`` digits."""
+    """The numbers from ``first`` to ``last``, written with at least ``width`` digits."""
 
     first: int
     last: int
     width: int
 
     def fits(self, digits: str) -> bool:
-        """Return whether ``digits`` is one of the numbers, written with just the zeros that the width asks for."""
+        """Return whether ``digits`` is one of the numbers, with exactly the leading zeros that the width needs."""
         if not (digits.isascii() and digits.isdecimal()):
             return False
         number = int(digits)
@@ -36,14 +36,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """Hold a host as typed; a piece is ``*``, other literal text, or the numbers of a bracket."""
+    """A host as typed; a piece is ``*``, other literal text, or the numbers of a bracket."""
 
     text: str
     pieces: tuple[str | tuple[Span, ...], ...]
 
     @property
     def exact(self) -> str | None:
-        """Return the one host that fits, or None if it takes looking; ``[07]`` is one host too."""
+        """Return the host if only one name fits, also for ``[07]``; None if several names may fit."""
         if len(self.pieces) == 1 and isinstance(self.pieces[0], tuple):
             spans = self.pieces[0]
             one = len(spans) == 1 and spans[0].first == spans[0].last
@@ -51,9 +51,9 @@ class HostPattern:
         return self.text if HOST_NAME.fullmatch(self.text) else None
 
     def fits(self, host: str) -> bool:
-        """Return whether the whole of ``host`` fits, case and all.
+        """Return whether the whole of ``host`` fits, with the same case.
 
-        All ways to divide the name are followed side by side, so no pattern makes this slow.
+        All ways to divide the name are followed at the same time, so no pattern makes this slow.
         """
         exact = self.exact
         if exact is not None or len(host) > MAX_HOST:

@@ -6,10 +6,10 @@ KIB = 1024
 MIB = 1024 * KIB
 
 MAX_CONTROL_BYTES = 1 * MIB
-"""Bytes of one text frame. A page of ranks or a screen of text is far below; more is a mistake or an attack."""
+"""Bytes of one text frame. A page of ranks or a screen of text is far smaller; a longer frame is an error or attack."""
 
 MAX_DATA_BYTES = 64 * KIB
-"""Payload bytes of one binary frame: what one read of a pty can give, so a frame never needs splitting on its way."""
+"""Payload bytes of one binary frame: the most that one read of a pty returns, so no frame needs splitting."""
 
 MAX_FRAME_BYTES = MAX_CONTROL_BYTES
 """Bytes of one WebSocket message of either kind, given to the WebSocket library."""
@@ -24,10 +24,10 @@ SNAPSHOT_PAGE = 500
 """Ranks in one snapshot message: at 2 KiB each still below MAX_CONTROL_BYTES."""
 
 MAX_ROWS, MAX_COLUMNS = 500, 1000
-"""Largest terminal that is believed; a screen of it is 2 MB, and no real one is larger."""
+"""Largest terminal size that is accepted; a screen of that size is 2 MB, and no real terminal is larger."""
 
 MIN_ROWS, MIN_COLUMNS = 12, 40
-"""Smallest screen that PuDB draws usefully; smaller terminals see a part of this."""
+"""Smallest screen that PuDB draws usefully; a smaller terminal sees a part of this screen."""
 
 MAX_VIEWER_BACKLOG = 1 * MIB
 """Bytes that may wait in the broker for one terminal; beyond it the output is dropped and the screen repainted."""
@@ -42,29 +42,29 @@ MAX_INPUT_PENDING = 64 * KIB
 """Bytes typed ahead that a rank or terminal keeps: a large paste; beyond it input is discarded and reported."""
 
 MAX_LOG = 1 * MIB
-"""Bytes of a line debugger's output that its rank keeps for whoever comes back: some ten thousand lines."""
+"""Bytes of a line debugger's output that its rank keeps for a terminal that comes back: some ten thousand lines."""
 
 MAX_STACK_FRAMES = 256
-"""Frames of one stack: deeper ones recurse, and 512 of these stacks still fit into a terminal's memory."""
+"""Frames of one stack: a deeper stack recurses, and 512 stacks of this size still fit into a terminal's memory."""
 
 MAX_BREAKPOINTS = 100
-"""Breakpoints of one rank that are told; more are no longer a person's."""
+"""Breakpoints that one rank reports: no person sets more."""
 
 MAX_LINE_TEXT = 200
-"""Characters of a breakpoint's line, by which it is found again after an edit: more tell no two lines apart."""
+"""Characters of a breakpoint's line, by which it is found again after an edit: enough to tell lines apart."""
 
 MAX_CONDITION = 1000
-"""Characters of a breakpoint's condition: with these, and with the longest paths, MAX_BREAKPOINTS of them are about
+"""Characters of a breakpoint's condition: MAX_BREAKPOINTS conditions of this length, with the longest paths, are about
 half of MAX_CONTROL_BYTES."""
 
 MAX_PATH = 4096
-"""Characters of a path, Linux's own bound, and of a function's name, for which it is plenty."""
+"""Characters of a path, Linux's own bound, and of a function's name."""
 
 MAX_COMPLETIONS = 200
 """Completions of one word: more than anybody reads."""
 
 COMPLETION_SECONDS = 0.15
-"""Seconds that a terminal waits for completions: what comes later would jump into the next word."""
+"""Seconds that a terminal waits for completions: later ones would jump into the next word."""
 
 SOURCE_LINES = 8
 """Lines shown before and after the current one."""
@@ -77,7 +77,7 @@ MAX_REPORTED_PER_SECOND = 4 * MIB
 reads on later."""
 
 MAX_VIEWERS_PER_RANK = 64
-"""Terminals on one rank, driver and watchers together: a whole team looking over one shoulder."""
+"""Terminals on one rank, driver and watchers together: enough for a whole team."""
 
 MAX_CLIENTS = 1024
 """Terminals on one broker: each costs at most MAX_VIEWER_BACKLOG."""
@@ -86,10 +86,10 @@ MAX_RANKS = 20_000
 """Ranks connected to one broker; at 45 KiB each under TLS just below 1 GiB."""
 
 MAX_ENDED_RANKS = 5_000
-"""Exited or lost ranks that stay listed; the oldest go first."""
+"""Exited or lost ranks that stay listed; the oldest are removed first."""
 
 MAX_ENDED_BYTES = 64 * MIB
-"""Bytes that all of those may occupy, 13 KiB each with a stack of 30 frames; the heaviest go first."""
+"""Bytes that all exited or lost ranks may occupy, 13 KiB each with a stack of 30 frames; the largest go first."""
 
 MAX_ENDED_STOCK = 64
 """Ended sessions of stock debuggers that stay listed, apart from the ranks: anybody may open and end such a session."""
@@ -98,13 +98,13 @@ ENDED_RANK_SECONDS = 3600.0
 """Seconds for which an exited or lost rank stays listed: long enough to come back from a meeting."""
 
 HANDSHAKE_SECONDS = 30.0
-"""Seconds from TCP accept to the first message; 256 ranks that arrive at once on a busy login node fit."""
+"""Seconds from TCP accept to the first message: enough for 256 ranks that arrive at once on a busy login node."""
 
 PROBE_ATTENDED_SECONDS = 2.0
-"""Seconds between two probes of a rank that somebody looks at: how fresh its "silent since" is."""
+"""Seconds between two probes of a rank with a terminal: how fresh its "silent since" is."""
 
 PROBE_IDLE_SECONDS = 20.0
-"""Seconds between two probes of a rank that nobody looks at: 0.0025 % of its core."""
+"""Seconds between two probes of a rank without a terminal, which cost 0.0025 % of its core."""
 
 SILENT_PROBES = 2
 """Unanswered probes after which a rank is unresponsive: one may be late behind a long garbage collection."""
@@ -116,17 +116,18 @@ KEEPALIVE_SECONDS = 2
 """Seconds without a byte after which a kernel asks the peer's kernel whether it is there; no process wakes up."""
 
 KEEPALIVE_AGAIN_SECONDS = 1
-"""Seconds between such questions while none is answered: four of them within SILENT_SECONDS outlast a lossy network."""
+"""Seconds between two such questions without an answer: several fit into SILENT_SECONDS, as a network may lose some."""
 
 RESEND_SECONDS = 1
-"""Longest pause of a kernel before it sends again what was not acknowledged, where it can be told (Linux 6.15):
-after a short cut a connection goes on within that. Otherwise the pause doubles each time, up to two minutes."""
+"""Longest pause before a kernel sends unacknowledged bytes again, if the kernel has this option (Linux 6.15): after a
+short cut a connection goes on within this time. In other kernels the pause doubles each time, up to two minutes."""
 
 SILENT_SECONDS = 4.5
-"""Seconds without an acknowledgement after which a peer is silent: told within six, and a new connection is tried."""
+"""Seconds without an acknowledgement after which a peer is silent: users see it within six, and a new connection is
+tried."""
 
 CLOSE_SECONDS = 1.0
-"""Seconds given to a closing handshake where a rank exits: a debugger must not delay the end of a job."""
+"""Seconds for a closing handshake when a rank exits: a debugger must not delay the end of a job."""
 
 MAX_ASK_SECONDS = 600.0
 """Longest deadline a question may have."""

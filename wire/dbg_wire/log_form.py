@@ -1,7 +1,7 @@
-"""How a message stands in a log: its name and its fields in one line, without what is nobody's business.
+"""How a message is written in a log: its name and its fields in one line, without private contents.
 
-Numbers, names, addresses and paths are shown. What somebody typed, what a program holds or prints, and any other text
-are told by their length alone. No message holds a token.
+Numbers, names, addresses and paths are shown. Of a typed text, a program's values and output, and any other text only
+the length is shown. No message holds a token.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from .ranks import Place
 from .records import Record, fields_of
 
 MAX_LINE = 400
-"""Characters of one message; a registration, which has most fields, needs 300."""
+"""Characters of one message; a registration, which has the most fields, needs 300."""
 
 MAX_SHOWN = 80
 """Characters of one text that is shown."""
 
 
 class LogForm:
-    """Stand for a message where it is only written if a log wants it; making the line is its cost."""
+    """A message that becomes a line only if a log writes it, as making the line costs time."""
 
     __slots__ = ("_message",)
 

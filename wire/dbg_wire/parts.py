@@ -1,8 +1,8 @@
 """How a terminal asks for the parts of a value that a rank has just answered with, and how the rank lists them.
 
-A question is a JSON object: ``of`` the exact digests of the values that are meant, of which a rank has one, ``path``
-the steps from the whole to the part whose parts are asked for, and ``exact`` whether memory addresses count. Each part
-is one of an answer's ``rows``, a JSON list of its step, label, digest and text.
+A question is a JSON object. ``of`` holds the exact digests of the values on all asked ranks, ``path`` the steps from
+the whole value to the part whose parts are asked for, and ``exact`` whether memory addresses count. Each part is one of
+an answer's ``rows``, a JSON list of its step, label, digest and text.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from .errors import PeerError
 
 NOTHING = "..."
-"""The expression that goes along with such a question: an older rank evaluates it, which does nothing."""
+"""The expression that is sent with a question for parts: an older rank evaluates it, without an effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Hold one part: ``step`` finds it, ``label`` is what a reader sees of that, empty for a range of elements.
+    """One part: ``step`` finds it, ``label`` is the step as a reader sees it, empty for a range of elements.
 
-    Equal parts of two ranks have equal digests; an empty one says that the part can't be compared.
+    Equal parts of two ranks have equal digests; a part with an empty digest can't be compared.
     """
 
     step: str
@@ -32,7 +32,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartsQuestion:
-    """Ask for the parts of what is at ``path`` in the value that has one of these digests."""
+    """A question for the parts of the element at ``path``, in the value that has one of the digests ``of``."""
 
     of: tuple[str, ...]
     path: tuple[str, ...] = ()
@@ -40,12 +40,12 @@ class PartsQuestion:
 
 
 def encode_question(question: PartsQuestion) -> str:
-    """Return what stands in a message."""
+    """Return the text of a question in a message."""
     return json.dumps({"of": question.of, "path": question.path, "exact": question.exact})
 
 
 def decode_question(text: str) -> PartsQuestion:
-    """Return the question of a message. Raises PeerError for anything else."""
+    """Return the question of a message. Raise PeerError for any other text."""
     try:
         said = json.loads(text)
         of, path, exact = _texts(said["of"]), _texts(said["path"]), said["exact"]
@@ -60,7 +60,7 @@ def encode_parts(parts: Iterable[Part]) -> tuple[str, ...]:
 
 
 def decode_parts(rows: Sequence[str]) -> list[Part]:
-    """Return the parts of an answer. Raises PeerError for rows that hold none."""
+    """Return the parts of an answer. Raise PeerError for a row that holds none."""
     parts = []
     for row in rows:
         try:

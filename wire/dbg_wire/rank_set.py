@@ -1,7 +1,7 @@
 """Sets of rank numbers as people type them and as we print them: one parser, one printer.
 
-Read are ``5``, ``0-3,5``, ``0-1023/8`` (every eighth, both ends included) and ``0:8:2`` (a slice, its end excluded).
-Printed is one form only, ``a-b[/step],…``, so that equal sets look equal.
+The parser reads ``5``, ``0-3,5``, ``0-1023/8`` (every eighth, both ends included) and ``0:8:2`` (a slice, its end
+excluded). The printer writes one form only, ``a-b[/step],…``, so that equal sets look equal.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ MAX_RANK = 10_000_000
 """Largest rank number that is read; ten times the processes of the largest machines."""
 
 MAX_MEMBERS = 1_000_000
-"""Ranks in one set, overlaps counted; what a typing mistake may cost is then some 100 MB for a moment, not the host."""
+"""Ranks in one set, overlaps counted: a typing mistake then costs some 100 MB for a moment, and not all memory."""
 
 MIN_STEP_MEMBERS = 3
-"""Members that make a step worth printing: ``0-8/8`` says less clearly what ``0,8`` says."""
+"""Fewest members that are printed with a step: ``0,8`` is clearer than ``0-8/8``."""
 
 RANK_PIECE = (
     r"(?P<first>[0-9]+)"
     r"(?:-(?P<last>[0-9]+)(?:/(?P<step>[0-9]+))?|:(?P<end>[0-9]+)(?::(?P<stride>[0-9]+))?)?"
 )
-"""Regular expression of what stands between two commas."""
+"""Regular expression of the text between two commas."""
 
 _PIECE = re.compile(RANK_PIECE)
 
 
 @dataclass(frozen=True, slots=True)
 class RankSet:
-    """Hold rank numbers; iteration is in rising order, ``str`` is the printed form."""
+    """Rank numbers; iteration is in rising order, ``str`` is the printed form."""
 
     numbers: frozenset[int]
 
@@ -53,7 +53,7 @@ def parse_ranks(text: str) -> RankSet:
     """Read a set of rank numbers.
 
     The set has at least one member. Sizes are checked before anything is expanded, so no text costs more than
-    ``MAX_MEMBERS`` numbers. Raises :class:`~dbg_wire.errors.BadTarget` with the piece that can't be read.
+    ``MAX_MEMBERS`` numbers. Raise :class:`~dbg_wire.errors.BadTarget` with the piece that can't be read.
     """
     numbers: set[int] = set()
     counted = 0
@@ -71,8 +71,8 @@ def parse_ranks(text: str) -> RankSet:
 def format_ranks(numbers: Iterable[int]) -> str:
     """Print rank numbers, sorted and without duplicates, as ``a-b[/step],…``; an empty set is an empty string.
 
-    Two or more neighbours join into ``a-b`` first. Of the numbers left alone, those that follow one another with no
-    ``a-b`` between them and at one distance join into ``a-b/step``, from the left, if they are three or more.
+    Two or more neighbours join into ``a-b`` first. Then, from the left, three or more single numbers at equal
+    distances, with no ``a-b`` between them, join into ``a-b/step``.
     """
     pieces: list[str] = []
     alone: list[int] = []
@@ -110,7 +110,7 @@ def _parse_piece(piece: str, text: str) -> range:
 
 def _parse_number(digits: str) -> int:
     significant = digits.lstrip("0")
-    # Length first: turning thousands of digits into a number is slow, and refused by newer Pythons in their own words.
+    # The length is checked first: int() of thousands of digits is slow, and newer Pythons raise a ValueError for it.
     if len(significant) > len(str(MAX_RANK)) or int(significant or "0") > MAX_RANK:
         raise BadTarget(f"number {printable(digits, 40)} is too large for a rank", f"ranks go up to {MAX_RANK}")
     return int(significant or "0")

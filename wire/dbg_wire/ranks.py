@@ -1,4 +1,4 @@
-"""What is known of a rank, as the broker tells it and ``--list`` prints it."""
+"""What is known about a rank, as the broker sends it and ``--list`` prints it."""
 
 import enum
 from typing import Annotated
@@ -9,7 +9,7 @@ from .records import Record
 
 
 class RankState(str, enum.Enum):
-    """Name the states of a rank; what may follow what is a table in :mod:`dbg_wire.states`."""
+    """The states of a rank; a table in :mod:`dbg_wire.states` says which state may follow which."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -27,7 +27,7 @@ LIVE_STATES = frozenset({RankState.RUNNING, RankState.STOPPED, RankState.HELD, R
 
 
 class Place(Record):
-    """Say where in the program a thread is."""
+    """The place of a thread in the program."""
 
     file: Path
     line: Line
@@ -35,13 +35,13 @@ class Place(Record):
 
 
 Stack = Annotated[tuple[Place, ...], AtMost(limits.MAX_STACK_FRAMES)]
-"""Where a thread is and how it came there, outermost frame first."""
+"""The frames of a thread, outermost first."""
 
 
 class Breakpoint(Record):
-    """Name a breakpoint by its file's absolute path, its line, and the expression that must be true there, if any.
+    """A breakpoint: its file's absolute path, its line, and the expression that must be true there, if any.
 
-    ``text`` is what stands in the line that the rank runs, without the blanks around it; empty if that is unknown.
+    ``text`` is the line's text in the file that the rank runs, without the blanks around it; empty if it is unknown.
     """
 
     file: Annotated[str, Text(limits.MAX_PATH, begin="/", is_shown=True, meaning="an absolute path")]
@@ -50,26 +50,26 @@ class Breakpoint(Record):
     text: Annotated[str, Text(limits.MAX_LINE_TEXT)] = ""
 
     def compared(self) -> object:
-        """Return what makes it the same breakpoint, whatever its line holds by now."""
+        """Return what makes two breakpoints equal: all but the line's text, which an edit may change."""
         return self.file, self.line, self.condition
 
 
 class Coordinate(Record):
-    """Say where on one axis of the job's mesh a rank is, such as ``tp`` 3."""
+    """A rank's index on one axis of the job's mesh, such as ``tp`` 3."""
 
     axis: str
     index: int
 
 
 class RankInfo(Record):
-    """Describe one rank.
+    """All that the broker tells about one rank.
 
     ``key`` is its identity (job, run, rank, child, pid) as one opaque string, stable over reconnects and brokers;
-    people use ``address`` (``host:rank`` or ``host:rank.child``). ``since`` is wall-clock seconds since the epoch of
-    the last change of state, for display alone. ``exit`` is the process's exit status, negative for a signal, or None
-    while it lives or if nobody knows. ``where`` and ``reason`` are None while the rank runs; of an exited one they
-    say what was so at last, or that it :data:`DIED`. ``detail`` adds a sentence to the reason: a crash's exception.
-    ``driver_silent`` says that nothing is heard of the driver just now.
+    people use ``address`` (``host:rank`` or ``host:rank.child``). ``since`` is the wall-clock time of the last change
+    of state, in seconds since the epoch, for display only. ``exit`` is the process's exit status, negative for a
+    signal, or None while the process lives or if the status is unknown. ``where`` and ``reason`` are None while the
+    rank runs; for an exited rank they keep their last values, or the reason is :data:`DIED`. ``detail`` adds a sentence
+    to the reason: a crash's exception. ``driver_silent`` says that the driver's terminal is silent just now.
     """
 
     key: Sentence
@@ -99,7 +99,7 @@ class RankInfo(Record):
 
     @property
     def is_classic(self) -> bool:
-        """Tell whether it is a stock debugger without an agent, ``host:?1``, whose ``rank`` means nothing."""
+        """Tell whether this is a stock debugger without an agent, ``host:?1``, whose ``rank`` means nothing."""
         return self.address.rpartition(":")[2].startswith("?")
 
     @property

@@ -1,9 +1,9 @@
 """How messages and their parts are declared: a class whose annotations say what each field may hold.
 
-A record checks its fields when it is made, in every role and also when it is read, so none exists that a peer would
-refuse. A record is frozen, its fields are given by name, and :mod:`dataclasses` knows it. All records share the methods
-that a dataclass would generate for each class, and bounds are looked up at the first use of a class: a rank imports
-some fifty of them at its start, and uses ten.
+A record checks its fields when it is made, in every role and also when it is read, so no record exists that a peer
+would refuse. A record is frozen, its fields are given by name, and :mod:`dataclasses` knows it. All records share the
+methods that a dataclass would generate for each class, and bounds are looked up at the first use of a class: a rank
+imports some fifty record classes at its start, and uses ten.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REQUIRED = object()
 
 
 class Declared(NamedTuple):
-    """Hold one field of a record."""
+    """One field of a record."""
 
     name: str
     bound: Bound
@@ -47,7 +47,7 @@ class Declared(NamedTuple):
 
 
 class RecordType(type):
-    """Make records of class statements: slots of the annotated names, their defaults kept aside."""
+    """The class of record classes: it makes slots of the annotated names, and keeps the defaults elsewhere."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> RecordType:
         """Make one class."""
@@ -57,7 +57,7 @@ class RecordType(type):
         defaults = {field: namespace.pop(field) for field in hints if field in namespace}
         made = super().__new__(mcs, name, bases, {**namespace, "__slots__": tuple(hints)}, **options)
         _DEFAULTS[made] = defaults
-        # For `replace`, `fields` and `asdict`; what it would generate is inherited.
+        # `replace`, `fields` and `asdict` need a dataclass; Record has the methods that it would generate.
         dataclass(init=False, repr=False, eq=False, match_args=False)(made)  # type: ignore[arg-type] # any class
         return made
 
@@ -69,7 +69,7 @@ _CHECKS: dict[type, tuple[tuple[str, Callable[[object], str], Any], ...]] = {}
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Record(metaclass=RecordType):
-    """Be frozen, equal to what holds the same, and right in every field."""
+    """A frozen object that is right in every field, and equal to a record of its class with equal fields."""
 
     if TYPE_CHECKING:
         __dataclass_fields__: ClassVar[dict[str, DataclassField[Any]]]
@@ -77,7 +77,7 @@ class Record(metaclass=RecordType):
     else:
 
         def __init__(self, **values):
-            """Take the fields by name. Raise InvalidMessage, naming the first one that holds what it may not."""
+            """Take the fields by name. Raise InvalidMessage, which names the first wrong field."""
             kind = type(self)
             given = 0
             for name, wrong, default in _CHECKS.get(kind) or _checks_of(kind):
@@ -103,7 +103,7 @@ class Record(metaclass=RecordType):
             raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def contradiction(self) -> str:
-        """Return what is wrong with two fields together, to stand behind the record's name; empty if nothing is."""
+        """Return what is wrong with two fields together, as the text after the record's name; empty if nothing is."""
         return ""
 
     def compared(self) -> object:
@@ -129,7 +129,7 @@ _GETTERS: dict[type, Callable[[Any], object]] = {}
 
 
 def _getter_of(kind: type[Record]) -> Callable[[Any], object]:
-    """Return what reads all fields of a record at once; kept, as records are compared often."""
+    """Return a function that reads all fields of a record at once. It is kept, as records are compared often."""
     getter = _GETTERS[kind] = attrgetter(*kind.__slots__) if kind.__slots__ else lambda _record: ()
     return getter
 
@@ -143,7 +143,7 @@ class Nested(Bound):
         self.record = record
 
     def wrong(self, value: object) -> str:
-        """Name what is no such record."""
+        """Name a value that is no record of this class."""
         return "" if type(value) is self.record else f" is {shown(value)}"
 
     def read(self, value: Any) -> object:
@@ -171,7 +171,7 @@ def fields_of(record: type[Record]) -> tuple[Declared, ...]:
 
 
 def _checks_of(record: type[Record]) -> tuple[tuple[str, Callable[[object], str], Any], ...]:
-    """Return name, check and default of each field; kept apart, as each record that is made goes through them."""
+    """Return name, check and default of each field. They are kept, as each new record goes through them."""
     checks = _CHECKS[record] = tuple((name, bound.wrong, default) for name, bound, default in fields_of(record))
     return checks
 
@@ -181,7 +181,7 @@ def _nested(hint: type) -> Bound | None:
 
 
 def fitted(make: Callable[_P, _R], *args: _P.args, **values: _P.kwargs) -> _R:
-    """Return a record of values that come out of a program: what is too long is cut, what is too large is bounded.
+    """Return a record of a program's values: a text that is too long is cut, a number out of its range is bounded.
 
     A debugger must not fail for the name of a thread or the path of a file.
     """

@@ -1,8 +1,7 @@
 """What ``dbg-broker run`` and the terminal that it has started tell each other, over a pair of sockets: lines of JSON.
 
-The run tells once what to do, and later that the job is over; if it ends without that, it was killed. The terminal
-tells what the next run of the same command will want to know. Both are of one installation, so there are no versions
-to agree on.
+The run sends its task once, and later that the job is over; a run that ends without the second was killed. The terminal
+sends what the next run of the same command needs. Both are of one installation, so there are no versions to agree on.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ JOB_IS_OVER = b"over\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Say which job's stops the terminal is to follow, and where its output is.
+    """The terminal's task: the job whose stops it follows, and where the job's output is.
 
     ``ranks`` is a target without a job, ``prefer`` the global number of the rank that was followed last time;
-    ``commands`` is the file whose lines pdb is told first, ``attach`` is False where there is no terminal to attach.
+    ``commands`` is the file whose lines pdb gets first, ``attach`` is False if there is no terminal to attach.
     """
 
     job: str
@@ -34,10 +33,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """Say what has happened in the terminal; each replaces the one before.
+    """What has happened in the terminal; each replaces the one before.
 
     ``rank`` is the global number of the rank attached to last, None before the first. ``again`` asks for the end of
-    the job and another run of it. ``took_part`` says whether any rank of the job was ever there.
+    the job and another run of it. ``took_part`` says whether any rank of the job ever connected.
     """
 
     rank: int | None = None
@@ -52,7 +51,7 @@ def encode_line(item: Task | Told) -> bytes:
 
 
 def decode_task(line: bytes) -> Task:
-    """Return what a line says; raise PeerError if it says something else."""
+    """Return the task of a line; raise PeerError for any other line."""
     try:
         return Task(**json.loads(line))
     except (ValueError, TypeError) as error:
@@ -60,7 +59,7 @@ def decode_task(line: bytes) -> Task:
 
 
 def decode_told(line: bytes) -> Told:
-    """Return what a line says; raise PeerError if it says something else."""
+    """Return what the terminal tells in a line; raise PeerError for any other line."""
     try:
         fields = json.loads(line)
         breakpoints = tuple(Breakpoint(**each) for each in fields.pop("breakpoints", ()))

@@ -1,4 +1,4 @@
-"""What may follow what: the states of a rank and the phases of a stop, as literal tables.
+"""Which state of a rank and which phase of a stop may follow which, as literal tables.
 
 An illegal move is a failed lookup. Its error names table, state and event.
 """
@@ -13,7 +13,7 @@ from .ranks import RankState
 
 
 class RankEvent(str, enum.Enum):
-    """Name what can happen to a rank, as the broker sees it."""
+    """What can happen to a rank, as the broker sees it."""
 
     RUNS = "runs"
     STOPS = "stops"
@@ -29,17 +29,17 @@ _R, _E = RankState, RankEvent
 _ANY_REPORT = {_E.RUNS: _R.RUNNING, _E.STOPS: _R.STOPPED, _E.HOLDS: _R.HELD}
 
 RANK_MOVES: Mapping[RankState | None, Mapping[RankEvent, RankState]] = {
-    # A rank enters by its first report. It comes back from being lost the same way, with whatever is true by then.
+    # A rank enters by its first report. A lost rank comes back in the same way, in the state that it then reports.
     None: _ANY_REPORT,
     _R.RUNNING: _ANY_REPORT
     | {_E.FALLS_SILENT: _R.UNRESPONSIVE, _E.CONNECTION_ENDS: _R.LOST, _E.SAYS_GOODBYE: _R.EXITED},
     _R.STOPPED: _ANY_REPORT
     | {_E.FALLS_SILENT: _R.UNRESPONSIVE, _E.CONNECTION_ENDS: _R.LOST, _E.SAYS_GOODBYE: _R.EXITED},
     _R.HELD: _ANY_REPORT | {_E.FALLS_SILENT: _R.UNRESPONSIVE, _E.CONNECTION_ENDS: _R.LOST, _E.SAYS_GOODBYE: _R.EXITED},
-    # What it was before it fell silent is not kept here: whoever hears it again repeats its last report.
+    # The state before the silence is not kept here: the broker applies the rank's last report again when it is heard.
     _R.UNRESPONSIVE: _ANY_REPORT | {_E.CONNECTION_ENDS: _R.LOST, _E.SAYS_GOODBYE: _R.EXITED},
     _R.LOST: _ANY_REPORT | {_E.IS_FOUND_DEAD: _R.EXITED},
-    # Final. The connection still closes after the goodbye, and that is no news.
+    # This state is final. The connection still closes after the goodbye, which changes nothing.
     _R.EXITED: {_E.CONNECTION_ENDS: _R.EXITED},
 }
 
@@ -53,7 +53,7 @@ def move_rank(state: RankState | None, event: RankEvent) -> RankState:
 
 
 class StopPhase(str, enum.Enum):
-    """Name where the one current stop of a rank is, as the rank sees it."""
+    """The phase of a rank's current stop, as the rank sees it."""
 
     NONE = "none"
     WAITING = "waiting"
@@ -61,11 +61,11 @@ class StopPhase(str, enum.Enum):
     OPEN = "open"
     """The thread is halted inside a debugger."""
     STEPPING = "stepping"
-    """The thread runs on to where the last step ends; the stop is still the same."""
+    """The thread runs on to the end of the last step; the stop is still the same."""
 
 
 class StopEvent(str, enum.Enum):
-    """Name what can happen to a stop."""
+    """What can happen to a stop."""
 
     ARRIVES = "arrives"
     OPENS = "opens"
@@ -81,7 +81,7 @@ STOP_MOVES: Mapping[StopPhase, Mapping[StopEvent, StopPhase]] = {
     _P.WAITING: {_S.OPENS: _P.OPEN, _S.ENDS: _P.NONE},
     # Leaving a debugger for another one on the same stop goes back to waiting.
     _P.OPEN: {_S.STEPS: _P.STEPPING, _S.HALTS: _P.WAITING, _S.ENDS: _P.NONE},
-    # A step that meets its end halts in the open debugger; one that outlives its thread ends the stop.
+    # A thread that reaches the end of the step halts in the open debugger. A thread that ends before ends the stop.
     _P.STEPPING: {_S.OPENS: _P.OPEN, _S.ENDS: _P.NONE},
 }
 

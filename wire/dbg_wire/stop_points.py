@@ -1,6 +1,6 @@
-"""How a stop is named without touching the code: ``FILE:LINE[, CONDITION]`` and ``MODULE:FUNCTION``.
+"""How a user names a stop without a change of the code: ``FILE:LINE[, CONDITION]`` and ``MODULE:FUNCTION``.
 
-The command line reads these before it starts a job, and each rank reads them again from its environment.
+The command line reads the stops before it starts a job, and each rank reads them again from its environment.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from .errors import BadInput, printable
 
 MAX_STOPS = 100
-"""Stops of one job; more are no longer a person's."""
+"""Stops of one job: no person names more."""
 
 _STOP_AT = re.compile(r"(?P<file>.+?):(?P<line>[0-9]{1,9})\s*(?:,\s*(?P<condition>.+))?", re.DOTALL)
 
@@ -20,7 +20,7 @@ _STOP_IN = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<function>[^\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopAt:
-    """Name a line of a file, and perhaps the expression that must be true there."""
+    """A line of a file, and perhaps the expression that must be true there."""
 
     file: str
     line: int
@@ -34,7 +34,7 @@ class StopAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopIn:
-    """Name a function, by its qualified name, of a module."""
+    """A function of a module, by its qualified name."""
 
     module: str
     function: str
@@ -69,7 +69,7 @@ def parse_stop_in(text: str) -> StopIn:
 
 
 def parse_stops(stop_at: str, stop_in: str) -> tuple[list[StopAt | StopIn], list[BadInput]]:
-    """Return the stops that the two variables name, and what is wrong with the others; never raises."""
+    """Return the stops that the two variables name, and what is wrong with the others. Raise nothing."""
     stops: list[StopAt | StopIn] = []
     problems = []
     for parse, text in ((parse_stop_at, stop_at), (parse_stop_in, stop_in)):

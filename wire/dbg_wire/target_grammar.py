@@ -3,7 +3,7 @@
 ::
 
     target = term { "," term }
-    term   = [ "!" ] [ job "/" | "*/" ] what            "!" leaves ranks out; it may stand behind the "/" as well
+    term   = [ "!" ] [ job "/" | "*/" ] what            "!" leaves ranks out; it may stand after the "/" as well
     what   = "all" | "stopped" | "held" | "crashed" | "running"
            | [ [ host ] ":" ] numbers                   5, 0-3, 0-1023/8, 0:8:2, the child 5.1, one process 5@4711
            | [ host ] ":*"
@@ -11,12 +11,12 @@
            | "@" name                                   a group of an earlier answer: @2, @err, @?
     host   = name or IPv4 address, in which "*" is anything and "[01-04,07]" these numbers, zeros kept
 
-Bare numbers behind a comma go on with the numbers before it: ``gpu013:0-3,5`` is all on gpu013, ``all,!0-3,5`` leaves
-out five ranks; ``:5`` begins anew. A target that only leaves out means all but those: of whatever job for
+Bare numbers after a comma belong to the numbers before it: ``gpu013:0-3,5`` is all on gpu013, ``all,!0-3,5`` leaves
+out five ranks; ``:5`` starts a new term. A target that only leaves ranks out means all other ranks: of any job for
 ``!job/5``, of that job for ``job/!5``.
 
-What could be read in two ways: ``0:8`` is a slice, but where the first number is not the smaller one it is a host (the
-name of a container may be all digits), and ``[12]:34`` always is one; ``0-7/2`` is a step and not a job.
+Some texts could be read in two ways. ``0:8`` is a slice, but if the first number is not the smaller one, it is a host
+(the name of a container may be all digits). ``[12]:34`` always begins with a host. ``0-7/2`` has a step and no job.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from dbg_wire.rank_set import RANK_PIECE, RankSet, parse_ranks
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 
 JOB_NAME = re.compile(r"[A-Za-z0-9._-]+")
-"""What a job may be called; one of another name can't be written in a target."""
+"""The names of jobs that can be written in a target."""
 
 MAX_TERMS = 1000
-"""Terms in one target, as each costs a walk over all ranks; a list of numbers is one term whatever its length."""
+"""Terms in one target, as each costs a walk over all ranks; a list of numbers of any length is one term."""
 
 _NUMBERS = rf"(?:{RANK_PIECE}|[0-9]+\.[0-9]+)"
 _BARE_NUMBERS = re.compile(_NUMBERS)
@@ -50,7 +50,7 @@ _UP_TO_COMMA = re.compile(r"(?:\[[^\[\]]*\]|[^,\[]|\[)*")
 
 
 class Word(str, enum.Enum):
-    """Name the words that stand for ranks."""
+    """The words that stand for ranks."""
 
     ALL = "all"
     STOPPED = "stopped"
@@ -72,7 +72,7 @@ _WORDS = {word.value: word for word in Word}
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Hold the numbers of ranks, and those of children as (rank, child)."""
+    """The numbers of ranks, and the numbers of children as (rank, child)."""
 
     ranks: RankSet
     children: frozenset[tuple[int, int]] = frozenset()
@@ -87,14 +87,14 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Classic:
-    """Hold the mark of a classic session, ``?1``."""
+    """The mark of a classic session, ``?1``."""
 
     mark: str
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Hold the name of a group of an earlier answer, ``@2``, and, once somebody has looked them up, its ranks' keys."""
+    """The name of a group of an earlier answer, ``@2``, and the keys of its ranks, empty until they are looked up."""
 
     name: str
     keys: frozenset[str] = frozenset()
@@ -105,7 +105,7 @@ What = Word | Numbers | Classic | Group
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """Hold one term; ``job`` is a name, ``*`` for all jobs, or None if the user named none."""
+    """One term; ``job`` is a name, ``*`` for all jobs, or None if the user named none."""
 
     what: What
     job: str | None = None
@@ -120,7 +120,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Hold a target: the ranks that fit a term of ``include`` and none of ``exclude``; ``text`` is as typed."""
+    """A target: the ranks that fit a term of ``include`` and none of ``exclude``; ``text`` is as typed."""
 
     text: str
     include: tuple[Term, ...]
@@ -155,7 +155,7 @@ def parse_target(text: str) -> Target:
 
 
 def _group(text: str) -> list[list[str]]:
-    """Divide a target at its commas, bare numbers staying with the numbers before them."""
+    """Divide a target at its commas; bare numbers stay with the numbers before them."""
     groups: list[list[str]] = []
     for piece in _split(text):
         if not piece:
@@ -189,7 +189,7 @@ def _split(text: str) -> list[str]:
 
 
 def _parse_term(group: list[str]) -> tuple[bool, str | None, Term]:
-    """Return whether the term leaves out, the job out of which it does, and the term."""
+    """Return whether the term leaves ranks out, the job that ``job/!`` names, and the term."""
     leaves_out = group[0].startswith("!")
     job, rest = _split_job(group[0].removeprefix("!"))
     scope = None

@@ -3,16 +3,17 @@
 A term selects in these steps, each of which may leave nothing:
 
 1. Ranks of its job, host and process id.
-2. Numbers are global ranks. On a host named without a process id, none of whose global ranks fits, they are local
-   ranks; the selection's note says so. A reading that finds live ranks goes before one that finds gone ones.
-3. At one full address live ranks hide the others, and of those the newest hides the older.
-4. Exited ranks drop out if any other rank is left. Where a job lives, those of jobs of which nobody lives drop out
-   in any case, unless the term names their job or process.
+2. Numbers are global ranks. If the term names a host and no process id, and no global rank on that host fits, the
+   numbers are local ranks; the selection's note says so. A reading that finds live ranks goes before a reading that
+   finds only lost or exited ranks.
+3. At one full address live ranks hide the others. Without live ranks the newest hides the older ones.
+4. Exited ranks drop out if any other rank is left. While any job lives, the exited ranks of a job without live ranks
+   drop out in any case, unless the term names their job or process.
 
-A remembered group names processes, of whatever job: of these steps only the first counts for it.
+A remembered group names processes of any job: only the first step is made for it.
 
-From all terms together the excluded ranks are taken away. What terms without a job have found must then be of one
-job: of the only live one, or with no live rank of the job that changed last.
+The excluded ranks are then taken away from the ranks of all terms. The ranks that terms without a job have found must
+be of one job: of the only job with live ranks, or else of the job that changed last.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from dbg_wire.target_grammar import Classic, Group, Numbers, Target, Term, Word,
 __all__ = ["Selection", "Target", "parse_target", "select", "unique_target", "unique_targets"]
 
 MAX_CANDIDATES = 64
-"""Candidates for an ambiguous target; where more ranks fit, one of each job is named."""
+"""Candidates for an ambiguous target; if more ranks fit, one rank of each job is named."""
 
 MAX_NOTED_HOSTS = 4
-"""Hosts that a note spells out, so that it stays one line."""
+"""Hosts that a note names, so that it stays one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Hold the ranks that a target fits, ordered by job, rank and child.
+    """The ranks that fit a target, ordered by job, rank and child.
 
-    ``note`` says which numbers were taken as local ranks, for the user to see. ``single`` says that the target by its
-    form names one rank; ``ranks`` then holds one, but under ``any_job``.
+    ``note`` tells the user which numbers were taken as local ranks. ``single`` says that the target by its form names
+    one rank; ``ranks`` then holds one rank, except with ``any_job``.
     """
 
     ranks: tuple[RankInfo, ...]
@@ -52,9 +53,9 @@ class Selection:
 def select(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) -> Selection:
     """Select the ranks that fit ``target``; at least one is returned.
 
-    With ``any_job`` ranks of several jobs are welcome, as for a list. Raises :class:`~dbg_wire.errors.NoSuchRank` if
-    nothing fits, and :class:`~dbg_wire.errors.AmbiguousTarget` if a target without a job fits live ranks of several,
-    or one that names one rank fits several live ones.
+    With ``any_job`` ranks of several jobs are returned, as for a list. Raise :class:`~dbg_wire.errors.NoSuchRank` if
+    nothing fits, and :class:`~dbg_wire.errors.AmbiguousTarget` if a target without a job fits live ranks of several
+    jobs, or if a target that names one rank fits several live ranks.
     """
     return _select(target, ranks, _living_jobs(ranks), any_job=any_job)
 
@@ -92,14 +93,15 @@ def _select(target: Target, ranks: Sequence[RankInfo], living: frozenset[str], *
 def unique_target(rank: RankInfo, ranks: Sequence[RankInfo]) -> str:
     """Return the shortest target that selects ``rank`` alone among ``ranks``.
 
-    It is ``host:rank``, else ``job/host:rank``, else that with ``@pid``. The last is returned as well where nothing
-    would do: two ranks of one full address and process id, or a host or job whose name the grammar doesn't take.
+    It is ``host:rank``, else ``job/host:rank``, else ``job/host:rank@pid``. The last is returned as well if no target
+    selects the rank alone: for two ranks of one full address and process id, or for a host or job whose name can't be
+    written in a target.
     """
     return _unique(rank, [other for other in ranks if other.host == rank.host], _living_jobs(ranks))
 
 
 def unique_targets(ranks: Sequence[RankInfo]) -> dict[str, str]:
-    """Return :func:`unique_target` of each rank by its key, fast enough for thousands."""
+    """Return :func:`unique_target` of each rank by its key, fast enough for thousands of ranks."""
     living = _living_jobs(ranks)
     near: defaultdict[tuple[str, int | str | None], list[RankInfo]] = defaultdict(list)
     for rank in ranks:
@@ -118,7 +120,7 @@ def _means_the_present(term: Term) -> bool:
 
 
 def _is_of_the_past(rank: RankInfo, living: frozenset[str]) -> bool:
-    """Tell whether a rank has exited, and its whole job with it, while another job lives."""
+    """Tell whether a rank has exited and its job has no live rank, while another job lives."""
     return rank.state is RankState.EXITED and bool(living) and rank.job not in living
 
 
@@ -136,7 +138,7 @@ def _unique(rank: RankInfo, near: Sequence[RankInfo], living: frozenset[str]) ->
 
 
 def _typed(rank: RankInfo) -> str:
-    """Return the address as one has to type it: a host that is a short number would be read as a slice."""
+    """Return the address as a user has to type it: a host that is a short number would be read as a slice."""
     short_number = len(rank.host) <= 8 and rank.host.isdecimal() and rank.address.startswith(f"{rank.host}:")
     return f"[{rank.host}]{rank.address[len(rank.host) :]}" if short_number else rank.address
 
@@ -200,7 +202,7 @@ def _one_job(target: Target, loose: Sequence[RankInfo], ranks: Sequence[RankInfo
 
 
 def _one_rank(target: Target, chosen: list[RankInfo], ranks: Sequence[RankInfo]) -> list[RankInfo]:
-    """Return the only live rank, or with none the newest."""
+    """Return the only live rank, or the newest rank if none is live."""
     live = [rank for rank in chosen if rank.state in LIVE_STATES]
     if len(live) > 1:
         raise AmbiguousTarget(target.text, _candidates(live, ranks))
@@ -208,7 +210,7 @@ def _one_rank(target: Target, chosen: list[RankInfo], ranks: Sequence[RankInfo])
 
 
 def _candidates(live: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> list[str]:
-    """Name live ranks, those of all jobs in turn, so that the first few show every job."""
+    """Name live ranks, one of each job in turn, so that the first few show every job."""
     times = Counter(rank.full_address for rank in ranks if rank.state in LIVE_STATES)
     jobs: defaultdict[str, list[str]] = defaultdict(list)
     for rank in sorted(live, key=_order):

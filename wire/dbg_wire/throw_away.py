@@ -1,13 +1,13 @@
-"""Tokens that may travel in the clear: those of one broker without TLS, which open nothing once it has ended. Pure."""
+"""Tokens that may travel in the clear: the tokens of a broker without TLS, which are void when it has ended. Pure."""
 
 from __future__ import annotations
 
 MARK = "insecure-"
-"""What such a token begins with, so that ranks and terminals know it from a lasting one, wherever they have it from."""
+"""The first characters of a throw-away token, by which ranks and terminals tell it from a lasting one."""
 
 WHERE_THEY_ARE = "use what `dbg-broker token` prints while it serves --insecure, or write wss://…#sha256:…"
 
 
 def is_throw_away(token: str) -> bool:
-    """Tell whether a token may be sent to a broker without TLS, whose place anybody may have taken."""
+    """Tell whether a token may be sent without TLS, where an impostor may have taken the broker's place."""
     return token.startswith(MARK)

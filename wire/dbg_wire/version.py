@@ -6,7 +6,7 @@ RELEASE = "0.1.0"
 """The distribution's version; the only place that states it."""
 
 PROTOCOL_MAJOR = 1
-"""Peers with different majors refuse each other, naming both."""
+"""Peers with different majors refuse each other; the refusal names both."""
 
 PROTOCOL_MINOR = 0
 """Grows when a message or field is added; an older minor of the same major keeps working."""

@@ -1,1 +1,1 @@
-"""How a process becomes a rank, and what happens at its end. Not what a rank does meanwhile."""
+"""How a process becomes a rank, and what happens at its end; not what a rank does in between."""

@@ -1,7 +1,7 @@
 """Keep a rank that crashed: its uncaught exception is a stop, and then it exits as it would have.
 
-The former hooks go first, so that the traceback is in the log whatever happens here. Exceptions that a framework
-catches, ``os._exit`` and fatal signals never come by.
+The former hooks run first, so that the traceback is in the log even if this module fails. The hooks don't see an
+exception that a framework catches, ``os._exit`` or a fatal signal.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ MAX_DETAIL = 300
 """Characters of the exception in a list of ranks."""
 
 GRACE = {"torchrun": 30, "slurm": 30, "openmpi": 1}
-"""Seconds from a launcher's SIGTERM to its SIGKILL, as measured; others have their own, and end a rank soon."""
+"""Seconds from a launcher's SIGTERM to its SIGKILL, as measured; for other launchers the time is unknown."""
 
 PASSING = (KeyboardInterrupt, SystemExit)
-"""Not crashes: somebody wanted an end."""
+"""Exceptions that are no crashes: the user or the program wants the end."""
 
 CUDA_HINT = "the traceback may be late: CUDA reports errors at a later call, unless CUDA_LAUNCH_BLOCKING=1"
 
 _Connect = Callable[[], "Rank | None"]
-"""How to have this rank connected; None if there is no broker, or if it is a launcher."""
+"""Returns this rank once it is connected; None if there is no broker, or if the process is a launcher."""
 
 
 class CrashHooks:
-    """Stand behind the hooks of the interpreter that see what nobody has caught."""
+    """Our hooks for uncaught exceptions, which run after the former hooks."""
 
     def __init__(
         self, connect: _Connect, note: Callable[[BaseException], None], end: Callable[[], None], lease: float
@@ -55,7 +55,7 @@ class CrashHooks:
         self._former: tuple[Any, Any, Any] | None = None
 
     def install(self) -> None:
-        """Take the hooks; again does nothing."""
+        """Install the hooks; a second call does nothing."""
         if self._former is not None:
             return
         import traceback
@@ -63,11 +63,11 @@ class CrashHooks:
         self._former = sys.excepthook, threading.excepthook, traceback.print_exc
         sys.excepthook = self._main_hook
         threading.excepthook = self._thread_hook
-        # What `multiprocessing` does with an exception of its child: it has no hook, and calls this.
+        # A child of `multiprocessing` has no hook for its exception, and calls this function.
         traceback.print_exc = self._print_exc
 
     def restore(self) -> None:
-        """Give the hooks back, but those that somebody else has taken since."""
+        """Restore the former hooks, except where other code has set its own hook since."""
         import traceback
 
         if self._former is None:
@@ -99,29 +99,30 @@ class CrashHooks:
         _, error, traceback = sys.exc_info()
         if error is not None and _is_bootstrap(sys._getframe(1)):
             self._keep(error, traceback, "this rank")
-            # Such a child ends by os._exit, and nothing else would say goodbye.
+            # This child ends by os._exit, so no exit callback says goodbye.
             self._end()
 
     def _keep(self, error: BaseException, traceback: TracebackType | None, ends: str) -> None:
         with suppress(Exception):
             self._note(error)
-        # Whoever types Ctrl-C wants it to end, which it does; out of a hook, that would be printed as our fault.
+        # A KeyboardInterrupt means that the process is to end, which it does after this. The interpreter would print
+        # one that comes out of a hook as a fault of the hook.
         with suppress(KeyboardInterrupt):
             keep(self._connect, error, traceback, self._lease, ends)
 
 
 def _is_bootstrap(frame: FrameType) -> bool:
-    """Tell whether this is where ``multiprocessing`` ends a child after an exception."""
+    """Tell whether the frame is the function of ``multiprocessing`` that ends a child after an exception."""
     return frame.f_code.co_name == "_bootstrap" and frame.f_globals.get("__name__") == "multiprocessing.process"
 
 
 def keep(
     connect: _Connect, error: BaseException, traceback: TracebackType | None, lease: float, ends: str = ""
 ) -> None:
-    """Stop the calling thread where ``error`` was raised, for ``lease`` seconds unless somebody attaches.
+    """Stop the calling thread where ``error`` was raised, for ``lease`` seconds unless a terminal attaches.
 
-    ``ends`` says what ends by the exception afterwards; nothing does where the program has caught it. Nothing of ours
-    comes out.
+    ``ends`` says what ends by the exception afterwards; it is empty if the program has caught the exception. No error
+    of ours comes out.
     """
     if isinstance(error, PASSING):
         return
@@ -137,7 +138,7 @@ def keep(
     except ProgramRaised as raised:
         to_raise = raised.error
     except Exception as fault:
-        # The first promise: nothing of ours changes how a job ends.
+        # The first promise: no fault of ours changes how a job ends.
         say(f"the crashed rank can't be kept ({type(fault).__name__}: {printable(str(fault))})")
         return
     else:
@@ -166,7 +167,7 @@ def describe(error: BaseException) -> str:
 
 
 def _innermost(traceback: TracebackType | None) -> FrameType | None:
-    """Return the frame in which an exception was raised, ours left out."""
+    """Return the innermost frame of a traceback that is not ours."""
     found = None
     while traceback is not None:
         if not is_own(traceback.tb_frame):
@@ -176,9 +177,10 @@ def _innermost(traceback: TracebackType | None) -> FrameType | None:
 
 
 class _StderrShown:
-    """Have what was written to stderr be there while a rank is kept.
+    """Write out what torch holds back from stderr, before a rank is kept.
 
-    Once torch has a process group, it calls other hooks with a buffer for stderr, and writes that when they are done.
+    Once torch has a process group, it replaces stderr by a buffer while it calls other hooks, and writes the buffer
+    when they return.
     """
 
     def __enter__(self) -> None:
@@ -196,10 +198,10 @@ class _StderrShown:
 
 
 class _Terminating:
-    """Have SIGTERM reported while a crash is kept, instead of ending it; in the main thread alone.
+    """Report SIGTERM while a crash is kept, instead of ending the process; only in the main thread.
 
-    Launchers send it to all ranks as soon as one of them has failed, and SIGKILL a little later: what is left of that
-    time belongs to whoever looks.
+    A launcher sends SIGTERM to all ranks when one rank has failed, and SIGKILL a little later. A user can look at the
+    crash until then.
     """
 
     def __init__(self, rank: Rank, detail: str) -> None:
@@ -209,7 +211,7 @@ class _Terminating:
         self._taken = False
 
     def __enter__(self) -> None:
-        # Without a launcher it was a person, who wants the process to end.
+        # Without a launcher the signal is from a person, and the process is to end.
         if threading.current_thread() is threading.main_thread() and self._rank.is_launched:
             self._former = signal.signal(signal.SIGTERM, self._report)
             self._taken = True
@@ -219,7 +221,7 @@ class _Terminating:
             signal.signal(signal.SIGTERM, self._former if self._former is not None else signal.SIG_DFL)
 
     def _report(self, _number: int, _frame: FrameType | None) -> None:
-        # The handler may have interrupted our own code, in the middle of what takes the same locks.
+        # The handler may have interrupted our own code while that held a lock that _tell needs.
         threading.Thread(target=self._tell, name="dbg-agent-sigterm", daemon=True).start()
 
     def _tell(self) -> None:

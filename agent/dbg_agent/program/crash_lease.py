@@ -1,4 +1,4 @@
-"""For how long a crashed rank is kept, and for how long it waits for a broker before."""
+"""For how long a crashed rank is kept, and for how long it first waits for a broker."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from ..settings import CRASH_LEASE_SECONDS, Settings
 from .own_rank import connected_rank
 
 UNANSWERED_SECONDS = 2.0
-"""Seconds for which a crashed rank waits where nobody takes its connections: a broker's kernel takes one at once,
-however busy the broker is, and a process that is about to end is not kept from it."""
+"""Seconds for which a crashed rank waits if its connections are not accepted: a broker's kernel accepts at once,
+however busy the broker is, and without a broker the process must not end late."""
 
 _installed: float | None = None
 
 
 def note_installed(lease: float | None) -> None:
-    """Have crashes kept for so many seconds by the word of ``install``; it is no default of other stops."""
+    """Note the lease that ``install`` was given: it counts for crashes, and is no default of other stops."""
     global _installed  # noqa: PLW0603 - one per process
     _installed = lease
 
 
 def installed() -> float | None:
-    """Return for how many seconds crashes are kept by the word of ``install``."""
+    """Return the lease that ``install`` was given, in seconds."""
     return _installed
 
 
 def crash_lease(settings: Settings) -> float:
-    """Return for how many seconds a crashed rank is kept; in a test run nobody comes to look."""
+    """Return for how many seconds a crashed rank is kept; 0 by default in a test run, where no user attaches."""
     if settings.lease is not None:
         return settings.lease
     return 0.0 if is_test_run() else CRASH_LEASE_SECONDS
 
 
 def is_test_run() -> bool:
-    """Tell whether this is a run of tests, where nobody comes to look."""
+    """Tell whether this is a test run (variable ``CI``)."""
     return bool(os.environ.get("CI"))
 
 
 def crashed_rank(settings: Settings) -> Rank | None:
-    """Return this rank once the broker knows it; None if it goes on without, soon if nobody at all answers."""
+    """Return this rank once the broker knows it; None if it goes on without, which is soon if no broker answers."""
     return connected_rank(settings, UNANSWERED_SECONDS)

@@ -1,6 +1,7 @@
 """The bodies of ``set_trace`` and ``post_mortem``, and what the stops in a program's code ask of its process.
 
-Everything that the program calls goes through here, and nothing of ours comes out but what it asked for.
+The program's calls go through this module. No error of ours comes out, except those that ``on_missing="raise"`` asks
+for.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from .crash_lease import crash_lease, crashed_rank, installed, is_test_run
 from .own_rank import AskedForError, connected_rank, current, settings_of, warn
 
 STACK_FRAMES = 100
-"""Calls that a stop needs below it, imports at its first use included; without them it could break off anywhere."""
+"""Depth of calls that a stop needs, imports at its first use included; with less it could break off anywhere."""
 
 
 def stop_at(
     frame: FrameType, arguments: Mapping[str, object], unexpected: tuple[object, ...], *, before_line: bool = False
 ) -> None:
-    """Be the body of ``set_trace``; ``before_line`` if it stands in front of the frame's line, and not in one."""
+    """Do what ``set_trace`` does; with ``before_line`` the stop is before the frame's line, and not a call in it."""
     try:
         tracer = sys.gettrace()
-        # As in Rank.stop: nothing in here is worth a step.
+        # As in Stopping.stop: a step of the debugger must not go into this code.
         sys.settrace(None)
         try:
             settings = settings_of("set_trace", arguments, unexpected)
@@ -46,10 +47,10 @@ def stop_at(
     except AskedForError as asked:
         to_raise = asked.problem
     except Exception as error:
-        # The first promise: nothing of ours ends a training job.
+        # The first promise: no fault of ours ends a training job.
         warn(f"set_trace failed ({type(error).__name__}: {printable(str(error))}); going on without a debugger")
         return
-    # Out here, so that it keeps the cause and context it came with.
+    # The error is raised outside of the except clause, so that it keeps its own cause and context.
     raise to_raise
 
 
@@ -72,7 +73,7 @@ def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings, *, before_li
 
 
 def keep_here(error: BaseException | None, arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> None:
-    """Be the body of ``post_mortem``."""
+    """Do what ``post_mortem`` does."""
     if error is None:
         warn("post_mortem() is for an except block, and there is no exception here; going on")
         return
@@ -82,14 +83,14 @@ def keep_here(error: BaseException | None, arguments: Mapping[str, object], unex
     if installed() is not None and arguments.get("lease") is None:
         settings = replace(settings, lease=installed())
     if settings.lease is None and is_test_run():
-        # Unlike a crash that nobody catches, this was asked for in the program, and passing by must not be silent.
+        # The program asks for this stop, unlike for that of an uncaught exception, so the rank says that it goes on.
         warn("post_mortem() keeps nothing where CI is set, unless a lease says for how long; going on")
         return
     keep(lambda: crashed_rank(settings), error, error.__traceback__, crash_lease(settings))
 
 
 def halted_at(frame: FrameType) -> bool:
-    """Say, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
+    """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
     rank = current()
     if rank is None or rank.stopping.stepped_to != (id(frame), frame.f_lineno):
         return False
@@ -98,24 +99,24 @@ def halted_at(frame: FrameType) -> bool:
 
 
 def no_step_ends() -> bool:
-    """Say that no step or breakpoint has halted any frame since :func:`halted_at` last said so."""
+    """Tell whether no step or breakpoint has halted a frame since :func:`halted_at` last returned True."""
     rank = current()
     return rank is None or rank.stopping.stepped_to is None
 
 
 def let_others_go() -> None:
-    """Have the ranks go on that are held for the stop of the calling thread, if there is one; it stays."""
+    """Let the ranks go on that are held for the stop of the calling thread, if there is one; the stop stays."""
     rank = current()
     if rank is not None:
         rank.stopping.let_others_go()
 
 
 def has_room(frames: int = STACK_FRAMES) -> bool:
-    """Return True, or raise RecursionError if so many calls would be too many."""
+    """Return True, or raise RecursionError if the stack has no room for so many calls."""
     return frames == 0 or has_room(frames - 1)
 
 
 def rank_number() -> int:
-    """Return the number of this process in its job, as far as it is known by now."""
+    """Return the number of this process in its job, as known by now."""
     rank = current()
     return this_process().rank if rank is None else rank.number

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from .crash_hooks import CrashHooks
 
 _hook: Callable[..., None] | None = None
-"""What ``breakpoint()`` calls by our word, and :data:`_former_hook` what it called before."""
+"""The hook of ``breakpoint()`` that ``install`` has set; :data:`_former_hook` is the hook before."""
 _former_hook: Callable[..., object] | None = None
 _crashes: CrashHooks | None = None
 
 
 def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...], stops: Callable[..., None]) -> None:
-    """Be the body of ``install``; ``stops`` is what ``breakpoint()`` is to call."""
+    """Do what ``install`` does; ``stops`` is the function that ``breakpoint()`` is to call."""
     global _hook, _former_hook  # noqa: PLW0603 - one per process, as the hook itself
     try:
         settings = settings_of("install", arguments, unexpected)
@@ -76,7 +76,7 @@ def _note_crash(error: BaseException) -> None:
 
 
 def _end_child() -> None:
-    """Say goodbye for a process that ends after an exception, past everything that runs at an exit."""
+    """Say goodbye for a process that ends after an exception without any exit callbacks."""
     rank = current()
     if rank is not None:
         rank.exit_status = 1
@@ -93,7 +93,7 @@ def _start_guard(rank: Rank) -> None:
 
 
 def uninstall_here() -> None:
-    """Be the body of ``uninstall``."""
+    """Do what ``uninstall`` does."""
     global _former_hook
     rank = current()
     if rank is not None:
@@ -104,7 +104,7 @@ def uninstall_here() -> None:
         former, _former_hook = _former_hook, None
         if sys.breakpointhook is _hook:
             sys.breakpointhook = former
-    # Not loaded unless it was asked for.
+    # The module is loaded only with `classic`.
     stock_calls = sys.modules.get("dbg_agent.program.stock_calls")
     if stock_calls is not None:
         stock_calls.restore()

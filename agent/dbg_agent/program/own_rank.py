@@ -1,4 +1,4 @@
-"""The one rank of this process: how it becomes one, and what happens at a fork and at the end."""
+"""The one rank of this process: how the process becomes a rank, and what happens at a fork and at the end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ..stderr import say
 from ..stop.inbox import ProgramRaised
 
 NOT_DEFAULTS = frozenset({"breakpoint", "classic", "collective_timeout", "guard", "lease", "mesh", "post_mortem"})
-"""Arguments of ``install`` that are its own, and no defaults of the stops that follow."""
+"""Arguments of ``install`` that are no defaults of the stops that follow."""
 
 _lock = threading.RLock()
-"""Held while this process becomes a rank. A signal handler or a finalizer of the program's may run in the midst of that
-and stop, too: its thread must not wait for itself."""
+"""Held while this process becomes a rank. The lock is reentrant: a signal handler or finalizer of the program may run
+in the same thread meanwhile and stop, too, and must not wait for its own thread."""
 
 _rank: Rank | None = None
 _is_becoming_rank = False
@@ -35,17 +35,17 @@ _exit_lease: Callable[[Rank], float] | None = None
 _forked_from: Identity | None = None
 _told: set[str] = set()
 _abandoned: list[Rank] = []
-"""Ranks of the process that this one was forked from. They are kept: collecting them would close their connection's
-objects here, with warnings, while the parent still uses them."""
+"""Ranks of the process that this one was forked from. They are kept: the garbage collector would close their
+connections here, with warnings, while the parent still uses them."""
 
 
 def current() -> Rank | None:
-    """Return the rank that this process is by now."""
+    """Return this process's rank; None if it is no rank yet."""
     return _rank
 
 
 class AskedForError(Exception):
-    """Carry an error that the program asked for by ``on_missing="raise"``."""
+    """The carrier of an error that the program asked for by ``on_missing="raise"``."""
 
     def __init__(self, problem: DbgError) -> None:
         super().__init__(problem)
@@ -53,9 +53,10 @@ class AskedForError(Exception):
 
 
 def connected_rank(settings: Settings, unanswered: float = math.inf) -> Rank | None:
-    """Return this rank once the broker knows it; None, having said why, if it goes on without.
+    """Return this rank once the broker knows it; None, after a warning, if it goes on without a broker.
 
-    That is at once if nobody at all has answered for ``unanswered`` seconds.
+    The wait ends early if no broker has answered for ``unanswered`` seconds. Raise AskedForError with
+    ``on_missing="raise"``.
     """
     rank = this_rank(settings)
     if rank is None:
@@ -70,21 +71,21 @@ def connected_rank(settings: Settings, unanswered: float = math.inf) -> Rank | N
 
 
 def note_exit(status: int) -> None:
-    """Have the goodbye say with which status the process ends."""
+    """Note the exit status that the goodbye will tell."""
     if _rank is not None:
         _rank.exit_status = status
 
 
 def hold_exit(seconds: Callable[[Rank], float]) -> None:
-    """Have this process hold its exit, for so many seconds, while other ranks are kept after a crash."""
+    """Make this process delay its exit, for at most so many seconds, while other ranks are kept after a crash."""
     global _exit_lease  # noqa: PLW0603 - one per process
     _exit_lease = seconds
 
 
 def warn_if_alone(rank: Rank) -> None:
-    """Say once that no broker has answered, unless one has by now."""
+    """Warn once that no broker has answered, if none has."""
     if rank.membership.welcome is not None:
-        # It has been in; a broker that is away just now changes nothing, least of all a stop.
+        # The rank was connected before. A broker that is away for a while needs no warning.
         return
     problem = rank.link.wait_connected(0.0)
     if problem is not None:
@@ -92,7 +93,7 @@ def warn_if_alone(rank: Rank) -> None:
 
 
 def _warn_of_missing(rank: Rank, problem: DbgError) -> None:
-    """Say once in a process that it goes on without a broker, whichever call noticed it first."""
+    """Warn that this process goes on without a broker, once for all calls."""
     global _missing_told  # noqa: PLW0603 - one per process
     if not _missing_told:
         _missing_told = True
@@ -100,20 +101,20 @@ def _warn_of_missing(rank: Rank, problem: DbgError) -> None:
 
 
 def become_defaults(arguments: Mapping[str, object]) -> None:
-    """Have the arguments of ``install`` hold for the stops that follow."""
+    """Make the arguments of ``install`` the defaults of the stops that follow."""
     _defaults.update(
         {name: value for name, value in arguments.items() if value is not None and name not in NOT_DEFAULTS}
     )
 
 
 def settings_of(function: str, arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> Settings:
-    """Return the settings of one call, whose arguments go before those of ``install``."""
+    """Return the settings of one call; its own arguments override those of ``install``."""
     given = {name: value for name, value in arguments.items() if value is not None or name not in _defaults}
     return read_settings(function, {**_defaults, **given}, unexpected, os.environ, warn)
 
 
 def warn(text: str) -> None:
-    """Write one line to stderr, once in a process, whether it is a rank yet or never."""
+    """Write one line to stderr, once in a process, which need not be a rank."""
     if text in _told or len(_told) >= MAX_WARNINGS:
         return
     _told.add(text)
@@ -124,7 +125,10 @@ def warn(text: str) -> None:
 
 
 def this_rank(settings: Settings) -> Rank | None:
-    """Return the rank that this process is, or None if it is a launcher, which never is one."""
+    """Return this process's rank, made at the first call; None for a launcher, which is never a rank.
+
+    Return None, after a warning, for a call that interrupts the making of the rank.
+    """
     global _is_becoming_rank  # noqa: PLW0603
     with _lock:
         if _rank is not None:
@@ -147,7 +151,8 @@ def _become_rank(settings: Settings) -> Rank:
     _rank = Rank(settings, _forked_from)
     if not _hooks_registered:
         _hooks_registered = True
-        # Its own hook takes the lock that the link's imports need, and of two hooks the later one goes first.
+        # The fork hook of logging takes a lock that the imports of the link's thread need. Hooks before a fork run in
+        # reverse order, so ours must be registered after it, to pause the link first.
         import logging  # noqa: F401
 
         os.register_at_fork(before=_pause_link, after_in_parent=_forked, after_in_child=_forget_parent)
@@ -161,18 +166,18 @@ def _say_goodbye() -> None:
         return
     if rank.exit_status is None and getattr(sys, "last_value", None) is not None:
         rank.exit_status = 1
-    with suppress(Exception):  # which Python would print as the last word of the job
+    with suppress(Exception):  # Python would print it at the end of the job's log
         if _exit_lease is not None:
-            # Whoever interrupts that wait wants the process to end, as it does.
+            # A signal that interrupts this wait means that the process is to end, which it does.
             with suppress(ProgramRaised):
                 rank.holding.hold_exit(_exit_lease(rank))
-        # Not loaded unless it was asked for.
+        # The module is loaded only if a guard was started.
         guard = sys.modules.get("dbg_agent.guard.rank_side")
         if guard is not None:
             guard.calm()
         rank.close()
         if rank.debuggers.last is not None:
-            # A breakpoint can be shown to nobody from here on, and a trace function fails in what Python takes apart.
+            # No terminal can show a breakpoint from here on, and a trace function fails while Python shuts down.
             sys.settrace(None)
         if guard is not None:
             guard.end()
@@ -180,17 +185,18 @@ def _say_goodbye() -> None:
 
 
 def _stay_interrupted() -> None:
-    """Have a process that Ctrl-C ends be ended by that signal, for shells and launchers to see, as it would without us.
+    """Let Ctrl-C end the process by SIGINT, which shells and launchers see, as without us.
 
-    The interpreter has noted it, but forgets when any text is executed, which the goodbye's imports do.
+    The interpreter has noted the KeyboardInterrupt, but forgets it when code is executed from a text. The imports of
+    the goodbye do that.
     """
     if getattr(sys, "last_type", None) is KeyboardInterrupt:
         with suppress(KeyboardInterrupt):
-            exec("raise KeyboardInterrupt")  # noqa: S102 - it notes it for whatever text raises it
+            exec("raise KeyboardInterrupt")  # noqa: S102 - the interpreter notes it again
 
 
 def _pause_link() -> None:
-    """Have the link's thread be at rest while this process forks."""
+    """Pause the link's thread while this process forks."""
     if _rank is not None:
         _rank.link.fork_safety.before_fork()
         _rank.link.names.before_fork()
@@ -203,7 +209,7 @@ def _forked() -> None:
 
 
 def _forget_parent() -> None:
-    """Be nobody yet in a forked child: it has neither the parent's connection, nor its stop, nor its tracing."""
+    """Forget the parent's rank in a forked child, with the parent's connection, stop and tracing."""
     global _rank, _lock, _is_becoming_rank, _forked_from  # noqa: PLW0603
     _lock, _is_becoming_rank = threading.RLock(), False
     parent, _rank = _rank, None
@@ -213,7 +219,7 @@ def _forget_parent() -> None:
     _abandoned.append(parent)
     parent.break_in.forget()
     for descriptor in parent.link.descriptors():
-        # Closed and not shut down: the connection is still the parent's.
+        # The descriptor is closed and the connection not shut down: the parent still uses it.
         with suppress(OSError):
             os.close(descriptor)
     if parent.debuggers.last is not None and sys.gettrace() is not None:

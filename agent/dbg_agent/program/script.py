@@ -37,7 +37,7 @@ class _UsageError(Exception):
 def _parse(arguments: list[str]) -> tuple[dict[str, object], bool, list[str]]:
     """Return our own options, whether a module is meant, and the program's command line.
 
-    By hand, since everything from the script's name on belongs to the script, whatever it looks like.
+    argparse is not used: everything from the script's name on belongs to the script, even if it looks like our option.
     """
     options: dict[str, object] = {}
     rest = list(arguments)
@@ -75,16 +75,16 @@ def main(arguments: list[str]) -> None:
         raise SystemExit(2)
     sys.argv[:] = program
     if not _is_path_safe():
-        # What `python -m dbg_agent` put there is the current directory; a script has its own folder there.
+        # `python -m dbg_agent` has put the current directory there; a script needs its own folder.
         sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.realpath(program[0]))  # noqa: PTH109, PTH120
     _run(program[0], is_module, options)
 
 
 class ScriptLoader:
-    """Run the script that the interpreter was started with, as the ``__main__`` of a folder or archive is run.
+    """A loader for the script that the interpreter was started with, used as for the ``__main__`` of a folder.
 
-    The interpreter asks for its code, and gets it when it has run: none of its own ways of doing so would have us
-    between source and code. This process has been made a rank by then, or is none.
+    The interpreter asks for the script's code, and gets an empty code after the script has run: no other way lets us
+    compile the script. Whether this process is a rank is decided before.
     """
 
     def __init__(self, path: str) -> None:
@@ -92,8 +92,8 @@ class ScriptLoader:
         self._main = sys.modules["__main__"]
 
     def get_code(self, name: str) -> CodeType:
-        """Run the script and return what is left to do, which is nothing; raise SystemExit if it ends otherwise."""
-        # The interpreter has taken it away to look for another one.
+        """Run the script and return an empty code; raise SystemExit if the script ends by an exception."""
+        # The interpreter has removed the module to look for another one.
         sys.modules[name] = self._main
         if sys.path[:1] == [self._path]:
             sys.path[:1] = [] if _is_path_safe() else [os.path.dirname(os.path.realpath(self._path))]  # noqa: PTH120
@@ -102,7 +102,7 @@ class ScriptLoader:
 
 
 def _is_path_safe() -> bool:
-    """Say whether the interpreter was told, by -I or -P, to put no folder in front of its own on the path."""
+    """Tell whether the interpreter was told, by -I or -P, to put no folder in front of its own on the path."""
     return bool(sys.flags.isolated or getattr(sys.flags, "safe_path", False))
 
 
@@ -125,7 +125,7 @@ def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
         raise
     except BaseException as error:
         note_exit(1)
-        # Shown without our own frames and runpy's, as if the program had been started by itself.
+        # The traceback is shown without our frames and runpy's, as if the program had been started by itself.
         error.__traceback__ = _of_program(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
         raise SystemExit(1) from None
@@ -134,7 +134,7 @@ def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
 
 
 def _install(options: dict[str, object]) -> None:
-    """Make this process a rank, and tell its children whose they are and where the broker is."""
+    """Make this process a rank, and tell its children, by variables, their rank and the broker."""
     from dbg_agent import set_trace
 
     from ..launch.claim import claim
@@ -150,7 +150,7 @@ def _install(options: dict[str, object]) -> None:
 
 
 def _run_script(name: str, options: dict[str, object] | None) -> None:
-    """Run a script in the real ``__main__``, which pickling and spawned children look for by that name."""
+    """Run a script in the real ``__main__``: pickling and spawned children look up that module."""
     import __main__
 
     path = name if os.path.isabs(name) else os.path.abspath(name)  # noqa: PTH100, PTH117
@@ -159,7 +159,7 @@ def _run_script(name: str, options: dict[str, object] | None) -> None:
     try:
         code = _compiled(source, path)
     except (SyntaxError, ValueError) as error:
-        # Shown as the interpreter shows it, which has no stack then.
+        # The interpreter shows this error without a stack.
         raise error.with_traceback(None) from None
     namespace = __main__.__dict__
     for key in [key for key in namespace if not key.startswith("__")]:
@@ -168,12 +168,12 @@ def _run_script(name: str, options: dict[str, object] | None) -> None:
     namespace.update({"__loader__": SourceFileLoader("__main__", path), "__cached__": None})
     if options is not None:
         _install(options)
-    exec(code, namespace)  # noqa: S102 - to run the user's script is what this is for
+    exec(code, namespace)  # noqa: S102 - the user's script
 
 
 def _compiled(source: bytes, path: str) -> CodeType:
-    """Return the script's code, with the stops in it that the job was started with."""
-    # Not loaded unless there are any.
+    """Return the script's code, including the stops that the job was started with."""
+    # The module is loaded only if there are stops.
     stop_points = sys.modules.get("dbg_agent.stop_at.points")
     if stop_points is None:
         return compile(source, path, "exec", dont_inherit=True)

@@ -1,10 +1,10 @@
-"""Calls of stock debuggers that a program has already, sent to the agent without a change of the program.
+"""A program's calls of stock debuggers, sent to the agent without a change of the program.
 
-``pudb.remote.set_trace`` and ``remote_pdb.set_trace`` stop as :func:`dbg_agent.set_trace` does, whatever host and port
-they name, and so do all methods of a ``RemotePdb`` and a ``RemoteDebugger`` that open a debugger;
-``torch.distributed.breakpoint`` as ``set_trace(ranks=…)`` does. None of these modules is imported for that: one that
-the program imports later is changed then. A name that the program took from a module before, by ``from pudb.remote
-import set_trace``, stays what it was.
+``pudb.remote.set_trace`` and ``remote_pdb.set_trace`` stop as :func:`dbg_agent.set_trace` does, for any host and port,
+and so do all methods of a ``RemotePdb`` and a ``RemoteDebugger`` that open a debugger.
+``torch.distributed.breakpoint`` stops as ``set_trace(ranks=…)`` does. None of these modules is imported for that: a
+module that the program imports later is changed then. A name that the program imported before, by ``from pudb.remote
+import set_trace``, keeps its meaning.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .entry import stop_at
 from .stock_objects import METHODS, told_of_streams
 
 _replaced: list[tuple[object, str, object]] = []
-"""Whose attribute was what, for :func:`restore`."""
+"""Owner, name and former value of each changed attribute, for :func:`restore`."""
 
 _INHERITED = object()
 """Stands for an attribute that a class has from its bases."""
@@ -30,7 +30,7 @@ _redirected = False
 
 
 def redirect() -> None:
-    """Send the stock calls of this process to the agent, now or when their modules are imported; again does nothing."""
+    """Send the stock calls of this process to the agent, now or when their modules are imported; only once."""
     global _redirected  # noqa: PLW0603 - one per process, as the modules are
     if _redirected:
         return
@@ -40,7 +40,7 @@ def redirect() -> None:
 
 
 def restore() -> None:
-    """Give the stock calls back their former meaning; a ``RemotePdb`` made meanwhile stays the agent's."""
+    """Give the stock calls back their former meaning; a ``RemotePdb`` made in between stays the agent's."""
     global _redirected  # noqa: PLW0603
     _redirected = False
     for name, change in _CHANGES.items():
@@ -67,8 +67,7 @@ def _stop_as_remote_pdb(
 def _stop_one_rank(rank: object = 0, skip: object = 0, timeout_s: object = None) -> None:
     """Stop one rank and hold the others, as ``torch.distributed.breakpoint`` does, but outside of any collective.
 
-    So no timeout is touched, whatever ``timeout_s`` says. The first ``skip`` calls at a place are passed over, each
-    place by itself.
+    So no timeout changes, and ``timeout_s`` is ignored. The first ``skip`` calls at each place are passed over.
     """
     frame = sys._getframe(1)
     if isinstance(skip, int) and skip > 0:
@@ -81,7 +80,7 @@ def _stop_one_rank(rank: object = 0, skip: object = 0, timeout_s: object = None)
 
 def _change_pudb(module: ModuleType) -> None:
     _replace(module, "set_trace", _stop_where_called)
-    # What else the module has makes an object of this class, and calls its methods.
+    # All other functions of the module make an object of this class and call its methods.
     _change_class(module, "RemoteDebugger")
 
 

@@ -1,6 +1,6 @@
 """The methods of stock debugger objects, ``RemotePdb`` and ``RemoteDebugger``, as the agent does them.
 
-They neither listen nor dial. Nothing of ours comes out of them, and what the program's own code raises does.
+They neither listen nor dial. They raise the exceptions of the program's own code, and none of ours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _told = False
 
 
 def told_of_streams(patch_stdstreams: object) -> None:
-    """Say, once in this process, that a program's streams stay its own, if it has asked for something else."""
+    """Say, once in this process, that ``patch_stdstreams`` is ignored, if the program has set it."""
     global _told  # noqa: PLW0603 - one per process
     if patch_stdstreams and not _told:
         _told = True
@@ -32,16 +32,16 @@ def _begin(
     *_how: object,
     **_more: object,
 ) -> None:
-    """Neither listen nor wait for a connection, as the stock one does when it is made."""
+    """Initialize a stock object without the listening and waiting of the stock ``__init__``."""
     if type(debugger).__name__ == "RemotePdb":
         told_of_streams(patch_stdstreams)
     from bdb import Bdb
 
     Bdb.__init__(debugger)
-    # PuDB's own end of such an object looks at these.
+    # PuDB's own code that closes the object reads these attributes.
     debugger._tty_file, debugger._current_debugger = None, []
     for name, method in METHODS.items():
-        # Also after `uninstall()`: as a stock one the object is not complete.
+        # The object keeps our methods after `uninstall()`, as it lacks what the stock methods need.
         if name != "__init__":
             setattr(debugger, name, MethodType(method, debugger))
 
@@ -51,7 +51,7 @@ def _stop(_debugger: object, frame: FrameType | None = None, *_how: object, **_m
 
 
 def _interact(_debugger: object, frame: object = None, raised: object = None, *_how: object, **_more: object) -> None:
-    """Stop at a frame, or keep the rank where an exception was raised, in whatever form that is given."""
+    """Stop at a frame, or keep the rank where an exception was raised."""
     error = _error_of(raised)
     if error is not None:
         keep_here(error, {}, ())
@@ -104,14 +104,14 @@ def _run_call(_debugger: object, func: Callable[..., Any], /, *args: Any, **kwar
 
 
 class _FirstLine:
-    """Stop once, where the first line of a called function is about to run."""
+    """A trace function that stops once, before the first line of a called function."""
 
     def __init__(self, former: Any) -> None:
         self._former = former
         self._has_entered = False
 
     def entered(self, frame: FrameType, event: str, _argument: object) -> Any:
-        """Be the trace function until the line is reached; only the outermost frame is waited in."""
+        """Trace the calls until the function begins; only its outermost frame is traced further."""
         if self._has_entered or event != "call" or frame.f_globals is globals():
             return None
         self._has_entered = True
@@ -122,17 +122,17 @@ class _FirstLine:
             frame.f_trace = None
             self.give_up()
             stop_at(frame, {}, (), before_line=True)
-        # What a debugger has set meanwhile, so that its steps go on from here.
+        # A debugger that was opened has set its own function, with which its steps go on from here.
         return frame.f_trace
 
     def give_up(self) -> None:
-        """Have the program's own trace function back, unless a debugger has set its own."""
+        """Restore the program's own trace function, unless a debugger has set another."""
         if sys.gettrace() == self.entered:
             sys.settrace(self._former)
 
 
 def _do_nothing(_debugger: object) -> None:
-    """Begin or end nothing: there is no session of its own."""
+    """Do nothing: the object has no session of its own."""
 
 
 METHODS: Mapping[str, Callable[..., Any]] = {
@@ -146,4 +146,4 @@ METHODS: Mapping[str, Callable[..., Any]] = {
     "runcall": _run_call,
     "close_remote_session": _do_nothing,
 }
-"""What replaces the methods of a stock class, as far as it has them."""
+"""Our methods by name; each replaces the stock class's method, if the class has it."""

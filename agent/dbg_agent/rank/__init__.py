@@ -1,1 +1,1 @@
-"""The rank itself: what joins link, stop, engines and waits, and what it answers. Not how any of these works."""
+"""The rank itself: it joins link, stop, engines and waits, and answers questions; not how these parts work."""

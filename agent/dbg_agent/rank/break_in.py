@@ -1,7 +1,7 @@
-"""Break into the running main thread: by a real-time signal whose handler is the stop, or evaluates and goes on.
+"""Break into the running main thread by a real-time signal. The signal's handler stops, or evaluates and goes on.
 
-The debugger runs inside the handler. One that only armed the tracing would, in a ``sleep`` or a lock, stop when that
-has ended: Python resumes such waits after a handler.
+The debugger runs inside the handler. A handler that only started the tracing would stop too late in a ``sleep`` or a
+lock: Python resumes these waits after a handler.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from ..stop.stops import Stops
 from .position import Position
 
 BREAK_IN_SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
-"""Asks the main thread to stop. Programs and launchers have their meanings for SIGUSR1 and 2, and none for this."""
+"""Asks the main thread to stop. Programs and launchers use SIGUSR1 and SIGUSR2, but not this signal."""
 
 AT_ONCE_SECONDS = 0.25
 """Seconds after which a thread that has not stopped counts as being in C code: Python code stops within 50 ms."""
 
 AGAIN_SECONDS = 0.05
-"""Seconds after which to try again when the signal met our own code, which may hold its own locks."""
+"""Seconds after which the signal is sent again if it interrupted our own code, which may hold our locks."""
 
 TAKEN = f"it can't be broken into: the program has signal {int(BREAK_IN_SIGNAL)} for itself"
 
@@ -41,7 +41,7 @@ NOT_INSTALLED = "it can't be broken into: it runs without install() or `python -
 
 
 class InterruptedRank(Protocol):
-    """Say what breaking in needs of the rank that is broken into."""
+    """The parts of a rank that breaking in needs."""
 
     stops: Stops
 
@@ -49,7 +49,7 @@ class InterruptedRank(Protocol):
 
     @property
     def stopping(self) -> ThreadStopper:
-        """Return what stops the calling thread."""
+        """Return the object that stops the calling thread."""
 
     def warn(self, text: str) -> None:
         """Write one line to stderr, once; never raise."""
@@ -62,17 +62,17 @@ class InterruptedRank(Protocol):
 
 
 class BreakIn:
-    """Hold what is wanted of the running main thread. Methods run in the link's thread unless they say otherwise."""
+    """The requests to the running main thread. Methods run in the link's thread unless they say otherwise."""
 
     def __init__(self, rank: InterruptedRank) -> None:
         self._rank = rank
         self._lock = threading.RLock()
         self._asks: list[Ask] = []
         self._wanted = 0
-        """How many have asked for a stop that has not come yet."""
+        """Number of requests for a stop that has not come yet."""
         self._live: deque[tuple[Ask, Callable[[FrameType], None]]] = deque()
         self._is_ending = False
-        """The main thread was last found in an excepthook or behind the program's end."""
+        """Whether the signal last found the main thread in an excepthook or after the program's end."""
         self._former: Any = None
         self._problem = NOT_INSTALLED
         self._seen: tuple[int, int] | None = None
@@ -82,7 +82,7 @@ class BreakIn:
     # ---------------------------------------------------------------------------------------------- in the main thread
 
     def install(self) -> None:
-        """Take the signal, if nobody else has it; in the main thread, since Python allows it nowhere else."""
+        """Take the signal, if no other handler has it; in the main thread, since Python allows it in no other."""
         if self.installed:
             return
         if threading.current_thread() is not threading.main_thread():
@@ -102,9 +102,9 @@ class BreakIn:
             self._problem = NOT_INSTALLED
 
     def forget(self) -> None:
-        """Give the signal back, unless the program has taken it since; in a forked child, too, for the child's own."""
+        """Give the signal back, unless the program has taken it since; a forked child does so, too, for itself."""
         if self.installed and self._is_ours():
-            # One that is still pending, since the program blocks it, goes with the handler: the default would end us.
+            # SIG_IGN drops a signal that is pending since the program blocks it: its default would end the process.
             signal.signal(BREAK_IN_SIGNAL, signal.SIG_IGN)
             signal.signal(BREAK_IN_SIGNAL, self._former if self._former is not None else signal.SIG_DFL)
 
@@ -112,7 +112,7 @@ class BreakIn:
         return signal.getsignal(BREAK_IN_SIGNAL) == self._handle
 
     def _handle(self, _number: int, frame: FrameType | None) -> None:
-        """Stop, or do what is asked and go on; what the program's own handlers raise meanwhile comes out."""
+        """Stop, or do the work that is asked for and go on; exceptions of the program's own handlers come out."""
         if frame is None:
             return
         if _in_our_code(frame):
@@ -124,7 +124,7 @@ class BreakIn:
                 return
             self._is_ending = is_at_end(frame)
             if self._is_ending:
-                # Nobody looks for a stop there; a program that goes on behind its excepthook stops then.
+                # No user expects a stop there. A program that goes on after its excepthook stops then.
                 self._rank.call_later(AGAIN_SECONDS, self._again)
                 return
             self._rank.stopping.stop(frame, "interrupt")
@@ -132,13 +132,13 @@ class BreakIn:
         except ProgramRaised as raised:
             to_raise = raised.error
         except Exception as error:
-            # The first promise: nothing of ours ends a training job.
+            # The first promise: no fault of ours ends a training job.
             self._rank.warn(f"the break-in failed ({type(error).__name__}: {printable(str(error))}); going on")
             return
         raise to_raise
 
     def _answer_live(self, frame: FrameType) -> None:
-        # A step over what is evaluated here would show the inside of it.
+        # Without this a step would go into the evaluated expression.
         tracer = sys.gettrace()
         sys.settrace(None)
         try:
@@ -151,15 +151,15 @@ class BreakIn:
         try:
             return self._live.popleft()[1]
         except IndexError:
-            # The last one has been answered meanwhile, as it took too long.
+            # The link's thread has answered the last one meanwhile, as it took too long.
             return None
 
     def arrived(self) -> None:
-        """Answer those who asked for a stop, since there is one now; in the stopped thread."""
+        """Answer the terminals that asked for a stop, since there is one now; in the stopped thread."""
         with self._lock:
             asks, self._asks = self._asks, []
             self._wanted = 0
-            # What runs after the stop has not been seen yet, even if a frame of it lies where one did before.
+            # A frame after the stop may have the same id as one that was seen before.
             self._seen = None
         for ask in asks:
             self._answer(ask, Kind.VALUE, self._rank.stops.state_word)
@@ -167,25 +167,25 @@ class BreakIn:
     # ------------------------------------------------------------------------------------------- in the link's thread
 
     def stop(self, ask: Ask | None) -> None:
-        """Have the main thread stop; ``ask`` is answered when it has, or soon with where it is in C code."""
+        """Make the main thread stop; ``ask`` is answered when it has, or soon with the place where it is in C code."""
         if self._is_refused(ask):
             return
         with self._lock:
             self._wanted += 1
             if ask is not None:
                 self._asks.append(ask)
-        # Not before what else has come is read: this rank may have been stuck since, and the ask be withdrawn.
+        # All messages that have come are read first: after a time in C code one of them may withdraw this ask.
         self._rank.call_later(0.0, self._again)
         if ask is not None:
             self._rank.call_later(AT_ONCE_SECONDS, lambda: self._not_yet(ask))
 
     def withdraw(self) -> None:
-        """Have the main thread not stop any more for one of those who wanted it to."""
+        """Withdraw one request for a stop."""
         with self._lock:
             self._wanted = max(0, self._wanted - 1)
 
     def ask(self, ask: Ask, job: Callable[[FrameType], None]) -> None:
-        """Have the main thread do something at the frame where it is, and go on."""
+        """Make the main thread run ``job`` with its current frame, and go on."""
         if self._is_refused(ask):
             return
         self._live.append((ask, job))
@@ -193,14 +193,14 @@ class BreakIn:
         self._rank.call_later(ask.seconds / 2, lambda: self._live_not_yet(ask))
 
     def _is_refused(self, ask: Ask | None) -> bool:
-        """Tell whether the signal is not ours to send, having said why: its default would end the process."""
+        """Tell whether the signal must not be sent, and answer why: the default of the signal would end the process."""
         problem = self._problem if not self.installed else TAKEN if not self._is_ours() else None
         if problem is not None and ask is not None:
             self._answer(ask, Kind.ERROR, problem)
         return problem is not None
 
     def note(self) -> None:
-        """Note where the main thread is, so that one which stays there can be told from one that passes by."""
+        """Note where the main thread is and since when, so that an answer can tell how long it has been there."""
         frame = thread_frame(threading.main_thread().ident)
         seen = (id(frame), frame.f_lasti) if frame is not None else None
         if seen != self._seen:
@@ -244,7 +244,7 @@ class BreakIn:
 
 
 def _in_our_code(frame: FrameType) -> bool:
-    """Tell whether a frame was called by code of ours, which a stop in it would wait for for ever."""
+    """Tell whether a frame was called by our code; a stop in it could wait for ever for a lock of that code."""
     walk: FrameType | None = frame
     while walk is not None:
         if is_own(walk) and not is_runner(walk):

@@ -1,4 +1,4 @@
-"""The debuggers of a rank: which are loaded, which one was opened last, and which one is to be opened next."""
+"""The debuggers of a rank: the loaded ones, the one that was opened last, and the one to open next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..settings import Settings
 
 
 class DebuggedRank(Port, Protocol):
-    """Say what the debuggers need of the rank that they are for."""
+    """The parts of a rank that its debuggers need."""
 
     settings: Settings
     console: Console
@@ -26,7 +26,7 @@ class DebuggedRank(Port, Protocol):
 
 
 class Debuggers:
-    """Load each debugger when it is first opened, and pass the tracing from one to the other."""
+    """The debuggers of a rank, each loaded when it is first opened; they pass the tracing to each other."""
 
     def __init__(self, rank: DebuggedRank) -> None:
         self._rank = rank
@@ -35,11 +35,11 @@ class Debuggers:
         """The debugger that was opened last."""
         self._wanted_by_stop: str | None = None
         self._why_pdb = ""
-        """Why the current stop is shown in pdb, whatever else is wanted; empty if it need not be."""
+        """Why the current stop must be shown in pdb; empty if any debugger will do."""
 
     @property
     def loaded(self) -> tuple[Engine, ...]:
-        """Return those that were opened so far."""
+        """Return the debuggers that were opened so far."""
         return tuple(self._loaded.values())
 
     @property
@@ -49,7 +49,7 @@ class Debuggers:
         return aliases
 
     def wanted(self) -> str:
-        """Return which one to open: asked for by a terminal, by the stop, by this process's environment."""
+        """Return the debugger to open: that of the terminal, else of the stop, else of this process's settings."""
         if self._why_pdb:
             return PDB
         terminal = self._rank.terminal
@@ -59,25 +59,25 @@ class Debuggers:
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
     def stop_begins(self, wanted: str | None) -> None:
-        """Take in which one the code that stopped has asked for."""
+        """Note the debugger that the code of the stop asks for, if any."""
         self._wanted_by_stop = wanted
 
     def stop_ends(self) -> None:
-        """Have the next stop shown in whatever is wanted then."""
+        """Forget why the current stop had to be shown in pdb."""
         self._why_pdb = ""
 
     def show_in_pdb(self, why: str) -> None:
-        """Have the current stop shown in pdb from here on, with this sentence."""
+        """Show the current stop in pdb from here on, with the reason as a sentence."""
         self._why_pdb = why
         self._rank.warn(why)
 
     def have_one(self) -> None:
-        """Load one, if none is there, to trace for breakpoints that were set without one."""
+        """Load a debugger if there is none, to trace for breakpoints that were set without an open debugger."""
         if self.last is None:
             self.last = self._load(self.wanted())
 
     def open(self, name: str) -> Engine | None:
-        """Have a debugger and a session for it; return None, having told everybody, if it can't be had."""
+        """Open a debugger and a session for it; return None, after a message to all, if it can't be loaded."""
         rank = self._rank
         session = rank.stops.open_session(name, rank.terminal.rows, rank.terminal.columns)
         rank.terminal.begin(session.number)
@@ -92,13 +92,13 @@ class Debuggers:
         return engine
 
     def _load(self, name: str) -> Engine | None:
-        """Return the debugger of that name, imported at its first use; None, having told everybody, without one."""
+        """Return the debugger of that name, imported at its first use; None, after a message, if that fails."""
         rank = self._rank
         if name not in self._loaded:
             try:
                 self._loaded[name] = load(name, rank, rank.console, reads_rc=rank.reads_rc)
             except Exception as error:
-                # Whatever an import in a training environment comes up with.
+                # An import in a training environment may raise any error.
                 problem = f"{name} can't be opened in this rank ({type(error).__name__}: {printable(str(error))})"
                 rank.warn(problem)
                 rank.terminal.write(f"\x1b[2J\x1b[H{problem}".encode())
@@ -106,7 +106,7 @@ class Debuggers:
         return self._loaded[name]
 
     def may_pass(self, name: str) -> bool:
-        """Tell whether a terminal looks at the log of the debugger of that name, and nothing else was shown since."""
+        """Tell whether a terminal looks at the log of the debugger of that name, and no other was opened since."""
         before, last = self._rank.stops.session_before, self.last
         is_same = last is not None and last.name == name and before is not None and before.engine == name
         return is_same and self._rank.terminal.viewers > 0
@@ -114,7 +114,7 @@ class Debuggers:
     # -------------------------------------------------------------------------------------------- in a traced thread
 
     def hand_over(self, tracing: object, frame: FrameType, follow: Any) -> Any:
-        """Return what is to trace this frame on, after ``tracing`` did: another debugger may be open by now."""
+        """Return the trace function for this frame after ``tracing``: another debugger may be open by now."""
         engine = self.last
         if engine is None or engine.tracing is tracing:
             return follow
@@ -126,7 +126,7 @@ class Debuggers:
         return follow
 
     def tracer(self, frame: FrameType | None, before: Any) -> Any:
-        """Return what is to trace the calling thread from this frame on, where ``before`` did so until now."""
+        """Return the trace function of the calling thread from this frame on, where ``before`` was it until now."""
         if self.last is None:
             return before
         tracing = self.last.tracing
@@ -134,6 +134,6 @@ class Debuggers:
             ours = {id(engine.tracing) for engine in self._loaded.values()}
             return None if id(getattr(before, "__self__", None)) in ours else before
         if frame.f_trace is not None and not tracing.going_on and getattr(frame.f_trace, "__self__", None) is tracing:
-            # pdb has begun to trace by itself, and knows which frames and instructions.
+            # pdb has begun to trace by itself, and has chosen the frames and instructions.
             return tracing.trace_dispatch
         return tracing.adopt_stack(frame)

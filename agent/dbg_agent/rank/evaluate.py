@@ -1,7 +1,7 @@
 """Evaluate an expression, or run one command of a debugger, at a frame of the program; in the thread of that frame.
 
-What is typed may do anything: raise, print, read stdin, never end. Whatever it raises is the answer; the caller ends it
-in time by KeyboardInterrupt.
+The typed code may do anything: raise, print, read stdin, never end. An exception of it is the answer. The caller ends
+it in time by KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .debuggers import Debuggers
 
 MAX_ANSWER = MAX_TEXT // 4
-"""Characters of one answer's text: a screenful or two; a rank of hundreds that says more is not read."""
+"""Characters of one answer's text: a screenful or two; longer answers of hundreds of ranks are not read."""
 
 ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 """Memory addresses as reprs show them, which differ in every process."""
@@ -32,9 +32,9 @@ ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """Hold what an expression or a command came to, as it is answered.
+    """The outcome of an expression or a command, as it is answered.
 
-    ``kept`` is a value that stays at hand for questions about its parts, alone in a tuple; None if none does.
+    ``kept`` is a 1-tuple with a value that stays available for questions about its parts; None if there is none.
     """
 
     kind: Kind
@@ -71,14 +71,14 @@ def _both(printed: str, value: Described) -> Evaluated:
 
 def _value(text: str, frame: FrameType) -> Any:
     code = compile(text.strip(), "<dbg-attach -e>", "eval")
-    # One namespace, or what is nested in the expression would not see the frame's locals.
-    return eval(code, {**frame.f_globals, **frame.f_locals})  # noqa: S307 - what was asked for
+    # With two namespaces a comprehension or lambda in the expression would not see the frame's locals.
+    return eval(code, {**frame.f_globals, **frame.f_locals})  # noqa: S307 - the user asks for it
 
 
 def run_command(ask: Ask, frame: FrameType, rank: Port, debuggers: Debuggers) -> Evaluated | tuple[WantedMove, str]:
-    """Run a line of commands in a pdb that passes by; return what it printed.
+    """Run a line of commands in a pdb of its own, without a session; return what it printed.
 
-    If it ends in a move, the move is returned, with what was printed before.
+    If the line ends in a move, return the move and what was printed before.
     """
     from ..engines.passing_pdb import NotHere, PassingPdb
 
@@ -87,7 +87,7 @@ def run_command(ask: Ask, frame: FrameType, rank: Port, debuggers: Debuggers) ->
         rank.loaded.show(frame)
         wanted = PassingPdb(rank, printed, frame, debuggers.aliases).run_line(ask.text)
         if rank.breakpoints.lines:
-            # So that somebody traces for it when the rank goes on.
+            # A breakpoint needs a debugger that traces for it when the rank goes on.
             debuggers.have_one()
     except KeyboardInterrupt:
         return _interrupted(ask)
@@ -106,7 +106,7 @@ def _error(error: BaseException) -> Evaluated:
     try:
         text = str(error)
     except BaseException as worse:
-        # `sys.exit()` in there, or the interrupt of one that never ends, is an answer as well.
+        # A str() that raises SystemExit, or that never ends and is interrupted, gets an answer as well.
         text = f"its str raises {type(worse).__name__}"
     whole = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return Evaluated(Kind.ERROR, abridged(whole), *digests_of(whole))
@@ -116,13 +116,13 @@ def _printed(printed: Capture) -> Evaluated:
     text = printed.text.rstrip("\n")
     if printed.lost:
         return Evaluated(Kind.VALUE, f"{abridged(text)}\n[{printed.lost} characters more are lost]")
-    # pdb's own mark of what went wrong.
+    # pdb marks its errors in this way.
     kind = Kind.ERROR if text.startswith("*** ") else Kind.VALUE
     return Evaluated(kind, abridged(text), *digests_of(text))
 
 
 def abridged(text: str) -> str:
-    """Return a text that fits into an answer, its middle left out if need be."""
+    """Return a text that fits into an answer, without its middle if it is too long."""
     clean = text.encode("utf-8", "backslashreplace").decode()
     if len(clean) <= MAX_ANSWER:
         return clean

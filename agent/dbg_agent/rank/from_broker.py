@@ -1,4 +1,4 @@
-"""What this rank tells the broker, and what it does when the broker speaks; all of it in the link's thread."""
+"""What this rank tells the broker, and how it acts on the broker's messages; all of it in the link's thread."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ INTERRUPT_KEY = b"\x03"
 
 
 class SourceShower(Protocol):
-    """Show the source of a stop."""
+    """The part of a stop that shows its source."""
 
     def show_source_again(self) -> None:
-        """Tell the lines round the line debugger's frame once more; in the stopped thread."""
+        """Send the lines around the line debugger's frame once more; in the stopped thread."""
 
 
 class HeardRank(Protocol):
-    """Name the parts of a rank that the broker has to do with."""
+    """The parts of a rank that the broker's messages are for."""
 
     settings: Settings
     inbox: Inbox
@@ -102,11 +102,11 @@ class HeardRank(Protocol):
         """Tell which keys the debugger will never get, if any."""
 
     def rank_report(self) -> RankReport:
-        """Return all that is true of this rank now."""
+        """Return the whole state of this rank now."""
 
 
 class FromBroker:
-    """Be what the link sees of a rank."""
+    """The owner of a rank's link: it answers the link's questions and takes the broker's messages."""
 
     def __init__(self, rank: HeardRank) -> None:
         self._rank = rank
@@ -114,25 +114,25 @@ class FromBroker:
         self._is_interrupted = False
 
     def find_broker(self, opening: Opening) -> Reach:
-        """Return where the broker is now; raise DbgError if nobody says, or if it can't be reached from this host.
+        """Return how to reach the broker now; raise DbgError if that is unknown, or impossible from this host.
 
-        Runs in a thread of its own, which files may keep; ``opening`` is told each one before.
+        This runs in a thread of its own, since a file system may block it; ``opening`` gets each path before.
         """
         reach = find_ranks_broker(self._rank.settings.broker, os.environ, opening)
         hide(reach.token)
         return reach
 
     def is_attended(self) -> bool:
-        """Tell whether a terminal sits at this rank."""
+        """Tell whether a terminal looks at this rank."""
         return self._rank.terminal.viewers > 0
 
     def registration(self) -> str:
-        """Return the frame that says who this rank is, read anew: a framework may know better by now."""
+        """Return the frame of a Register, with an identity read anew: a framework may have changed it by now."""
         self._rank.membership.identity = me = self._rank.membership.identify()
         return self._registration_of(me, ancestors(me.pid))
 
     def first_registration(self) -> str:
-        """Return the same as it was known at first, for the guard, which looks itself what is above the rank."""
+        """Return a Register for the guard, with the known identity; the guard finds the ancestors itself."""
         return self._registration_of(self._rank.membership.identity, ())
 
     def _registration_of(self, me: Identity, above: tuple[int, ...]) -> str:
@@ -165,7 +165,7 @@ class FromBroker:
         return encode(registration)
 
     def report(self) -> str:
-        """Return the frame that says what is true of this rank."""
+        """Return the frame of a Report."""
         from dbg_wire.codec import encode
 
         report = Report(report=self._rank.rank_report())
@@ -173,31 +173,31 @@ class FromBroker:
         return encode(report)
 
     def redraw(self) -> None:
-        """Have the screen drawn again, or the end of the log sent again."""
+        """Draw the screen again, or send the log again, or its end."""
         stop, session = self._rank.stops.current
         before = self._rank.stops.session_before
         if self._rank.stops.engine == LINE_ENGINE and session is not None:
             self._rank.console.replay(session, 0)
         elif stop is None and before is not None and before.engine == LINE_ENGINE:
-            # Commands of breakpoints print while the rank runs. Its end tells terminals how much they miss.
+            # Commands of breakpoints print while the rank runs. The end of the log tells terminals how much they miss.
             self._rank.console.replay_end(before.number)
         elif stop is not None:
             self._rank.inbox.put(stop, Redraw())
 
     def on_input(self, frame: Input) -> None:
-        """Pass keys to the stopped thread; Ctrl-C interrupts what keeps it from taking them."""
+        """Pass keys to the stopped thread; Ctrl-C interrupts the work that keeps the thread from taking them."""
         engine = self._rank.debuggers.last
         if engine is not None and INTERRUPT_KEY in self._rank.inbox.fresh(frame) and self._rank.stops.engine == PUDB:
             engine.interrupt()
         self._rank.tell_loss(self._rank.inbox.type(frame, lambda: self._rank.stops.current))
 
     def on_disconnect(self) -> None:
-        """Note that nobody looks any more; the stop stays as it is."""
+        """Note that no terminal looks any more; the stop stays as it is."""
         self._rank.terminal.viewers = 0
         self._rank.lease.left()
 
     def on_message(self, message: Message) -> None:
-        """Act on what the broker says."""
+        """Act on a message of the broker."""
         if isinstance(message, Audience):
             self._on_audience(message)
         elif isinstance(message, Probe):
@@ -242,7 +242,7 @@ class FromBroker:
         if resized:
             self._rank.inbox.put(stop, Redraw())
         if open_one == LINE_ENGINE:
-            # Whoever has just sat down has not heard it, or has come back with another idea of it.
+            # A terminal that has just attached has no source yet, and one that has come back may have an old one.
             self._rank.inbox.put(stop, RunJob(self._rank.stopping.show_source_again))
 
     def _on_reply(self, reply: Reply) -> None:
@@ -254,7 +254,7 @@ class FromBroker:
         elif prompt is None or stop is None or prompt.number != reply.prompt:
             why = "the prompt it was typed for is gone"
         elif reply.prompt == self._taken_prompt:
-            # Sent again after a reconnect; it was taken when it came first.
+            # The client has sent the reply again after a reconnect; the rank has taken it before.
             why = ""
         else:
             self._taken_prompt = reply.prompt
@@ -276,7 +276,7 @@ class FromBroker:
         self._rank.inbox.put(stop, RunJob(answer))
 
     def take_interrupt(self) -> bool:
-        """Tell, once, that Ctrl-C was pressed during the stop that ends, of which nobody was told; in its thread."""
+        """Tell, once, that Ctrl-C was pressed during an unreported stop that ends now; in the stop's thread."""
         interrupted, self._is_interrupted = self._is_interrupted, False
         return interrupted
 
@@ -286,7 +286,7 @@ class FromBroker:
         if interrupt.generation != generation:
             return
         if self._rank.stops.phase is StopPhase.OPEN and engine is not None:
-            # Where nothing runs now that could be interrupted, the next line of the program is.
+            # An unreported stop may have no work to interrupt. The program's next line is interrupted then.
             self._is_interrupted = self._rank.stops.is_passing
             engine.interrupt()
         elif self._rank.stops.phase in (StopPhase.NONE, StopPhase.STEPPING):

@@ -1,4 +1,4 @@
-"""Who this process is in its job, and what the broker calls it."""
+"""The identity of this process in its job, and the address that the broker gives it."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ..launch.claim import BY_LIBRARY, FRAMEWORK, NO_PLACE, VARIABLE, claim, has
 from ..launch.this_process import Identity, this_process
 
 IDENTITY_SECONDS = 2.0
-"""Seconds between two looks at who this process is: 100 µs each, and ranks that it starts take longer to begin."""
+"""Seconds between two looks at the identity: each takes 100 µs, and ranks that this one starts need longer to begin."""
 
 
 class RegisteredRank(Protocol):
-    """Say what is needed of the rank that a broker knows."""
+    """The parts of a rank that its membership needs."""
 
     @property
     def is_watched(self) -> bool:
-        """Tell whether the rank is stopped, or a terminal sits at it."""
+        """Tell whether the rank is stopped, or a terminal looks at it."""
 
     def reconnect(self) -> None:
-        """Have the rank register anew."""
+        """Register the rank anew."""
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         """Call something in the link's thread after some seconds."""
 
 
 class Membership:
-    """Know what this process is called, and register it anew when a framework has given it another place."""
+    """The identity of this process, which registers anew when a framework has given it another place in the job."""
 
     def __init__(self, rank: RegisteredRank, parent: Identity | None) -> None:
         self._rank = rank
@@ -41,7 +41,7 @@ class Membership:
 
     @property
     def address(self) -> str:
-        """Return what terminals call this rank; before the broker has said so, what it will most likely be."""
+        """Return the rank's address for terminals; before the broker has given it, the most likely one."""
         if self.welcome is not None and self.welcome.address:
             return self.welcome.address
         return f"{self.identity.host}:{self.identity.rank}"
@@ -52,7 +52,7 @@ class Membership:
         return self.identity.launcher != "none"
 
     def identify(self) -> Identity:
-        """Return who this process is now; the child of a rank without a launcher stays in its parent's job."""
+        """Return the identity of this process now; the child of a rank without a launcher stays in its parent's job."""
         me = this_process()
         if me.launcher not in (NO_PLACE, FRAMEWORK):
             return me
@@ -75,7 +75,7 @@ class Membership:
             claim()
 
     def welcomed(self, welcome: Welcome) -> None:
-        """Take in what the broker calls this rank; in the link's thread."""
+        """Note the broker's welcome with this rank's address; in the link's thread."""
         is_first, self.welcome = self.welcome is None, welcome
         if is_first:
             self._look_again()
@@ -84,14 +84,14 @@ class Membership:
         return self.identify().key != self.identity.key
 
     def _look_again(self) -> None:
-        """Register anew once this process is another rank than it said, and look again later; in the link's thread.
+        """Register anew if the identity has changed, and look again later; in the link's thread.
 
-        Only where no launcher has named it: a library that starts ranks itself, or connects them, does so in the midst
-        of the program.
+        A launcher sets the identity before the start. Without a launcher, a library that starts or connects ranks
+        changes it while the program runs.
         """
         if self.identity.launcher not in (NO_PLACE, BY_LIBRARY):
             return
-        # A terminal that looks at it now would lose it.
+        # A terminal that looks at the rank now would lose it.
         if not self._rank.is_watched and self._has_moved():
             self._rank.reconnect()
         self._rank.call_later(IDENTITY_SECONDS, self._look_again)

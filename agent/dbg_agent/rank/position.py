@@ -14,21 +14,21 @@ from ..stop.stops import Stops
 
 
 class HaltedStop(Protocol):
-    """Say what is needed of the present stop."""
+    """The parts of the current stop that its position needs."""
 
     frame: FrameType | None
     crash: Crash | None
 
 
 class Position:
-    """Look where a rank is; from any thread."""
+    """Where a rank is, to be asked from any thread."""
 
     def __init__(self, stops: Stops, stopping: HaltedStop) -> None:
         self._stops = stops
         self._stopping = stopping
 
     def moving_place(self) -> Place | None:
-        """Return where the stop's thread, or else the main thread, is now; None while it is halted."""
+        """Return the place of the stop's thread, or else of the main thread, now; None while it is halted."""
         if self._stands():
             return None
         frame = self._moving_frame()

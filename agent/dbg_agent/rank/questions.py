@@ -1,7 +1,7 @@
-"""What a rank answers when a terminal asks many at once: values, commands, stacks, and where a move has led.
+"""A rank's answers when a terminal asks many ranks at once: values, commands, stacks, and where a move has led.
 
-Whatever looks at the program's objects runs in the stopped thread, since current device, grad mode and streams of a
-training framework belong to the thread. Methods run in the link's thread unless they say otherwise.
+Work on the program's objects runs in the stopped thread, since current device, grad mode and streams of a training
+framework belong to the thread. Methods run in the link's thread unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ MOVES = {
 """Commands that let the stopped thread run, by every name that pdb has for them."""
 
 ANSWER_MARGIN = 0.2
-"""Part of a question's time that is kept for the way back: a move that takes longer is answered as running."""
+"""Part of a question's time that is kept for the answer's way: a move that takes longer is answered as running."""
 
 MAX_PRINTED = MAX_TEXT // 4
-"""Characters of what was printed before a move that its answer begins with."""
+"""Characters of the output before a move, with which the move's answer begins."""
 
 SHORTEST_SECONDS = 0.05
 """Seconds that a question always has."""
 
 KEEP_SECONDS = 10.0
-"""Seconds for which a value that was answered stays at hand for questions about its parts."""
+"""Seconds for which an answered value stays available for questions about its parts."""
 
 BUSY_SECONDS = 2 * SLOW_STEP_SECONDS
-"""Seconds after which a question is answered that still waits: what the open debugger does is known as slow by then."""
+"""Seconds after which a waiting question is answered without its work: the open debugger counts as busy by then."""
 
 INTERRUPT_AGAIN_SECONDS = 1.0
-"""Seconds after which work is interrupted again that goes on all the same: time to clean up."""
+"""Seconds after which work that goes on is interrupted again; the work has this time to clean up."""
 
 
 class AskedRank(Port, Protocol):
-    """Say what is needed of the rank that is asked."""
+    """The parts of a rank that its answers need."""
 
     debuggers: Debuggers
     break_in: BreakIn
@@ -76,7 +76,7 @@ class AskedRank(Port, Protocol):
 
 
 class Questions:
-    """Answer the broker's questions for one rank."""
+    """The broker's questions to one rank, and the rank's answers."""
 
     def __init__(self, rank: AskedRank) -> None:
         self._rank = rank
@@ -84,11 +84,11 @@ class Questions:
         self._moving: list[tuple[Ask, str]] = []
         """Questions whose move has begun and not ended, and what was printed before."""
         self._kept: tuple[str, object] | None = None
-        """The last value that was answered at this stop, and its digest. Only the stopped thread touches it, so that
-        what its end runs runs there."""
+        """The digest of the last value that was answered at this stop, and the value. Only the stopped thread changes
+        it, so that the value's finalizer runs there."""
 
     def on_ask(self, ask: Ask) -> None:
-        """Answer, now or when the stopped thread has done what was asked."""
+        """Answer now, or when the stopped thread has done the work."""
         _METHODS[ask.action](self, ask)
 
     def answer(self, ask: Ask, kind: Kind, text: str, **more: tuple[Place, ...] | tuple[str, ...] | str) -> None:
@@ -99,7 +99,7 @@ class Questions:
 
     def _kill(self, ask: Ask) -> None:
         self.answer(ask, Kind.VALUE, "killed")
-        # The link's thread must go on to send this, so another one does the killing.
+        # The link's thread must go on to send the answer, so another thread kills the process.
         threading.Thread(target=self._rank.kill, name="dbg-agent-kill", daemon=True).start()
 
     def _continue(self, ask: Ask) -> None:
@@ -166,7 +166,7 @@ class Questions:
         self.answer(ask, Kind.VALUE, "", rows=encode_parts(parts))
 
     def _keep(self, value: object, exact: str) -> None:
-        """Have a value at hand for a while, unless it has no digest; in the stopped thread."""
+        """Keep a value available for a while, unless it has no digest; in the stopped thread."""
         self._kept = None
         stop = self._rank.stops.current[0]
         if exact and stop is not None:
@@ -178,17 +178,18 @@ class Questions:
             self._rank.inbox.put(stop, RunJob(self.forget))
 
     def forget(self) -> None:
-        """Let go of the value that is at hand; in the stopped thread."""
+        """Forget the kept value; in the stopped thread."""
         self._kept = None
 
     def _evaluate_here(self, ask: Ask) -> None:
         frame = self._rank.stopping.looked_at()
         is_elsewhere = frame is not None and frame is not self._rank.stopping.frame
-        # Somebody has gone up the stack in the open debugger: what is evaluated there may have other names.
+        # The open debugger may show another frame, in which a name may have another value: the answer names the frame.
         self._evaluate(ask, frame, (place_of(frame),) if is_elsewhere and frame is not None else ())
 
     def _evaluate(self, ask: Ask, frame: FrameType | None, told: tuple[Place, ...] = ()) -> None:
-        # Here and not in the link's thread: the stopped one may be within the import of a module that this takes.
+        # The import is not at the module's top, where the link's thread would make it: the stopped thread may be within
+        # the import of a module that this one needs.
         from .evaluate import evaluate
 
         if frame is None:
@@ -197,7 +198,7 @@ class Questions:
             self._say(ask, evaluate(ask, frame), told)
 
     def _say(self, ask: Ask, evaluated: Evaluated, told: tuple[Place, ...] = ()) -> None:
-        """Answer with what an expression or a command came to, and have its value at hand for a while."""
+        """Answer with the outcome of an expression or a command, and keep its value available for a while."""
         if evaluated.kept is not None:
             self._keep(evaluated.kept[0], evaluated.exact)
         digests = {"digest": evaluated.digest, "exact": evaluated.exact}
@@ -218,7 +219,7 @@ class Questions:
         self._put_move(ask, stop, WantedMove(move), "")
 
     def _put_move(self, ask: Ask, stop: int, wanted: WantedMove, printed: str) -> None:
-        # Most ranks of a set have no debugger open yet; the move needs one, and leaves it open for the next.
+        # Most ranks of a set have no debugger open yet. A move needs one, and leaves it open for the next move.
         self._rank.inbox.put(stop, OpenDebugger(self._rank.debuggers.wanted()))
         self._put(ask, stop, Move(wanted, lambda: self._moves(ask, printed)))
 
@@ -243,11 +244,14 @@ class Questions:
                 self._say(ask, outcome)
 
     def _in_time(self, ask: Ask, asked: float, job: Callable[[], None]) -> None:
-        """Run ``job``, which answers, in this thread, interrupted at the question's deadline; nothing comes out."""
+        """Run ``job``, which answers, in this thread, and interrupt it at the question's deadline.
+
+        No exception comes out except a KeyboardInterrupt that is not ours.
+        """
         interruptible = self._rank.interruptible
         patience = asked + ask.seconds * (1 - ANSWER_MARGIN) - time.monotonic()
         if patience <= 0:
-            # Nobody waits for the answer any more, and others may have asked since.
+            # The terminal no longer waits for the answer, and other questions may wait for this thread.
             return
         ticket = 0
         try:
@@ -255,16 +259,16 @@ class Questions:
                 self._rank.call_later(max(SHORTEST_SECONDS, patience), lambda: self._interrupt_work(ticket))
                 job()
         except KeyboardInterrupt:
-            # It came in the midst of the answer, or when that was given; else somebody wants the program to end.
+            # Our interrupt came during the answer or just after it. Any other KeyboardInterrupt is to end the program.
             if not interruptible.was_interrupted(ticket):
                 raise
             self.answer(ask, Kind.ERROR, f"interrupted after {ask.seconds:g} s")
         except Exception as error:
-            # A fault of ours must not come out of a line of the program.
+            # The program must not get a fault of ours as an exception.
             self.answer(ask, Kind.ERROR, f"can't be answered ({type(error).__name__}: {printable(str(error))})")
 
     def _interrupt_work(self, ticket: int) -> None:
-        """Interrupt work again and again, since what was typed may catch that and go on; in the link's thread."""
+        """Interrupt work again and again, since typed code may catch the interrupt and go on; in the link's thread."""
         self._rank.interruptible.interrupt(ticket)
         if self._rank.interruptible.runs(ticket):
             self._rank.call_later(INTERRUPT_AGAIN_SECONDS, lambda: self._interrupt_work(ticket))
@@ -280,7 +284,7 @@ class Questions:
             self.answer(ask, Kind.VALUE, printed[-MAX_PRINTED:] + text)
 
     def cant_move(self) -> None:
-        """Answer that no debugger is there to move the thread."""
+        """Answer that there is no debugger to move the thread."""
         with self._lock:
             asks, self._moving = self._moving, []
         for ask, _ in asks:
@@ -318,7 +322,7 @@ class Questions:
             self.answer(ask, Kind.VALUE, self._rank.stops.state_word)
 
     def _halted(self, ask: Ask) -> int | None:
-        """Return the stop's number; None, having answered, while the rank runs."""
+        """Return the stop's number; answer and return None while the rank runs."""
         stop, _ = self._rank.stops.current
         if stop is None or self._rank.stops.phase is StopPhase.STEPPING or self._rank.stops.is_busy:
             self.answer(ask, Kind.RUNNING, self._running_text())
@@ -336,7 +340,7 @@ class Questions:
             self._rank.call_later(BUSY_SECONDS, lambda: self._not_begun(ask, stop, work))
 
     def _not_begun(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
-        """Answer a question that waits behind what the open debugger does, which may never end."""
+        """Answer a question that waits for the open debugger's work, which may never end."""
         if self._rank.stops.is_busy and self._rank.inbox.withdraw(stop, work):
             self.answer(ask, Kind.RUNNING, self._running_text())
 

@@ -1,6 +1,6 @@
-"""This process as a rank: what joins its link, its one current stop and its debuggers.
+"""This process as a rank: the object that joins its link, its one current stop and its debuggers.
 
-What the broker says comes in by :mod:`dbg_agent.rank.from_broker`.
+The broker's messages come in by :mod:`dbg_agent.rank.from_broker`.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ from .user_breakpoints import UserBreakpoints
 logger = Logger("dbg_agent.rank")
 
 MAX_WARNINGS = 20
-"""Lines that this module may write to the job's stderr in the life of a process, each once."""
+"""Warnings that a rank may write to the job's stderr in the life of a process, each once."""
 
 
 class Rank:
-    """Be what the broker knows as one rank; one for a process, made at the first stop or at ``install``."""
+    """A rank as the broker knows it; one for a process, made at the first stop or at ``install``."""
 
     def __init__(
         self, settings: Settings, parent: Identity | None = None, make_link: Callable[[LinkOwner], Link] = Link
     ) -> None:
-        """Join the parts; ``parent`` is who the process was that this one was forked from."""
+        """Join the parts; ``parent`` is the identity of the process that this one was forked from."""
         self.settings = settings
         self.reads_rc = settings.rc
         self.exit_status: int | None = None
         self.last_words: tuple[str, tuple[Place, ...]] | None = None
-        """What ends this process if nobody catches it, and where that was raised: itself, it would keep all frames."""
+        """An uncaught exception as a text, and its traceback; the exception itself would keep all its frames alive."""
         self.warned: set[str] = set()
-        """What was written to the job's stderr so far."""
+        """The warnings on the job's stderr so far."""
         self.membership = Membership(self, parent)
         open_log(os.environ, self.address)
         logger.info("is a rank: %s", self.identity.key)
@@ -86,11 +86,11 @@ class Rank:
         self.lease = Lease(self)
         self.deadlines = Deadlines(self)
 
-    # ---------------------------------------------------------------------------------------------------- who it is
+    # ---------------------------------------------------------------------------------------------------- identity
 
     @property
     def identity(self) -> Identity:
-        """Return who this process is, as it was registered last."""
+        """Return the identity of this process, as it was registered last."""
         return self.membership.identity
 
     @property
@@ -100,7 +100,7 @@ class Rank:
 
     @property
     def address(self) -> str:
-        """Return what terminals call this rank."""
+        """Return the rank's address for terminals."""
         return self.membership.address
 
     @property
@@ -110,7 +110,7 @@ class Rank:
 
     @property
     def is_watched(self) -> bool:
-        """Tell whether the rank is stopped, or a terminal sits at it."""
+        """Tell whether the rank is stopped, or a terminal looks at it."""
         return self.stops.current[0] is not None or self.terminal.viewers > 0
 
     # -------------------------------------------------------------------------------------------- to the broker
@@ -121,22 +121,22 @@ class Rank:
         return self.link.is_connected
 
     def reconnect(self) -> None:
-        """Have the rank register anew."""
+        """Register the rank anew."""
         self.link.reconnect()
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the link's thread after some seconds; never, if there is no link."""
+        """Call something in the link's thread after some seconds; never if the link does not run."""
         self.link.call_later(seconds, call)
 
     def send(self, message: Message) -> None:
-        """Have a message sent, as soon as there is a connection to take it."""
+        """Queue a message, to be sent as soon as there is a connection."""
         from dbg_wire.codec import encode
 
         logger.debug("says %s", Shown(message))
         self.link.outgoing.put_message(encode(message))
 
     def publish(self) -> None:
-        """Have a report sent."""
+        """Queue a report of this rank's state."""
         self.link.outgoing.put_report()
 
     def tell_loss(self, loss: Loss | None) -> None:
@@ -147,7 +147,7 @@ class Rank:
             )
 
     def rank_report(self) -> RankReport:
-        """Return all that is true of this rank now."""
+        """Return the whole state of this rank now."""
         generation, applied = self.inbox.settled()
         report = self.stops.report(breakpoints=self.breakpoints.count(), generation=generation, applied=applied)
         return replace(
@@ -171,7 +171,8 @@ class Rank:
     def connect(self, settings: Settings, unanswered: float = math.inf) -> DbgError | None:
         """Start the link and wait for the broker as ``settings`` say; return what was wrong, or None.
 
-        A broker of which nobody has answered for ``unanswered`` seconds is not waited for any longer.
+        The wait ends early if no broker has answered for ``unanswered`` seconds. Raise ProgramRaised with an exception
+        of the program's signal handlers.
         """
         self.link.start()
         try:
@@ -208,10 +209,10 @@ class Rank:
         )
 
     def kill(self) -> None:
-        """End this process as by ``kill -9``, having said goodbye to the broker; not in the link's thread."""
+        """Say goodbye to the broker and end this process as by ``kill -9``; not in the link's thread."""
         self.exit_status = -signal.SIGKILL
         self.close()
-        # Not loaded unless there is one.
+        # The module is loaded only if a guard was started.
         guard = sys.modules.get("dbg_agent.guard.rank_side")
         if guard is not None:
             guard.end()

@@ -1,4 +1,4 @@
-"""Stop a thread of the program, do in it what is asked for, and let it go on."""
+"""The way of a stop: stop a thread of the program, do in it the work that is asked for, and let it go on."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from .questions import Questions
 from .user_breakpoints import UserBreakpoints
 
 BEFORE_LINE = "before line"
-"""Stands for the engine whose trace function stopped where none did, but the program itself, before its line."""
+"""Takes the place of an engine's name if no trace function has stopped, but the program itself before its line."""
 
 
 class StoppingRank(Protocol):
-    """Name the parts of a rank that have to do with a stop."""
+    """The parts of a rank that a stop needs."""
 
     inbox: Inbox
     stops: Stops
@@ -57,7 +57,7 @@ class StoppingRank(Protocol):
 
     @property
     def address(self) -> str:
-        """Return what terminals call this rank."""
+        """Return the rank's address for terminals."""
 
     def send(self, message: Message) -> None:
         """Have a message sent."""
@@ -73,20 +73,20 @@ class StoppingRank(Protocol):
 
 
 class Stopping:
-    """Carry the one stop of a rank from its begin to its end; methods run in the thread that stops."""
+    """The one stop of a rank from its begin to its end; methods run in the thread that stops."""
 
     def __init__(self, rank: StoppingRank) -> None:
         self._rank = rank
         self.frame: FrameType | None = None
-        """Where the stopped thread is halted; None while it runs."""
+        """The frame in which the stopped thread is halted; None while it runs."""
         self.crash: Crash | None = None
-        """What the current stop keeps this rank for."""
+        """The crash for which the current stop keeps this rank, if any."""
         self.stepped_to: tuple[int, int] | None = None
-        """Frame and line at which the tracing has halted last: a stop point of that line has been seen there."""
+        """Frame id and line of the tracing's last halt: a stop point of that line must not stop there once more."""
         self._told_changed: set[str] = set()
-        """Files of which it was said in this stop that they have changed."""
+        """Changed files of which the user was told in this stop."""
         self._sites: list[str] = []
-        """Where others are held for the current stop."""
+        """The sites at which other ranks are held for the current stop."""
 
     def stop(
         self,
@@ -102,12 +102,12 @@ class Stopping:
     ) -> None:
         """Stop the calling thread at this frame until it is let go, in this engine unless a terminal wants another.
 
-        With a ``site`` this rank was chosen to stop there, and others are held; with a ``lease`` it goes on by itself
-        after so many seconds in which nobody sat down. With a ``crash`` it is kept where that was raised. With
-        ``before_line`` the frame's line is still to come, so that debuggers show it and not the next one.
+        With a ``site`` this rank was chosen to stop there, and others are held. With a ``lease`` the rank goes on by
+        itself after so many seconds in which no terminal attached. With a ``crash`` it is kept where the exception was
+        raised. With ``before_line`` the frame's line is still to run, so that debuggers show it and not the next one.
         """
         tracer = sys.gettrace()
-        # Before anything else: a step onto the stop would go on into whatever is called here.
+        # The tracing ends first: a step onto the stop would go on into the calls below.
         sys.settrace(None)
         local_tracers = _local_tracers(frame) if tracer is not None else []
         rank = self._rank
@@ -118,7 +118,7 @@ class Stopping:
         if nested or (engine is not None and engine.ignores(frame)):
             if site is not None and not nested:
                 self._pass_by(site)
-            # Nested in an expression that was typed into the open debugger, a stop could never end.
+            # A stop within an expression that was typed into the open debugger could never end.
             sys.settrace(tracer)
             return
         if site is not None:
@@ -135,10 +135,10 @@ class Stopping:
                 rank.lease.begin(lease)
                 self._serve(frame, shown_as, None)
         finally:
-            # The frames of a crash have ended, but for those that catch it.
+            # After a crash only the frames that catch the exception still run.
             now = rank.debuggers.tracer(frame if crash is None else _program_frame(), tracer)
             if now is tracer:
-                # Letting go, bdb has taken them off every frame, and these are the program's.
+                # bdb removes the local trace functions of all frames when it lets go. These are the program's own.
                 for traced, local_tracer in local_tracers:
                     traced.f_trace = local_tracer
             sys.settrace(now)
@@ -146,15 +146,15 @@ class Stopping:
     def traced_thread_halts(
         self, name: str, frame: FrameType, interact: Callable[[], WayOut], *, goes_on: bool = False
     ) -> None:
-        """Be told by the trace function of the engine of that name that a step or a breakpoint ends here.
+        """Halt where a step ends or a breakpoint is; the trace function of the engine of that name calls this.
 
-        With ``goes_on`` the breakpoint has commands that let the thread go on. To those who look on it runs meanwhile,
-        and what is printed belongs to the session before.
+        With ``goes_on`` the breakpoint has commands that let the thread go on. For terminals the rank then runs on, and
+        the commands' output belongs to the session before.
         """
         stops, engine = self._rank.stops, self._rank.debuggers.last
         if stops.is_mine() and stops.is_halted:
-            # The interpreter runs something in the midst of our own work, and a breakpoint is there. The stop can't
-            # halt once more, and for a debugger that fails it would be over.
+            # The interpreter runs a finalizer or handler of the program during our own work, and a breakpoint is in it.
+            # The stop can't halt a second time, and a debugger that fails would end it.
             return
         self.stepped_to = (id(frame), frame.f_lineno)
         if stops.is_mine() and engine is not None:
@@ -169,14 +169,14 @@ class Stopping:
             self._serve(frame, name, interact)
 
     def reveal(self) -> None:
-        """Tell of the stop of the calling thread if nobody was told so far, since it waits for somebody now."""
+        """Report the calling thread's stop if it was not reported so far, since it waits for a user now."""
         stops = self._rank.stops
         if stops.is_passing and stops.is_mine() and self.frame is not None:
             stops.reveal()
             self._begin(self.frame, "breakpoint", stops.engine, "")
 
     def looked_at(self) -> FrameType | None:
-        """Return the frame that the open debugger shows, or else where the stop is."""
+        """Return the frame that the open debugger shows, or else that of the stop."""
         engine = self._rank.debuggers.last
         if engine is not None and self._rank.stops.phase is StopPhase.OPEN:
             shown: FrameType | None = getattr(engine.tracing, "curframe", None)
@@ -184,12 +184,12 @@ class Stopping:
         return self.frame
 
     def show_source(self, frame: FrameType | None) -> None:
-        """Tell the lines round this frame's, for terminals that may not have the file."""
+        """Send the lines around this frame's line, for terminals that may not have the file."""
         if frame is not None and self._rank.terminal.viewers:
             self._rank.send(source_of(frame, self._rank.breakpoints.lines))
 
     def show_source_again(self) -> None:
-        """Tell the lines round the line debugger's frame once more, for a terminal that has just come."""
+        """Send the lines around the line debugger's frame once more, for a terminal that has just attached."""
         if self._rank.stops.engine == LINE_ENGINE:
             self.show_source(self.looked_at())
 
@@ -208,7 +208,7 @@ class Stopping:
         detail: str = "",
         site: str | None = None,
     ) -> None:
-        """Wait for this thread's turn to stop, and begin the stop; whatever comes out has ended it."""
+        """Wait for this thread's turn to stop, and begin the stop; an exception that comes out has ended it."""
         try:
             self._rank.membership.note_stop()
             self._rank.stops.arrive(frame, reason, detail)
@@ -218,7 +218,7 @@ class Stopping:
                 self._rank.publish()
             raise
         try:
-            # Not before it is this thread's turn: with the stop before, its sites are over.
+            # The sites are set only when it is this thread's turn: until then they are those of the stop before.
             self._sites = [site] if site is not None else []
             self._begin(frame, reason, engine_wanted, detail)
         except BaseException:
@@ -255,19 +255,19 @@ class Stopping:
     def _show_or_serve(
         self, engine: Engine, frame: FrameType, traced_by: str | None, interact: Callable[[], WayOut] | None
     ) -> None:
-        """Interact in this debugger and, if another one is to be opened then, do what the inbox asks."""
+        """Interact in this debugger and, if another one is to be opened then, do the inbox's work."""
         if not self._show(engine, frame, traced_by, interact):
             self._serve(frame, traced_by, interact)
 
     def _serve(self, frame: FrameType, traced_by: str | None, interact: Callable[[], WayOut] | None) -> None:
-        """Do what the inbox asks until the stop ends or a step begins."""
+        """Do the inbox's work until the stop ends or a step begins."""
         rank = self._rank
         try:
             while True:
                 work = rank.inbox.next_work(rank.stops.number)
                 if isinstance(work, GoOn):
                     if rank.debuggers.last is not None:
-                        # Another one may have been shown last, or none: breakpoints may be set all the same.
+                        # A debugger of an earlier stop may still trace for breakpoints, even if none is open now.
                         rank.debuggers.last.tracing.go_on(frame)
                     self.end()
                     work.done()
@@ -290,7 +290,7 @@ class Stopping:
     ) -> bool:
         """Interact in the open debugger; return False if another one is to be opened on the same stop.
 
-        ``interact`` is how the engine called ``traced_by`` goes on whose trace function stopped here, if one did.
+        If a trace function stopped here, ``traced_by`` is the name of its engine, and ``interact`` shows that engine.
         """
         rank = self._rank
         self._show_what_runs(engine, frame)
@@ -322,7 +322,7 @@ class Stopping:
         return True
 
     def _show_what_runs(self, engine: Engine, frame: FrameType) -> None:
-        """Have the debugger show the source that was loaded, or say that it is another one by now."""
+        """Make the debugger show the source that was loaded, or say that the file has changed since."""
         traceback = self.crash.error.__traceback__ if self.crash is not None else None
         while traceback is not None and traceback.tb_next is not None:
             traceback = traceback.tb_next
@@ -351,7 +351,7 @@ class Stopping:
         rank.questions.moved("running")
 
     def _end_pass(self) -> None:
-        """End a stop that nobody was told of; a temporary breakpoint that went with it is told."""
+        """End an unreported stop; report if it has removed the last breakpoint, a temporary one."""
         rank = self._rank
         rank.tell_loss(rank.inbox.end(rank.stops.number, rank.stops.end, "the stop ended"))
         if not rank.breakpoints.lines:
@@ -360,7 +360,7 @@ class Stopping:
             rank.debuggers.last.tracing.break_in()
 
     def end_step(self) -> None:
-        """End the stop of the calling thread if it steps: what it steps through is over."""
+        """End the stop of the calling thread if it steps: the code that it steps through is over."""
         if self._rank.stops.is_mine() and self._rank.stops.phase is StopPhase.STEPPING:
             self.end()
 
@@ -371,7 +371,7 @@ class Stopping:
             self._rank.publish()
 
     def _pass_by(self, site: str) -> None:
-        """Count a stop that the user has switched off as over: others would wait there for it."""
+        """Count a stop that the user has switched off as over: other ranks would wait there for it."""
         self._rank.holding.counts.arrive(site)
         self._rank.holding.counts.complete(site)
         self._rank.publish()
@@ -391,7 +391,7 @@ def _program_frame() -> FrameType | None:
 
 
 def _local_tracers(frame: FrameType) -> list[tuple[FrameType, Any]]:
-    """Return what traces each frame from this one outwards."""
+    """Return the local trace function of each frame from this one outwards."""
     tracers: list[tuple[FrameType, Any]] = []
     walk: FrameType | None = frame
     while walk is not None:

@@ -1,4 +1,4 @@
-"""The breakpoints that people have set in this rank's debuggers, as terminals keep them for a later job."""
+"""The breakpoints that users have set in this rank's debuggers; terminals keep them for a later job."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..stop.loaded_sources import Loaded
 
 
 class UserBreakpoints:
-    """Know what was set when last looked; ``known`` may be read from any thread.
+    """The breakpoints as of the last :meth:`look`; ``known`` may be read from any thread.
 
-    ``changed`` is called when that is something else than before.
+    ``changed`` is called when :meth:`look` finds a difference.
     """
 
     def __init__(self, loaded: Loaded, changed: Callable[[], None]) -> None:
@@ -33,9 +33,9 @@ class UserBreakpoints:
         return sum(len(lines) for lines in list(self.lines.values()))
 
     def look(self) -> None:
-        """Take in what is set now, and have a report sent if that has changed; in the stopped thread.
+        """Note the breakpoints now, and call ``changed`` if they differ; in the stopped thread.
 
-        Called before what a debugger shows after each key or command, and when it was left.
+        A debugger's screen or prompt calls this after each key or command, and the stop when a debugger was left.
         """
         known = tuple(_user_breakpoints(self.lines, self._loaded)) if self.lines else ()
         if known != self.known:
@@ -44,12 +44,12 @@ class UserBreakpoints:
 
 
 def _user_breakpoints(breaks: Mapping[str, Sequence[int]], loaded: Loaded) -> list[Breakpoint]:
-    """Return the breakpoints on these lines that are to be set again, in the order in which they were set."""
+    """Return the breakpoints on these lines that a later job is to set, in the order in which they were set."""
     import bdb
 
     found: dict[Breakpoint, None] = {}
     for one in list(bdb.Breakpoint.bpbynumber):
-        # What the program's own debugger has set is there, too.
+        # bdb's list also holds the breakpoints of the program's own debugger.
         if one is not None and one.enabled and not one.temporary and one.line in breaks.get(one.file, ()):
             told = _told(one, loaded)
             if told is not None:
@@ -58,7 +58,7 @@ def _user_breakpoints(breaks: Mapping[str, Sequence[int]], loaded: Loaded) -> li
 
 
 def _told(one: Any, loaded: Loaded) -> Breakpoint | None:
-    """Return what is told of one of bdb's breakpoints; None if it can't be set again in another process."""
+    """Return a breakpoint of bdb in reportable form; None if it can't be set again in another process."""
     file, line = one.file, one.line
     condition = str(one.cond).strip() if one.cond is not None else ""
     if not os.path.isabs(file) or len(file) > MAX_PATH or len(condition) > MAX_CONDITION:  # noqa: PTH117 - no pathlib
@@ -68,7 +68,7 @@ def _told(one: Any, loaded: Loaded) -> Breakpoint | None:
     try:
         f"{file}{condition}".encode()
     except UnicodeEncodeError:
-        # A name that is no text in UTF-8 can't be sent.
+        # A text that can't be encoded in UTF-8 can't be sent.
         return None
     if line is None:
         return None
@@ -77,7 +77,7 @@ def _told(one: Any, loaded: Loaded) -> Breakpoint | None:
 
 @lru_cache(maxsize=MAX_BREAKPOINTS)
 def _line_in_function(file: str, function: str, line: int) -> int | None:
-    """Return the line at which bdb stops for a function: it files the breakpoint under the ``def``, which runs once."""
+    """Return the line at which bdb stops for a function: bdb notes the line of the ``def``, which runs only once."""
     from ..stop_at.insertion import first_line_of
 
     try:

@@ -1,1 +1,1 @@
-"""One stop and what belongs to it: its turn, keys, screen and source. Neither debuggers nor the broker."""
+"""One stop and its parts: turn, keys, screen and source; neither debuggers nor the broker."""

@@ -1,4 +1,4 @@
-"""Whether the open debugger works, on the program's values say, or waits for a key; what works can be interrupted."""
+"""Whether the open debugger works, for example on the program's values, or waits for a key. Work can be interrupted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .stops import SLOW_STEP_SECONDS, Stops
 
 
 class BusyRank(Protocol):
-    """Say what is needed of the rank whose debugger works."""
+    """The parts of a rank that this module needs."""
 
     stops: Stops
     interruptible: Interruptible
@@ -23,7 +23,7 @@ class BusyRank(Protocol):
 
 
 class Busy:
-    """Know since when the debugger of the current stop works; tell the rank as running once that takes long."""
+    """Since when the debugger of the current stop works; the rank is reported as running if that takes long."""
 
     def __init__(self, rank: BusyRank) -> None:
         self._rank = rank
@@ -38,7 +38,7 @@ class Busy:
         return self._since is not None
 
     def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in what the debugger does; from any thread. Nothing happens while it waits."""
+        """Raise KeyboardInterrupt in the debugger's work, from any thread; do nothing while the debugger waits."""
         if self._since is not None:
             self._rank.interruptible.interrupt(self._ticket)
 
@@ -46,7 +46,7 @@ class Busy:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Count as working, and be interruptible, in this context, but for what waits in it."""
+        """Count as working, and be interruptible, in this context, except within :meth:`waiting`."""
         self._begin()
         try:
             with self._rank.interruptible.running() as self._ticket:
@@ -56,7 +56,7 @@ class Busy:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Count as waiting in this context, in which nothing is raised."""
+        """Count as waiting in this context; no interrupt is raised in it."""
         if self._since is None:
             yield
             return
@@ -82,7 +82,7 @@ class Busy:
     # -------------------------------------------------------------------------------------------- in the link's thread
 
     def _look(self) -> None:
-        """Look whether the work takes long by now; one timer does for all the keys that are typed meanwhile."""
+        """Check whether the work takes long by now; one timer serves all the keys that are typed in between."""
         with self._lock:
             left = self._since + SLOW_STEP_SECONDS - time.monotonic() if self._since is not None else 0.0
             self._is_watched = left > 0

@@ -1,4 +1,4 @@
-"""Keep what a command prints, for that thread alone and as far as anybody will read it."""
+"""The output of a command: that of its own thread only, and up to a bound."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dbg_wire.limits import MIB
 from dbg_wire.messages import PromptState
 
 MAX_CAPTURED = 1 * MIB
-"""Characters kept of what one command prints: beyond any answer; what comes after is counted and lost."""
+"""Characters that are kept of one command's output, more than any answer holds; the rest is counted and lost."""
 
 
 class Capture(io.TextIOBase):
-    """Be the stdout of a command, and a stdin that is at its end."""
+    """The stdout of a command, and a stdin that is at its end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Capture(io.TextIOBase):
         return len(text)
 
     def readline(self, _size: int | None = -1) -> str:  # type: ignore[override] # positional in the base class, too
-        """Return the end of input: nobody is asked."""
+        """Return the end of input: no user is asked."""
         return ""
 
     def writable(self) -> bool:
@@ -45,7 +45,7 @@ class Capture(io.TextIOBase):
         return True
 
     def close(self) -> None:
-        """Do nothing: what closes its stdout must not take it from us."""
+        """Do nothing: a command that closes its stdout must not end the capture."""
 
     @property
     def text(self) -> str:
@@ -54,7 +54,7 @@ class Capture(io.TextIOBase):
 
 
 class ForOneThread:
-    """Be a stream that is ours for one thread and the program's own for all others."""
+    """A stream that is ours for one thread and the program's own for all other threads."""
 
     def __init__(self, ours: Any, real: Any) -> None:
         self._ours = ours
@@ -62,7 +62,7 @@ class ForOneThread:
         self._thread = threading.get_ident()
 
     def release(self) -> None:
-        """Be the program's own for this thread, too: somebody may have kept it, as ``redirect_stdout`` does."""
+        """Become the program's own stream for this thread, too: ``redirect_stdout`` may have kept this object."""
         self._ours = self._real
 
     def __getattr__(self, name: str) -> Any:
@@ -74,14 +74,14 @@ class ForOneThread:
 
 @contextmanager
 def talking_to(ours: Any) -> Iterator[None]:
-    """Have ``print`` and ``input`` of this thread meet a stream of ours, while a command of ours runs."""
+    """Give ``print`` and ``input`` of this thread a stream of ours in this context."""
     before = sys.stdin, sys.stdout
     sys.stdin, sys.stdout = ForOneThread(ours, before[0]), ForOneThread(ours, before[1])
     mine = sys.stdin, sys.stdout
     try:
         yield
     finally:
-        # What a command has put there on purpose stays; what it has deleted, nobody could do without.
+        # A stream that the command has set on purpose stays. A stream that it has deleted is restored: code needs one.
         if getattr(sys, "stdin", mine[0]) is mine[0]:
             sys.stdin = before[0]
         if getattr(sys, "stdout", mine[1]) is mine[1]:

@@ -1,4 +1,4 @@
-"""What a stop keeps a rank for after a crash."""
+"""The crash for which a stop keeps a rank."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crash:
-    """Hold the exception of a crash; ``ends`` is what ends by it once the rank is let go, empty if nothing does."""
+    """The exception of a crash; ``ends`` says what ends by it once the rank is let go, empty if nothing does."""
 
     error: BaseException
     ends: str = ""

@@ -1,4 +1,4 @@
-"""What reaches a stopped thread: keys for its debugger, and work to be done in that thread.
+"""The inbox of a stopped thread: keys for its debugger, and work to be done in that thread.
 
 Work is done by the stopped thread itself because current device, grad mode and streams of a training framework
 belong to the thread. Waiting is on a condition, so it costs nothing and a signal handler still runs in the main thread.
@@ -19,11 +19,11 @@ from dbg_wire.limits import MAX_INPUT_PENDING
 from .typed_keys import Loss, TypedKeys
 
 MAX_WORK = 256
-"""Pieces of work that may wait for one stopped thread; a thread that takes none is answered for as silent."""
+"""Pieces of work that may wait for one stopped thread; more work is refused."""
 
 
 MAX_GO_ON = 2 * MAX_WORK
-"""The same for what lets the thread go on: a hold or a lease that ends behind much other work still ends."""
+"""The same bound for GoOn: a hold or a lease must end even if much other work waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class GoOn:
 
 @dataclass(frozen=True, slots=True)
 class Redraw:
-    """Draw the whole screen again, at what is now its size."""
+    """Draw the whole screen again, at its current size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class WantedMove:
-    """Say where ``next``, ``step``, ``return``, ``until`` or ``continue`` is to lead the thread.
+    """A command ``next``, ``step``, ``return``, ``until`` or ``continue`` that moves the thread.
 
-    ``line`` is what ``until`` was given; ``frame`` is another one than the debugger shows.
+    ``line`` is the argument of ``until``; ``frame`` is the frame to move in, if it is not the one the debugger shows.
     """
 
     command: str
@@ -71,7 +71,7 @@ class WantedMove:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Have the thread run to what is wanted; ``begun`` is called in the thread right before."""
+    """Make the wanted move; ``begun`` is called in the thread right before."""
 
     wanted: WantedMove
     begun: Callable[[], None]
@@ -79,14 +79,14 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class TypedLine:
-    """Give a line debugger what was replied to its prompt."""
+    """Give a line debugger the reply to its prompt."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class BreakPrompt:
-    """Have this prompt of a line debugger raise KeyboardInterrupt in whatever asks there, if it still stands."""
+    """Raise KeyboardInterrupt in the code that waits at this prompt of a line debugger, if the prompt still stands."""
 
     prompt: int
 
@@ -95,9 +95,9 @@ Work = Union[OpenDebugger, GoOn, Redraw, RunJob, Switch, Move, TypedLine, BreakP
 
 
 class ProgramRaised(BaseException):
-    """Carry what a signal handler of the program raised while its thread waited in here.
+    """The carrier of an exception that a signal handler of the program raised while its thread waited in our code.
 
-    It must come out of the stop as if the program had waited by itself, past everything that catches our own faults.
+    The exception must come out of the stop, past every clause that catches our own faults.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -106,7 +106,7 @@ class ProgramRaised(BaseException):
 
 
 class LeaveDebugger(BaseException):
-    """Unwind the debugger, however deep; debuggers catch every Exception to show it, hence the base."""
+    """Raised to unwind the debugger from any depth; no Exception, since debuggers catch and show those."""
 
     def __init__(self, done: Callable[[], None]) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class LeaveDebugger(BaseException):
 
 
 class MoveOn(BaseException):
-    """Unwind the debugger, however deep, and move as ``wanted``, from ``frame`` on unless that names another."""
+    """Raised to unwind the debugger from any depth and move; ``frame`` counts unless ``wanted`` names a frame."""
 
     def __init__(self, wanted: WantedMove, frame: FrameType | None) -> None:
         super().__init__(wanted.command)
@@ -123,13 +123,13 @@ class MoveOn(BaseException):
 
 
 class SwitchDebugger(BaseException):
-    """Unwind the debugger to open another one on the same stop."""
+    """Raised to unwind the debugger and open another one on the same stop."""
 
 
 class Inbox:
-    """Queue keys and work for the one stopped thread of a process; any thread may add, the stopped one takes.
+    """The queue of keys and work for the one stopped thread of a process. Any thread may add; the stopped thread takes.
 
-    Work is tagged with the stop that it is for, and dropped if that stop has ended by the time its turn comes.
+    Work is tagged with its stop, and dropped if that stop has ended when its turn comes.
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class Inbox:
         self._keys = TypedKeys()
 
     def put(self, stop: int, work: Work) -> bool:
-        """Add work for a stop; return False if too much waits already. Letting it go on is never too much."""
+        """Add work for a stop; return False if too much waits already: MAX_GO_ON for GoOn, MAX_WORK for other work."""
         with self._changed:
             if (stop, work) in self._work:
                 return True
@@ -149,22 +149,23 @@ class Inbox:
             return True
 
     def type(self, frame: Input, current: Callable[[], tuple[int | None, int | None]]) -> Loss | None:
-        """Add keys if they are for the ``current`` stop and session; return what of them is lost."""
+        """Add keys if they are for the ``current`` stop and session; return the lost keys, if any."""
         with self._changed:
-            # Asked for under this lock: whoever ends the stop clears the keys afterwards, so none can slip through.
+            # The stop is read under this lock. A thread that ends the stop clears the keys under it, too, so no key of
+            # an ended stop stays.
             stop, session = current()
             loss = self._keys.receive(frame, stop=stop, session=session)
             self._changed.notify_all()
             return loss
 
     def fresh(self, frame: Input) -> bytes:
-        """Return what of a frame has not come before and is of the current generation; in the thread that types."""
+        """Return the bytes of a frame that are new and of the current generation; in the thread that calls `type`."""
         with self._changed:
             known = max(0, self._keys.received - frame.offset)
             return frame.data[known:] if frame.generation == self._keys.generation else b""
 
     def withdraw(self, stop: int, work: Work) -> bool:
-        """Take back work that nobody has begun; return False if somebody has."""
+        """Take back work that has not begun; return False if it has."""
         with self._changed:
             if (stop, work) not in self._work:
                 return False
@@ -177,9 +178,9 @@ class Inbox:
             return self._keys.change_driver(generation)
 
     def end(self, stop: int, end: Callable[[], None], reason: str) -> Loss | None:
-        """End a stop by calling ``end``, and drop keys and work that were meant for it; return the keys that are lost.
+        """End a stop by calling ``end``, and drop its keys and work; return the lost keys, if any.
 
-        All under one lock: the next thread's stop may begin inside ``end``, and what is put for that one stays.
+        One lock is held for all this: the next thread's stop may begin inside ``end``, and its keys and work stay.
         """
         with self._changed:
             end()
@@ -187,22 +188,22 @@ class Inbox:
             return self._keys.discard(reason)
 
     def close(self, close: Callable[[], None], reason: str) -> Loss | None:
-        """End a session by calling ``close``, and drop keys that were meant for it; return those that are lost."""
+        """End a session by calling ``close``, and drop its keys; return the lost keys, if any."""
         with self._changed:
             close()
             return self._keys.discard(reason)
 
     def next_work(self, stop: int) -> Work:
-        """Wait in the stopped thread for the next piece of work, leaving keys where they are."""
+        """Wait in the stopped thread for the next piece of work, and leave keys in the queue."""
         while True:
             work = self.next_work_or_keys(stop, beyond=MAX_INPUT_PENDING, patience=None)
             if work is not None:
                 return work
 
     def next_work_or_keys(self, stop: int, *, beyond: int, patience: float | None) -> Work | None:
-        """Wait for work, or for more than ``beyond`` bytes of keys, or for ``patience`` seconds; work goes first.
+        """Wait for work, for more than ``beyond`` bytes of keys, or for ``patience`` seconds; return work or None.
 
-        Raises ProgramRaised with what a signal handler of the program raised meanwhile.
+        Raise ProgramRaised with an exception of a signal handler of the program.
         """
         with self._changed:
             try:
@@ -212,7 +213,7 @@ class Inbox:
             return self._work.popleft()[1] if self._work else None
 
     def peek_keys(self, count: int) -> bytes:
-        """Return up to ``count`` bytes of keys that wait."""
+        """Return up to ``count`` bytes of waiting keys."""
         with self._changed:
             return self._keys.peek(count)
 
@@ -223,7 +224,7 @@ class Inbox:
             return self._keys.generation, self._keys.applied
 
     def settled(self) -> tuple[int, int]:
-        """Return the current generation and up to which offset its input is settled."""
+        """Return the current generation and the offset up to which its input was taken or discarded."""
         with self._changed:
             return self._keys.generation, self._keys.applied
 

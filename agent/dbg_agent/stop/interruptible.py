@@ -1,4 +1,4 @@
-"""Raise KeyboardInterrupt in work of ours that takes too long, wherever its thread is, and never outside of it."""
+"""Raise KeyboardInterrupt in work of ours that takes too long, in any thread, and never outside of that work."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from types import FrameType
 from typing import Any
 
 INTERRUPT_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
-"""Interrupts work of ours in the main thread. Its handler is there only while that runs; no launcher uses it."""
+"""Interrupts work of ours in the main thread. Its handler is set only while the work runs; no launcher uses it."""
 
 AGAIN_SECONDS = 0.1
-"""Seconds after which a signal is sent again that nobody has handled: one that comes just before a wait begins does not
-end that wait."""
+"""Seconds after which an unhandled signal is sent again: a signal that comes just before a wait begins does not end
+that wait."""
 
 
 class Interruptible:
-    """Know which threads do such work, under which tickets."""
+    """The threads that do interruptible work, and the tickets of that work."""
 
     def __init__(self, call_later: Callable[[float, Callable[[], None]], None]) -> None:
         self._call_later = call_later
         self._lock = threading.RLock()
         self._last = 0
         self._tickets: dict[int, tuple[int, ...]] = {}
-        """What each thread may be interrupted for, outermost first. Replaced whole, so that its end is one assignment:
-        nothing can come between that and what the handler asks."""
+        """The tickets for which each thread may be interrupted, outermost first. A change is one assignment of a whole
+        tuple, so that the signal's handler sees either the old tickets or the new ones."""
         self._wanted = 0
         self._sent: dict[int, int] = {}
         """The last ticket for which each thread was interrupted."""
@@ -37,9 +37,9 @@ class Interruptible:
 
     @contextmanager
     def running(self) -> Iterator[int]:
-        """Let :meth:`interrupt` raise KeyboardInterrupt in this context; yields the ticket to do so with.
+        """Let :meth:`interrupt` raise KeyboardInterrupt in this context; yield the ticket for that.
 
-        One that comes when the work has just ended comes out of this context, and none after it.
+        An interrupt that comes when the work has just ended may come out of this context; none comes later.
         """
         with self._lock:
             self._last += 1
@@ -49,7 +49,7 @@ class Interruptible:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Let nothing be raised in this context: what waits in it may be other work's, or the program's own."""
+        """Let no interrupt be raised in this context, which may run other work or the program's own code."""
         if threading.get_ident() not in self._tickets:
             yield
             return
@@ -62,7 +62,7 @@ class Interruptible:
 
     def interrupt(self, ticket: int) -> None:
         """Raise KeyboardInterrupt in the work of that ticket, if it still runs; from any thread."""
-        # Under the lock, so that the handler is still there when the signal arrives: its default ends the process.
+        # The lock keeps the handler in place until the signal arrives: the signal's default ends the process.
         with self._lock:
             thread = self._thread_of(ticket)
             if thread is None:
@@ -72,7 +72,7 @@ class Interruptible:
                 _raise_in(thread, KeyboardInterrupt)
                 return
             self._wanted = ticket
-            # What is evaluated may have taken the signal away, and its default ends the process.
+            # The evaluated code may have removed our handler, and the signal's default ends the process.
             if signal.getsignal(INTERRUPT_SIGNAL) == self.on_signal:
                 signal.pthread_kill(thread, INTERRUPT_SIGNAL)
         self._call_later(AGAIN_SECONDS, lambda: self._again(ticket))
@@ -99,7 +99,7 @@ class Interruptible:
         try:
             yield
         finally:
-            # From here on nothing is raised in the main thread, not even out of the lock below.
+            # From here on no interrupt is raised in the main thread, not even within the lock below.
             self._tickets[thread] = outer or ()
             try:
                 self._settle(thread, outer or ())
@@ -123,9 +123,9 @@ class Interruptible:
                 sys.unraisablehook = self._former_hook
 
     def _could_not_be_raised(self, unraisable: sys.UnraisableHookArgs) -> None:
-        """Interrupt again what an interrupt has not ended, since it came out in a finalizer or a collector's callback.
+        """Interrupt work again if the interrupt came out in a finalizer or a callback of the garbage collector.
 
-        Python drops what is raised there, and would print it in the job's log.
+        Python drops an exception there, and would print it in the job's log.
         """
         ticket = self._sent.get(threading.get_ident(), 0)
         if not isinstance(unraisable.exc_value, KeyboardInterrupt) or not self.runs(ticket):
@@ -134,15 +134,15 @@ class Interruptible:
         self._call_later(AGAIN_SECONDS, lambda: self.interrupt(ticket))
 
     def _settle(self, thread: int, left: tuple[int, ...]) -> None:
-        """Wait for whoever is about to interrupt what has ended, and take back what has not been raised yet."""
+        """Wait for a thread that is just interrupting ended work, and take back an interrupt that is not raised yet."""
         with self._lock:
             is_over = self._sent.get(thread, 0) not in (0, *left)
         if is_over and thread != threading.main_thread().ident:
             _take_back(thread)
 
     def on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        """Raise KeyboardInterrupt if that is wanted of the work in this thread; the handler of the signal."""
-        # Without the lock, which the interrupted thread may hold itself.
+        """Raise KeyboardInterrupt if an interrupt of the work in this thread is wanted; the handler of the signal."""
+        # The handler takes no lock, since the interrupted thread may hold it itself.
         if self._wanted in self._tickets.get(threading.get_ident(), ()):
             self._wanted = 0
             raise KeyboardInterrupt
@@ -153,16 +153,17 @@ class _TakenBack(BaseException):
 
 
 def _raise_in(thread: int, error: type[BaseException]) -> None:
-    """Have a thread raise this at its next instruction, and nothing else that it was to raise so."""
+    """Make a thread raise this at its next instruction, in place of any exception that was set before."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
 
 
 def _take_back(thread: int) -> None:
-    """Raise nothing any more in the calling thread, whose identity is given.
+    """Take back an interrupt that the calling thread, ``thread``, has not raised yet.
 
-    Something else is raised, since CPython up to 3.12 keeps a mark for the whole process until some thread has raised
-    what was set. NULL takes the interrupt back and sets that mark for good; with it each call of a traced function in
-    3.11 looks for it again and again, and never begins (DO_TRACING in Python/ceval.c).
+    Another exception is raised and caught in its place. CPython up to 3.12 keeps a flag for the whole process until a
+    thread has raised the exception that was set. Setting NULL takes the interrupt back, but leaves that flag set for
+    good; then each call of a traced function in 3.11 checks for it again and again, and never begins (DO_TRACING in
+    Python/ceval.c).
     """
     with suppress(_TakenBack):
         _raise_in(thread, _TakenBack)
@@ -171,6 +172,6 @@ def _take_back(thread: int) -> None:
 
 
 def _give_back(before: Any) -> None:
-    # One that is still pending, since the program blocks it, goes with the handler: the default would end the process.
+    # SIG_IGN drops a signal that is pending since the program blocks it: its default would end the process.
     signal.signal(INTERRUPT_SIGNAL, signal.SIG_IGN)
     signal.signal(INTERRUPT_SIGNAL, before if before is not None else signal.SIG_DFL)

@@ -1,8 +1,7 @@
 """The sources of the program as they were loaded, which an editor may have changed since.
 
-A debugger shows the lines that the rank runs: they are read when it stops, kept, and laid into ``linecache`` for as
-long as it is stopped. A file that was edited between its import and the stop is told from one that was not by comparing
-its code with what runs.
+A debugger shows the lines that the rank runs: they are read when it stops, kept, and put into ``linecache`` while it is
+stopped. Comparing a file's code with the running code tells whether the file was edited between import and stop.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from dbg_wire.limits import MAX_LINE_TEXT
 
 MAX_FILES = 1000
 MAX_FILE_BYTES = 4_000_000
-"""What is kept at most: no program of a person's has more files of its own, and none is longer."""
+"""Files that are kept, and bytes of each: no user's program has more or longer files of its own."""
 
 STARTUP_SECONDS = 0.03
-"""Seconds in which a process has loaded nothing of its program yet; kernels count its begin in hundredths."""
+"""Seconds in which a process has loaded nothing of its program yet; the kernel gives its start in hundredths."""
 
 _LIBRARIES = ("/site-packages/", "/dist-packages/", os.path.dirname(os.__file__) + "/")  # noqa: PTH120 - no pathlib
-"""Where files are that people don't edit while they debug."""
+"""Parts of paths of files that users don't edit while they debug."""
 
 
 class _LoadedText:
-    """One version of a file."""
+    """A version of a file's text."""
 
     def __init__(self, source: bytes, changed: float) -> None:
         self.lines = _lines_of(source)
@@ -39,7 +38,7 @@ class _LoadedText:
         self._codes: dict[tuple[str, int], list[CodeType]] | None = None
 
     def holds(self, code: CodeType) -> bool:
-        """Tell whether compiling this gives that code."""
+        """Tell whether this text compiles to that code."""
         if self._codes is None:
             self._codes = {}
             with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
@@ -49,30 +48,30 @@ class _LoadedText:
 
 
 class Loaded:
-    """Know the sources of this process; methods run in the stopped thread."""
+    """The sources of this process; methods run in the stopped thread."""
 
     def __init__(self) -> None:
         self._texts: dict[str, _LoadedText] = {}
-        """What was read at a stop."""
+        """Texts that were read at a stop."""
         self._loaded: dict[str, _LoadedText] = {}
-        """Those of which it is known that they were loaded."""
+        """Texts that are known to be the loaded ones."""
         self._unknown: set[str] = set()
-        """Files of which nothing that was loaded was found at this stop."""
+        """Files whose loaded text was not found at this stop."""
         self._seen: set[str] = set()
         self._running: dict[str, set[CodeType]] = {}
         self._pinned: dict[str, tuple[int, None, list[str], str]] = {}
         self._looked_at = 0
-        """Texts that were there when debuggers were last made to see them."""
+        """Number of texts when they were last put into ``linecache``."""
         self._started = _process_started()
 
     def read(self) -> None:
-        """Begin to read the program's own files, those that were not read at an earlier stop.
+        """Begin to read the program's own files that were not read at an earlier stop.
 
-        In a thread of its own, since a file system may hang: nobody waits for it.
+        A thread of its own reads them and no thread waits for it, since a file system may hang.
         """
         known = _stop_points_sources()
         for path, source in known.items():
-            # The one text of which it is known that it was compiled.
+            # The stop points have compiled this text, so it is known to be the loaded one.
             self._loaded.setdefault(path, _LoadedText(source, 0.0))
         self._seen.update(known)
         new = [path for path in _own_files() if path not in self._seen][: MAX_FILES - len(self._seen)]
@@ -82,14 +81,14 @@ class Loaded:
                 threading.Thread(target=self.read_all, args=(new,), name="dbg-agent-sources", daemon=True).start()
 
     def read_all(self, paths: list[str]) -> None:
-        """Keep what these files hold now; in a thread of its own, since their file system may not answer."""
+        """Keep the present texts of these files; blocks while their file system does."""
         for path in paths:
             text = _read(path)
             if text is not None:
                 self._texts.setdefault(path, text)
 
     def show(self, frame: FrameType | None) -> list[str]:
-        """Have debuggers see what runs in this frame and its callers; return the files of which that is unknown."""
+        """Make debuggers see the text that runs in this frame and its callers; return files whose text is unknown."""
         walk = frame
         while walk is not None:
             path = walk.f_code.co_filename
@@ -100,19 +99,19 @@ class Loaded:
         return [path for path in self._running if path in self._unknown and _is_there(path)]
 
     def show_more(self) -> None:
-        """Have debuggers see what was read since :meth:`show`, too: reading goes on behind an open debugger."""
+        """Make debuggers see texts that were read since :meth:`show`: reading goes on while a debugger is open."""
         if len(self._texts) != self._looked_at:
             self._pin_all()
 
     def line(self, path: str, number: int) -> str:
-        """Return what stands in a line that runs, without the blanks around it; empty if that is unknown."""
+        """Return the text of a line that runs, without the blanks around it; empty if it is unknown."""
         text = self._text(path)
         if text is None or not 0 < number <= len(text.lines):
             return ""
         return text.lines[number - 1].strip()[:MAX_LINE_TEXT]
 
     def forget(self) -> None:
-        """Have everybody see the files as they are now: the stop is over."""
+        """Remove our texts from ``linecache``, so that all code sees the files as they are; the stop is over."""
         for path, entry in self._pinned.items():
             if linecache.cache.get(path) is entry:
                 del linecache.cache[path]
@@ -129,12 +128,12 @@ class Loaded:
                 self._pin(path, text)
 
     def _pin(self, path: str, text: _LoadedText) -> None:
-        # Without a time, as a loader's own source has none, which `checkcache` leaves alone.
+        # `checkcache` keeps an entry that has no time, as the entry of a loader's source.
         entry = (0, None, text.lines, path)
         linecache.cache[path] = self._pinned[path] = entry
 
     def _text(self, path: str) -> _LoadedText | None:
-        """Return the source that was loaded from this file; None if it can't be known."""
+        """Return the source that was loaded from this file; None if it is unknown."""
         if path in self._loaded or path in self._unknown:
             return self._loaded.get(path)
         for find in (self._texts.get, _read, _cached):
@@ -146,7 +145,7 @@ class Loaded:
         return None
 
     def _is_loaded(self, text: _LoadedText, path: str) -> bool:
-        # Also where an import hook compiles something else than the file.
+        # A text older than the process is the loaded one, even if an import hook has compiled a changed text.
         if text.changed < self._started + STARTUP_SECONDS:
             return True
         return all(text.holds(code) for code in (*self._running.get(path, ()), *_functions_of(path)))
@@ -166,7 +165,7 @@ def _lines_of(source: bytes) -> list[str]:
 
 def _read(path: str) -> _LoadedText | None:
     try:
-        # Not waiting for the writer of a pipe.
+        # O_NONBLOCK: open() of a pipe must not wait for a writer.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
             status = os.fstat(file.fileno())
             source = file.read(MAX_FILE_BYTES + 1)
@@ -176,7 +175,7 @@ def _read(path: str) -> _LoadedText | None:
 
 
 def _cached(path: str) -> _LoadedText | None:
-    """Return what ``linecache`` has kept of a file, which may be older than the file."""
+    """Return the text that ``linecache`` has kept of a file; it may be older than the file."""
     entry = linecache.cache.get(path)
     if entry is None or len(entry) == 1:
         return None
@@ -191,7 +190,7 @@ def _own_files() -> Iterator[str]:
 
 
 def _file_of(module: object) -> str | None:
-    # Not by getattr, which runs what a lazy module has in its place.
+    # getattr would run the code of a lazy module.
     path = vars(module).get("__file__") if isinstance(module, ModuleType) else None
     return path if isinstance(path, str) and path.endswith(".py") else None
 
@@ -224,7 +223,7 @@ def _all_codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _is_same(code: CodeType, other: CodeType) -> bool:
-    # Not all releases compare the lines.
+    # Not all Python releases compare the line tables of codes.
     return code == other and list(code.co_lines()) == list(other.co_lines())
 
 
@@ -234,7 +233,7 @@ def _stop_points_sources() -> dict[str, bytes]:
 
 
 def _process_started() -> float:
-    """Return when this process began, in seconds since the epoch; now, if the kernel doesn't tell."""
+    """Return when this process began, in seconds since the epoch; the present time if the kernel doesn't tell."""
     try:
         with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
             ticks = int(file.read().rpartition(b")")[2].split()[19])

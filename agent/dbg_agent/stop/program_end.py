@@ -22,16 +22,16 @@ def is_at_end(frame: FrameType) -> bool:
 
 
 def _ending_codes() -> set[CodeType]:
-    """Return the code of what the interpreter, and a child of multiprocessing, call at the end."""
-    # Not loaded unless the program uses it.
+    """Return the code of the functions that the interpreter, and a child of multiprocessing, call at the end."""
+    # The module is loaded only if the program uses it.
     processes = sys.modules.get("multiprocessing.util")
     functions = (sys.excepthook, getattr(threading, "_shutdown", None), getattr(processes, "_exit_function", None))
     return {code for code in map(_code_of, functions) if code is not None}
 
 
 def _code_of(function: object) -> CodeType | None:
-    """Return the code that runs first when this is called, if it is Python's."""
-    # Of a functools.partial, then of a bound method.
+    """Return the code that runs first when the function is called; None if it is not Python code."""
+    # A functools.partial has `func`, a bound method `__func__`.
     function = getattr(function, "func", function)
     function = getattr(function, "__func__", function)
     if not hasattr(function, "__code__"):

@@ -1,4 +1,4 @@
-"""The lines round a frame's current one, as the rank's own files have them."""
+"""The lines around a frame's current line, from the rank's own files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .stacks import place_of
 
 
 def source_of(frame: FrameType, breaks: Mapping[str, Sequence[int]]) -> Source:
-    """Return the source round a frame's line; without lines where there is no source."""
+    """Return the source around a frame's line; without lines if there is no source."""
     where = place_of(frame)
     lines = linecache.getlines(where.file, frame.f_globals)
     first = max(1, where.line - SOURCE_LINES)

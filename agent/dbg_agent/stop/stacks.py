@@ -19,13 +19,13 @@ RUNNERS = (
     "dbg_agent.when_imported",
     "dbg_agent.waiting.group_timeouts",
 )
-"""Modules of ours that call what is the program's and hold nothing: a script, an import, the making of a group."""
+"""Modules of ours that call the program's code and hold no lock then: a script, an import, the making of a group."""
 
 OWN_MAIN = os.path.join(os.path.dirname(os.path.dirname(__file__)), "__main__.py")  # noqa: PTH118, PTH120 - no pathlib in a rank
-"""What `python -m dbg_agent` runs, under the name of ``__main__``."""
+"""The file that `python -m dbg_agent` runs, as ``__main__``."""
 
 OUTERMOST_KEPT = 64
-"""Frames kept at the outer end of a stack that is too deep; the rest is kept at the inner end, where things happen."""
+"""Frames kept at the outer end of a stack that is too deep; the rest is kept at the inner end, which tells more."""
 
 
 def is_own(frame: FrameType) -> bool:
@@ -35,7 +35,7 @@ def is_own(frame: FrameType) -> bool:
 
 
 def is_runner(frame: FrameType) -> bool:
-    """Tell whether a frame of ours calls what is the program's, and holds nothing."""
+    """Tell whether a frame is of a module in RUNNERS: it calls the program's code and holds no lock then."""
     return frame.f_globals.get("__name__") in RUNNERS or _is_main(frame)
 
 
@@ -49,9 +49,9 @@ def place_of(frame: FrameType) -> Place:
 
 
 def stack_of(frame: FrameType | None) -> tuple[Place, ...]:
-    """Return the places from the outermost frame to this one, with ours left out and the middle of very deep ones."""
+    """Return the places from the outermost frame to this one, without our frames and the middle of a deep stack."""
     places = []
-    # What is below our runner, as below any script, is how Python runs a module.
+    # Outside of our runner, as of any script, are only the frames by which Python runs a module.
     while frame is not None and not _is_main(frame):
         if not is_own(frame):
             places.append(place_of(frame))
@@ -71,7 +71,7 @@ def traceback_of(traceback: TracebackType | None) -> tuple[Place, ...]:
 
 
 def thread_frame(thread: int | None) -> FrameType | None:
-    """Return the innermost frame of a thread, ours left out; None if it has none any more."""
+    """Return the innermost frame of a thread that is not ours; None if there is none."""
     frame = sys._current_frames().get(thread or 0)
     while frame is not None and is_own(frame):
         frame = frame.f_back

@@ -1,7 +1,7 @@
-"""The one current stop of a rank: whose turn it is, which phase it is in, and what is told of it.
+"""The one current stop of a rank: which thread has it, its phase, and what is reported of it.
 
-Threads that reach a breakpoint while another one is stopped queue here. Methods may be called from any thread; those
-which say so block the calling one.
+Threads that reach a breakpoint while another thread is stopped queue here. Methods may be called from any thread; the
+methods that wait say so.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .stacks import is_own, place_of
 logger = Logger("dbg_agent.stop")
 
 HELD = "hold"
-"""Reason of a stop that nobody asked for at this rank: it waits for others that are stopped."""
+"""Reason of a stop of a rank that was not chosen to stop: it waits for ranks that are stopped."""
 
 SLOW_STEP_SECONDS = 0.3
-"""Seconds after which a step counts as running; a quick one would only make the list flicker."""
+"""Seconds after which a step counts as running; a report of each quick step would make the list flicker."""
 
 
 class Stops:
-    """Give the stop to one thread at a time and keep what is true of it.
+    """The current stop, which one thread at a time has, and the queue of threads for it.
 
-    ``changed`` is called without locks held after every change that others should hear of; ``abandoned`` ends a stop
+    ``changed`` is called, without locks held, after every change that is to be reported; ``abandoned`` ends a stop
     whose thread ends in the middle of a step.
     """
 
@@ -70,7 +70,7 @@ class Stops:
 
     @property
     def current(self) -> tuple[int | None, int | None]:
-        """Return the numbers of the current stop and of the session on it; what input must be tagged with."""
+        """Return the numbers of the current stop and its session, with which input must be tagged; None without one."""
         with self._turn:
             if self._phase is StopPhase.NONE or self._is_passing:
                 return None, None
@@ -99,12 +99,12 @@ class Stops:
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether the stopped thread has been at work for the open debugger for long, and takes no other."""
+        """Tell whether the stopped thread has worked for the open debugger for long, and takes no other work."""
         return self._phase is StopPhase.OPEN and self._is_slow
 
     @property
     def is_passing(self) -> bool:
-        """Tell whether nobody is told of the stop: commands of a breakpoint print, and the thread goes on."""
+        """Tell whether the stop is not reported: commands of a breakpoint print, and the thread goes on."""
         return self._is_passing
 
     @property
@@ -114,7 +114,7 @@ class Stops:
 
     @property
     def state_word(self) -> str:
-        """Return what the rank is, for people."""
+        """Return ``held`` or ``stopped``, for sentences to people."""
         return "held" if self.is_hold else "stopped"
 
     def is_mine(self) -> bool:
@@ -122,7 +122,7 @@ class Stops:
         return self._owner == threading.get_ident()
 
     def report(self, *, breakpoints: int, generation: int, applied: int) -> RankReport:
-        """Return all that is to be told of this rank."""
+        """Return the report of this rank, without the parts that other objects know."""
         with self._turn:
             is_over = self._phase is StopPhase.NONE or self._is_passing
             running = is_over or self._is_slow
@@ -152,9 +152,9 @@ class Stops:
     # --------------------------------------------------------------------------------------- in the stopping thread
 
     def arrive(self, frame: FrameType, reason: str, detail: str = "") -> None:
-        """Wait in the calling thread until it is its turn, then make this place the current stop.
+        """Wait until it is the calling thread's turn, then make this place the current stop.
 
-        Raises ProgramRaised with what a signal handler of the program raised meanwhile.
+        Raise ProgramRaised with an exception of a signal handler of the program.
         """
         with self._turn:
             self._queued += 1
@@ -170,7 +170,7 @@ class Stops:
             raise
 
     def pass_by(self, frame: FrameType) -> None:
-        """Make this place the current stop like :meth:`arrive`, in the session before, and tell nobody."""
+        """Make this place the current stop like :meth:`arrive`, in the session before, and report nothing."""
         with self._turn:
             self._queued += 1
         try:
@@ -181,7 +181,7 @@ class Stops:
             raise
 
     def reveal(self) -> None:
-        """Have the stop that nobody was told of be one like any other."""
+        """Report the stop that :meth:`pass_by` has begun, and count it as an ordinary one from here on."""
         with self._turn:
             self._is_passing = False
             self._since = time.monotonic()
@@ -194,12 +194,12 @@ class Stops:
                     self._turn.wait_for(lambda: self._phase is StopPhase.NONE)
                 except BaseException as error:
                     raise ProgramRaised(error) from None
-                # First of all: what a signal handler does in the midst of this is within this stop, and waits for none.
+                # The owner is set first: a signal handler that stops from here on is within this stop and doesn't wait.
                 self._owner = threading.get_ident()
                 self._phase = move_stop(self._phase, StopEvent.ARRIVES)
                 self._number += 1
                 self._reason, self._detail = reason, detail
-                # At its exit a rank waits in our code, which is nowhere in the program.
+                # At its exit a rank waits in our code, which is no place in the program.
                 self._place = place_of(frame) if not is_own(frame) else Place(file="", line=0, function="")
                 self._since = time.monotonic()
                 self._thread = threading.current_thread().name
@@ -212,7 +212,7 @@ class Stops:
                 self._queued -= 1
 
     def _leave_turn(self) -> None:
-        """Give back the turn that an exception, a signal handler's say, keeps this thread from using, if it has it."""
+        """Give back this thread's turn, if it has it, after an exception such as that of a signal handler."""
         if not self.is_mine():
             return
         with self._turn:
@@ -229,7 +229,7 @@ class Stops:
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.OPENS)
             if self._reason == HELD:
-                # Somebody wants to look, and so it is a stop of its own, which lasts until they let it go.
+                # A user looks at the held rank, so this becomes an ordinary stop, which lasts until the user ends it.
                 self._reason = "breakpoint"
             if self._session is None:
                 self._sessions += 1
@@ -249,7 +249,7 @@ class Stops:
         self._changed()
 
     def step(self) -> int:
-        """Note that the thread runs to the end of a step; return the stop's number."""
+        """Note that the thread runs on in a step; return the stop's number."""
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.STEPS)
             self._is_slow = False
@@ -258,7 +258,7 @@ class Stops:
         return number
 
     def step_is_slow(self, number: int) -> None:
-        """Tell that the rank runs, if the step that was begun in stop ``number`` has not ended yet."""
+        """Report the rank as running, if the step that was begun in stop ``number`` has not ended yet."""
         with self._turn:
             if self._phase is not StopPhase.STEPPING or self._number != number:
                 return
@@ -267,7 +267,7 @@ class Stops:
         self._changed()
 
     def work_is_slow(self) -> None:
-        """Tell that the rank runs: what the open debugger does with its values takes long; from any thread."""
+        """Report the rank as running: the open debugger's work takes long."""
         with self._turn:
             if self._phase is not StopPhase.OPEN:
                 return
@@ -276,7 +276,7 @@ class Stops:
         self._changed()
 
     def work_is_over(self) -> None:
-        """Tell that the rank is stopped again, if it was told as running for what the open debugger did."""
+        """Report the rank as stopped again, if the open debugger's work had it reported as running."""
         with self._turn:
             if not self.is_busy:
                 return
@@ -322,7 +322,7 @@ class Stops:
         logger.info("stop %d ends", number)
 
     def note(self, detail: str, instead_of: str | None = None) -> bool:
-        """Say something new of the current stop, or only if ``instead_of`` is still what is said; from any thread."""
+        """Replace the detail of the current stop; return False, without a change, if a given ``instead_of`` differs."""
         with self._turn:
             if instead_of is not None and self._detail != instead_of:
                 return False
@@ -333,7 +333,7 @@ class Stops:
     # --------------------------------------------------------------------------------------------------------------
 
     def _watch_thread_end(self) -> None:
-        """End the stop when its thread ends in the middle of a step, or the queue behind it would wait for ever."""
+        """Have the stop ended if its thread ends in the middle of a step: other threads would wait for it for ever."""
         self._ends.watch = _ThreadEnd(self._thread_ended, self._number)
 
     def _thread_ended(self, number: int) -> None:
@@ -342,7 +342,7 @@ class Stops:
 
 
 class _ThreadEnd:
-    """Call back when the thread whose locals hold this object ends: Python drops them, and so this, right then."""
+    """An object in a thread's locals that calls back when the thread ends: Python drops the locals, and so it, then."""
 
     __slots__ = ("_ended", "_number")
 

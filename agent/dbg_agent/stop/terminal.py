@@ -1,4 +1,4 @@
-"""The screen of the open debugger on its way to whoever looks: its size, its audience, its bytes.
+"""The screen of the open debugger on its way to the terminals: its size, its audience, its bytes.
 
 The debugger draws into this object and never into a descriptor of the rank, so the program's own terminal, stdin and
 stdout are never touched and nothing can block the debugger.
@@ -14,11 +14,11 @@ from dbg_wire.limits import MAX_COLUMNS, MAX_DATA_BYTES, MAX_ROWS, MIN_COLUMNS, 
 from dbg_wire.messages import Audience
 
 DEFAULT_ROWS, DEFAULT_COLUMNS = 24, 80
-"""Size of a screen that is drawn before anybody has said how large theirs is."""
+"""Size of a screen that is drawn before a terminal has told its own size."""
 
 
 class Terminal:
-    """Know size and audience; cut what is written into frames, tagged with session and offset."""
+    """The screen's size and audience; it cuts the written bytes into frames, tagged with session and offset."""
 
     def __init__(self, send: Callable[[bytes], object]) -> None:
         self._send = send
@@ -31,14 +31,14 @@ class Terminal:
         self._offset = 0
 
     def seat(self, audience: Audience) -> bool:
-        """Take in who looks now; return whether the size has changed."""
+        """Take over the audience; return whether the size has changed."""
         with self._lock:
             self.viewers = audience.viewers
             self.engine, self.fallback_engine = audience.engine, audience.fallback_engine
             return audience.viewers > 0 and self._resize(audience.rows, audience.columns)
 
     def resize(self, rows: int, columns: int) -> bool:
-        """Use this size, within bounds; return whether it is another one than before."""
+        """Use this size, within bounds; return whether it has changed."""
         with self._lock:
             return self._resize(rows, columns)
 
@@ -49,7 +49,7 @@ class Terminal:
                 self._session, self._offset = session, 0
 
     def write(self, data: bytes) -> None:
-        """Send screen bytes to whoever looks; with nobody there they are only counted, and drawn again later."""
+        """Send screen bytes to the terminals; without a terminal they are only counted, and drawn again later."""
         with self._lock:
             for start in range(0, len(data), MAX_DATA_BYTES):
                 piece = data[start : start + MAX_DATA_BYTES]
@@ -58,7 +58,7 @@ class Terminal:
                 self._offset += len(piece)
 
     def send_again(self, session: int, offset: int, data: bytes) -> None:
-        """Send bytes that were sent before, or dropped; those who have them skip them by their offset."""
+        """Send bytes that were sent before, or dropped; a terminal that has them skips them by their offset."""
         with self._lock:
             if self.viewers and session == self._session:
                 self._send(encode_data(Output(session, offset, data)))

@@ -1,6 +1,6 @@
-"""Keys on their way to the debugger: each applied once, to the stop it was typed for, or reported as discarded.
+"""Keys on their way to the debugger: each is applied once, to the stop it was typed for, or reported as discarded.
 
-Pure and without locks; :mod:`dbg_agent.stop.inbox` owns one and guards it.
+Pure and without locks; the inbox of :mod:`dbg_agent.stop.inbox` calls it under its own lock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dbg_wire.limits import MAX_INPUT_PENDING
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Say that ``count`` bytes ending at ``offset`` of ``generation`` will never be applied."""
+    """Keys that will never be applied: ``count`` bytes of ``generation``, ending at ``offset``."""
 
     generation: int
     offset: int
@@ -22,10 +22,10 @@ class Loss:
 
 
 class TypedKeys:
-    """Keep one driver's keys in order until the debugger takes them.
+    """One driver's keys, in order, until the debugger takes them.
 
-    ``applied`` counts the bytes of this generation that were taken or discarded, ``received`` those that came at all;
-    what lies between is pending.
+    ``applied`` counts the bytes of this generation that were taken or discarded, ``received`` all bytes that came; the
+    bytes between the two are pending.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class TypedKeys:
 
     @property
     def applied(self) -> int:
-        """Return up to which offset everything is settled."""
+        """Return the offset up to which all bytes were taken or discarded."""
         return self.received - len(self._pending)
 
     @property
@@ -44,7 +44,7 @@ class TypedKeys:
         return len(self._pending)
 
     def change_driver(self, generation: int) -> Loss | None:
-        """Accept only this generation from here on; what a former driver typed ahead is lost."""
+        """Accept only this generation from here on; keys that a former driver typed ahead are lost."""
         if generation == self.generation:
             return None
         loss = self.discard("the keyboard was handed over")
@@ -53,9 +53,9 @@ class TypedKeys:
         return loss
 
     def receive(self, frame: Input, *, stop: int | None, session: int | None) -> Loss | None:
-        """Take in a frame while ``stop`` and ``session`` are current; return what of it is lost.
+        """Take a frame while ``stop`` and ``session`` are current; return the lost keys, if any.
 
-        Bytes that came before are dropped silently: they were settled when they came first.
+        Bytes that came before are dropped silently: they were applied or discarded then.
         """
         if frame.generation != self.generation:
             return Loss(frame.generation, frame.offset + len(frame.data), len(frame.data), "the keyboard was taken")
@@ -64,12 +64,12 @@ class TypedKeys:
         if not fresh:
             return None
         if frame.stop != stop or frame.session != session:
-            # Nothing can be pending here: what was typed for a stop or session is discarded when that ends.
+            # No keys are pending here: the end of a stop or session discards the keys that were typed for it.
             self.received = end
             return Loss(self.generation, end, len(fresh), "the stop it was typed for has ended")
         room = MAX_INPUT_PENDING - len(self._pending)
         if len(fresh) > room:
-            # All of the frame goes, since half a paste may be a command.
+            # The whole frame is dropped, with all that waits, since half a paste may be a command.
             lost = len(self._pending) + len(fresh)
             self._pending.clear()
             self.received = end
@@ -79,7 +79,7 @@ class TypedKeys:
         return None
 
     def peek(self, count: int) -> bytes:
-        """Return up to ``count`` bytes that wait."""
+        """Return up to ``count`` waiting bytes."""
         return bytes(self._pending[:count])
 
     def take(self, count: int) -> None:
@@ -87,7 +87,7 @@ class TypedKeys:
         del self._pending[:count]
 
     def discard(self, reason: str) -> Loss | None:
-        """Drop all that waits; return what was lost, or None if nothing was."""
+        """Drop all waiting keys; return them as a Loss, or None if there are none."""
         if not self._pending:
             return None
         count = len(self._pending)

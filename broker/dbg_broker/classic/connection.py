@@ -1,4 +1,4 @@
-"""One connection of a stock debugger, held in place of a terminal; to the hub it is a rank's link.
+"""One connection of a stock debugger, which takes it for its terminal; the hub takes it for the link of a rank.
 
 Every error here ends this connection and nothing else. All methods belong to the event loop's thread.
 """
@@ -30,17 +30,17 @@ from dbg_wire.messages import Goodbye, Message, Sender
 logger = logging.getLogger("dbg_broker")
 
 MAX_HEAD = 4 * limits.KIB
-"""Bytes looked at to tell a debugger from anybody else."""
+"""The first bytes, by which a debugger is told from another caller."""
 
 SILENCE_SECONDS = 20.0
 """Seconds for a caller to show that it is a debugger: PuDB draws at the next line, once it is imported."""
 
 READ_BYTES = 16 * limits.KIB
-"""Bytes read at once and kept until their turns have come; the kernel, and so the debugger, keeps the rest."""
+"""Bytes read at once and kept until their turns; further bytes stay in the kernel and hold the debugger back."""
 
 
 class ClassicOwner(typing.Protocol):
-    """Hold the connections of stock debuggers."""
+    """Owner of the connections of stock debuggers."""
 
     hub: Hub
     loop: asyncio.AbstractEventLoop
@@ -57,9 +57,9 @@ class ClassicOwner(typing.Protocol):
 
 
 class ClassicConnection(asyncio.Protocol):
-    """Hold one connection from accept, or from dialling it, to its end.
+    """One connection, from accept or dialling to its end.
 
-    ``listed`` is done with the session's key once the hub knows it, and with None if the connection ends before.
+    ``listed`` gets the session's key when the hub lists the session, and None if the connection ends before.
     """
 
     def __init__(self, number: int, owner: ClassicOwner, session: ClassicSession) -> None:
@@ -89,7 +89,7 @@ class ClassicConnection(asyncio.Protocol):
     # ------------------------------------------------------------------------------------------------- asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Tell the owner, and give the caller SILENCE_SECONDS."""
         self._transport = typing.cast(asyncio.Transport, transport)
         tcp.tune(self._transport, to_terminal=False)
         if hasattr(self._transport, "max_size"):
@@ -110,7 +110,7 @@ class ClassicConnection(asyncio.Protocol):
 
     @functools.cached_property
     def party(self) -> str:
-        """Return whose caller it is, looked up when it gets crowded."""
+        """Return the caller's address or user, which is looked up only when there are many callers."""
         if self._transport is None:
             return "?"
         peer, own = (self._transport.get_extra_info(name) for name in ("peername", "sockname"))
@@ -137,7 +137,7 @@ class ClassicConnection(asyncio.Protocol):
         return len(data), bool(self._incoming)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End: the entry has exited, with a status that nobody knows."""
+        """Tell the hub that the session has exited, with an unknown status."""
         self._is_closing, self._transport = True, None
         if self._silence is not None:
             self._silence.cancel()
@@ -157,12 +157,12 @@ class ClassicConnection(asyncio.Protocol):
     # ------------------------------------------------------------------------------------------------- the hub's side
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
-        """Take what an agent would be told; it is answered in a later turn of the event loop, as an agent does."""
+        """Take a message to an agent; the session answers in a later turn of the event loop, as an agent does."""
         self._later(message)
         return True
 
     def send_data(self, data: bytes, reserve: int) -> bool:
-        """Take keys; False if the debugger does not read what it got before."""
+        """Take keys; return False if too many wait because the debugger doesn't read."""
         keys = decode_data(data, Sender.CLIENT)
         held = self._transport.get_write_buffer_size() if self._transport is not None else 0
         if not isinstance(keys, Input) or held + self._waiting_bytes + len(keys.data) > limits.MAX_INPUT_PENDING:
@@ -172,7 +172,7 @@ class ClassicConnection(asyncio.Protocol):
         return True
 
     def close(self, code: int, reason: str, *, flush: bool = True) -> None:
-        """Close; the debugger understands no code."""
+        """Close without code and reason, which a debugger doesn't understand."""
         self.refuse(b"")
 
     def abort(self) -> None:
@@ -188,7 +188,7 @@ class ClassicConnection(asyncio.Protocol):
     # ------------------------------------------------------------------------------------------------ the owner's side
 
     def refuse(self, answer: bytes) -> None:
-        """Say something and close."""
+        """Write an answer and close."""
         if self._is_closing or self._transport is None:
             return
         self._is_closing = True
@@ -202,7 +202,7 @@ class ClassicConnection(asyncio.Protocol):
         self.refuse(sentence(text))
 
     def list_if_ready(self, *, anyway: bool = False) -> None:
-        """Have the hub list the session, once it is known to be one and of which host; unproven ones too if asked."""
+        """Have the hub list the session once its host is known, if it is proven or ``anyway`` is True."""
         if self.link is None and self.host is not None and not self._is_closing and (self.session.is_proven or anyway):
             self._head.clear()
             key = self._owner.list_session(self, self.host)

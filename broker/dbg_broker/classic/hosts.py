@@ -14,7 +14,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class SessionNumbers:
-    """Give each session the smallest number that is free on its host, and take it back when the session has ended."""
+    """Numbers of sessions: each has the smallest number that is free on its host until it ends."""
 
     def __init__(self) -> None:
         self._taken: defaultdict[str, set[int]] = defaultdict(set)
@@ -46,9 +46,9 @@ def is_loopback(address: str) -> bool:
 
 
 def host_name(address: str, own_name: str) -> str:
-    """Return what ranks on the host with this address would most likely call it.
+    """Return the name that ranks on the host with this address most likely use for it.
 
-    That is its short name, or the address where nobody knows a name. May wait for the network.
+    It is the short name, or the address if no name is found. The look-up may wait for the network.
     """
     if is_loopback(address):
         return short_name(own_name)
@@ -60,7 +60,7 @@ def host_name(address: str, own_name: str) -> str:
 
 
 def plain_address(address: str) -> str:
-    """Return an address as it can stand in a target, an IPv6 one with dashes."""
+    """Return an address as it can stand in a target: dashes replace the colons of IPv6."""
     return _NOT_IN_NAMES.sub("-", address.removeprefix("::ffff:").partition("%")[0])[:MAX_HOST]
 
 

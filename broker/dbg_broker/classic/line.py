@@ -14,7 +14,7 @@ from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
 
 MAX_TAIL = 4096
-"""Characters of the begin of a line that are held back for the prompt which it may be."""
+"""Characters held back of a line that has no end yet, as it may be a prompt."""
 
 _PROMPT = re.compile(r"\(+Pdb(?:\+\+)?\)+ \Z|\(com\) \Z|^>>> \Z|^\.\.\. \Z", re.MULTILINE)
 _STATES = {"(com) ": PromptState.COMMANDS, ">>> ": PromptState.INTERACT, "... ": PromptState.MORE}
@@ -23,28 +23,28 @@ _PLACE = re.compile(r"^> (?P<file>.+)\((?P<line>[0-9]{1,9})\)(?P<function>[^\s()
 
 
 class StockLog:
-    """Keep the last MAX_LOG bytes of a session, by offset."""
+    """The last MAX_LOG bytes of a session, by offset."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
         self.end = 0
 
     def append(self, data: bytes) -> None:
-        """Add bytes at the end, letting go of the oldest."""
+        """Add bytes at the end, and drop the oldest."""
         self._kept += data
         self.end += len(data)
         if len(self._kept) > MAX_LOG:
             del self._kept[: len(self._kept) - MAX_LOG]
 
     def since(self, offset: int) -> tuple[int, bytes]:
-        """Return what is kept from ``offset`` on, and the offset at which that really begins."""
+        """Return the offset at which the bytes kept from ``offset`` on begin, and these bytes."""
         start = self.end - len(self._kept)
         begin = min(max(offset, start), self.end)
         return begin, bytes(self._kept[begin - start :])
 
 
 class LineSession(ClassicSession):
-    """Turn what a stock pdb writes into a log and prompts, and replies into lines that it reads."""
+    """Session that turns what a stock pdb writes into a log and prompts, and replies into lines for pdb."""
 
     engine = PDB
     no_screen = "a stock pdb has no screen; attach to see its log"
@@ -61,7 +61,7 @@ class LineSession(ClassicSession):
         self._where = NOWHERE
 
     def received(self, data: bytes, now: float) -> list[Deed]:
-        """Take what pdb writes; it waits for a reply where that ends in one of its prompts."""
+        """Take what pdb writes; pdb waits for a reply if its text ends in a prompt."""
         text = self._tail + self._decoder.decode(data)
         had_prompt, self._prompt = self._prompt is not None, None
         for place in _PLACE.finditer(text):
@@ -107,7 +107,7 @@ class LineSession(ClassicSession):
         return self._set_running(False, now) or [Report(report=self.report(now))]
 
     def _quiet(self, now: float) -> list[Deed]:
-        # The begin of a line that is not ended is what somebody is asked by the program itself.
+        # A line without an end is taken for a question of the program itself.
         return self._ask(PromptState.INPUT, now) if self._tail else self._set_running(True, now)
 
     def _reply(self, reply: Reply, now: float) -> list[Deed]:

@@ -24,7 +24,7 @@ MAX_KEPT = 768 * limits.KIB
 are replayed to."""
 
 MAX_SETUP = 4 * limits.KIB
-"""Bytes before the first drawing, which set the terminal up and are kept whatever is cut."""
+"""Bytes before the first drawing; they set the terminal up and are never cut."""
 
 MAX_PRINTED = 64 * limits.KIB
 """Characters kept of what the program prints: several pages."""
@@ -38,16 +38,16 @@ NO_REACTION = (
 )
 
 MAX_PAGE_LINES = 200
-"""Lines of it that a newcomer is shown while the program runs: the highest windows have half of it."""
+"""Printed lines that a new terminal is shown while the program runs: the highest windows have half as many."""
 
 MAX_PARTS = 1024
-"""Parts in which those characters are kept, until they are joined."""
+"""Parts of printed text that are kept before they are joined."""
 
 MAX_LINE = 4096
-"""Characters looked at to find that line's begin."""
+"""Characters searched for the begin of the last printed line."""
 
 PAGE_SECONDS = 0.1
-"""Least time between two pages, as between two repaints: a program that prints between steps opens one at each."""
+"""Least seconds between two pages, as between two repaints: a program that prints at each step opens a page at each."""
 
 MAX_SHOWN = 120
 """Characters of the last printed line that the status line repeats."""
@@ -56,7 +56,7 @@ _HOME = b"\x1b[H"
 """What each drawing of PuDB begins with."""
 
 _SCREEN = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7l\x1b[2J\x1b[H"
-"""Makes a screen of any size ready: rows that are too long are cut off instead of running over the next ones."""
+"""Prepares a terminal of any size: it cuts off rows that are too long instead of wrapping them into the next row."""
 
 _PAGE = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7h\x1b[2J\x1b[H\x1b[?25h"
 
@@ -64,14 +64,14 @@ _CTRL_L = b"\x0c"
 
 
 class Prints:
-    """Keep the last MAX_PRINTED characters of what a program prints, at a cost that grows with what is new alone."""
+    """The last MAX_PRINTED characters that a program printed; the cost of adding text depends on the new text only."""
 
     def __init__(self) -> None:
         self._parts: deque[str] = deque()
         self._size = 0
 
     def append(self, text: str) -> None:
-        """Add text, and let go of the oldest."""
+        """Add text, and drop the oldest."""
         self._parts.append(text)
         self._size += len(text)
         while self._size - len(self._parts[0]) >= MAX_PRINTED:
@@ -85,7 +85,7 @@ class Prints:
         return "".join(self._parts)[-MAX_PRINTED:]
 
     def last_line(self) -> str:
-        """Return the last line that is not empty, its end if it is long."""
+        """Return the last line that is not empty, or its end if it is long."""
         tail = ""
         for part in reversed(self._parts):
             tail = part + tail
@@ -95,9 +95,9 @@ class Prints:
 
 
 class ScreenSession(ClassicSession):
-    """Keep what PuDB has drawn since its screen began, and what the program has printed since it left it.
+    """Session that keeps what PuDB has drawn since its screen began, and what the program has printed last.
 
-    ``size`` is (rows, columns) where somebody said so; otherwise it is what PuDB has been seen to use.
+    ``size`` is (rows, columns) if the user gave them; they grow with what PuDB is seen to draw.
     """
 
     engine = PUDB
@@ -164,7 +164,7 @@ class ScreenSession(ClassicSession):
         return self._show(data)
 
     def _cut(self) -> None:
-        """Let go of the older half, up to where a drawing begins."""
+        """Drop the older half, up to the begin of a drawing."""
         self._is_cut = True
         half = len(self._kept) - MAX_KEPT // 2
         drawing = self._kept.find(_HOME, half)
@@ -183,11 +183,11 @@ class ScreenSession(ClassicSession):
         self._printed.append(text)
         if self._page_is_open:
             return self._show(_lines(text))
-        # Sooner than that it is opened when the program has run for a while, since a page is long.
+        # A page is long: soon after the last one, the next one waits until the program has run for a while.
         return self._open_page(now) if now - self._page_at >= PAGE_SECONDS else []
 
     def _open_page(self, now: float) -> list[Deed]:
-        """Show what the program prints where its debugger's screen was."""
+        """Show what the program prints in place of its debugger's screen."""
         self._page_is_open, self._page_at = True, now
         return self._show(self._page()) if self._viewers else []
 
@@ -218,7 +218,7 @@ class ScreenSession(ClassicSession):
 
     def _typed(self, data: bytes, now: float) -> list[Deed]:
         if self._running:
-            # They would wait in the socket, and act on a stop that nobody had seen when they were typed.
+            # The keys would wait in the socket, and act on a stop that the user had not seen when typing them.
             return [self._lost(len(data), "the program runs, and stock PuDB takes keys only where it has stopped")]
         if self._drawing and not self._has_reacted and not self._awaits_reaction:
             self._awaits_reaction, self.due = True, now + REACTION_SECONDS
@@ -226,5 +226,5 @@ class ScreenSession(ClassicSession):
 
 
 def _lines(text: str) -> bytes:
-    """Return text as a raw terminal wants it, which takes a line end for a line down."""
+    """Return text for a raw terminal, where a line feed alone doesn't return to the first column."""
     return text.replace("\n", "\r\n").encode("utf-8", "replace")

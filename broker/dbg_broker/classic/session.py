@@ -1,7 +1,7 @@
-"""A stock session as an agent would present it: what all kinds of them have in common.
+"""A stock session as an agent would present it: what all kinds of sessions have in common.
 
-Pure: bytes of the program's socket and messages of the broker go in, what an agent would say and what is to be written
-to the socket come out. Time is an argument.
+Pure: bytes of the program's socket and messages of the broker go in, messages of an agent and bytes for the socket
+come out. Time is an argument.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from dbg_wire.ranks import Place, RankState
 from dbg_wire.records import fitted
 
 JOB = "classic"
-"""The job under which stock sessions are listed; they can't tell theirs."""
+"""The job under which stock sessions are listed; a stock session doesn't know its job."""
 
 STOP = SESSION = 1
-"""The one stop and session of a connection: nothing tells a step's end from the next stop."""
+"""The one stop and session of a connection: the end of a step looks like the next stop."""
 
 QUIET_SECONDS = 0.5
 """Seconds after which a program that has not come back to its debugger counts as running; most steps end sooner."""
 
 NOWHERE = Place(file="", line=0, function="")
-"""Where a program is that doesn't say."""
+"""The place of a program that doesn't tell where it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Write bytes to the program's socket."""
+    """Bytes to write to the program's socket."""
 
     data: bytes
 
@@ -60,7 +60,7 @@ Deed = Message | Output | Write
 
 
 class ClassicSession:
-    """Hold one stock session. ``due`` is when :meth:`tick` is to be called next, None for never."""
+    """One stock session. ``due`` is the time at which :meth:`tick` is to be called next, None for never."""
 
     engine = ""
     no_screen = ""
@@ -69,7 +69,7 @@ class ClassicSession:
     def __init__(self, now: float) -> None:
         self.due: float | None = None
         self.is_proven = False
-        """Whether what came can only be from a debugger."""
+        """Whether the bytes received can only be a debugger's."""
         self._since = now
         self._running = False
         self._viewers = 0
@@ -78,7 +78,7 @@ class ClassicSession:
         self._sent = 0
 
     def registration(self, key: str, host: str, number: int, now: float) -> Register:
-        """Return the first message of this session: an agent's, but for what a stock session can't tell."""
+        """Return the first message of this session, an agent's with empty values for what a session can't tell."""
         return fitted(
             Register,
             minor=0,
@@ -130,7 +130,7 @@ class ClassicSession:
         return self._quiet(now)
 
     def message(self, message: Message, now: float) -> list[Deed]:
-        """Take what the broker tells its agents."""
+        """Take a message of the broker to an agent."""
         if isinstance(message, Audience):
             return self._audience(message)
         if isinstance(message, Probe):
@@ -215,7 +215,7 @@ class ClassicSession:
         return Answer(request=ask.request, kind=Kind.ERROR, text=text)
 
     def _show(self, data: bytes) -> list[Deed]:
-        """Return the frames that show bytes to whoever looks; with nobody there they only count."""
+        """Return the frames that show bytes to terminals; without a terminal the bytes are only counted."""
         frames: list[Deed] = []
         for start in range(0, len(data), MAX_DATA_BYTES):
             piece = data[start : start + MAX_DATA_BYTES]

@@ -1,7 +1,7 @@
-"""Stock debuggers without our agent: those that call the classic port, and those that the broker dials.
+"""Stock debuggers without the agent: those that call the classic port, and those that the broker dials.
 
-The second place with a socket, as what comes here is neither HTTP nor ours. All methods belong to the event loop's
-thread.
+Their sockets are not among those of ``net``, as they speak neither HTTP nor the broker's protocol. All methods belong
+to the event loop's thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dbg_wire.messages import Dialled, RefusalCode
 logger = logging.getLogger("dbg_broker")
 
 BACKLOG = 1024
-"""Connections that the kernel may hold for us: ranks of one job call at the same moment."""
+"""Connections that the kernel may hold before they are accepted: ranks of one job call at the same moment."""
 
 ACCEPTED_AT_ONCE = 8
 """Connections accepted in one round of the event loop, so that a storm of calls delays no key."""
@@ -44,13 +44,13 @@ LOCALHOST = "127.0.0.1"
 """What ``localhost`` means: where ``remote_pdb`` listens."""
 
 PREFIX = "?"
-"""What stands before the number of a session in its address, where a rank's number would mean something."""
+"""Stands before a session's number in its address, as this number is not the number of a rank."""
 
 
 class StockSessions:
-    """Hold the connections of stock debuggers for a hub, and have their number as its length.
+    """The connections of stock debuggers for a hub; the length is their number.
 
-    ``size`` is the (rows, columns) that they are told to have.
+    ``size`` is the (rows, columns) of their screens, None if unknown.
     """
 
     def __init__(self, hub: Hub, loop: asyncio.AbstractEventLoop, size: tuple[int, int] | None = None) -> None:
@@ -74,11 +74,11 @@ class StockSessions:
     async def listen(self, listener: socket.socket) -> None:
         """Begin to accept."""
         self._server = await self.loop.create_server(self._accepted, sock=listener, backlog=ACCEPTED_AT_ONCE)
-        # asyncio accepts as many at once as it has the kernel hold, which is to be more.
+        # asyncio takes its backlog for the number to accept at once, too; the kernel is to hold more.
         listener.listen(BACKLOG)
 
     async def stop(self) -> None:
-        """Stop accepting and end all connections, which ends most of the programs behind them. Again does nothing."""
+        """Stop accepting and end all connections, which ends most programs behind them. A second call does nothing."""
         if self._server is not None:
             self._server.close()
         tasks = tuple(self._dialling.values())
@@ -108,7 +108,7 @@ class StockSessions:
     # ------------------------------------------------------------------------------------------ the connections' side
 
     def joined(self, connection: ClassicConnection, address: str) -> None:
-        """Take a new connection; where there are too many, one goes that nobody seems to need."""
+        """Take a new connection; if there are too many, close one that no user seems to need."""
         others = tuple(self._connections.values())
         self._connections[connection.number] = connection
         if len(others) >= MAX_CALLERS_OF_ONE:
@@ -120,7 +120,7 @@ class StockSessions:
         if is_loopback(address):
             connection.host = short_name(self._own_name)
         elif self._lookups.acquire(blocking=False):
-            # A daemon, since a name server that doesn't answer must not hold up the broker's end.
+            # A daemon thread, since a name server that doesn't answer must not delay the broker's exit.
             threading.Thread(target=self._look_up, args=(connection, address), daemon=True).start()
         else:
             connection.host = plain_address(address)
@@ -145,7 +145,7 @@ class StockSessions:
         return self._connection(ScreenSession(self.loop.time(), self._size))
 
     def _connection(self, session: ClassicSession) -> ClassicConnection:
-        # Below zero, where the server's own connections have no numbers.
+        # The numbers are negative, as the server gives positive numbers to its connections.
         self._last_number -= 1
         return ClassicConnection(self._last_number, self, session)
 
@@ -185,7 +185,7 @@ class StockSessions:
             name = host_name(address, self._own_name)
         finally:
             self._lookups.release()
-        # The loop may be closed by now: nobody waits for a name any more.
+        # The loop may be closed by now; no session waits for a name then.
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._found, connection, name)
 

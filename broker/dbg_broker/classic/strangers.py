@@ -1,4 +1,4 @@
-"""Who else may call a port that is meant for stock debuggers, and what each is told. Pure."""
+"""Callers of the classic port that are no stock debuggers, and the answer to each. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ PORT_IS_FOR = "this port of dbg-broker is for stock pudb.remote.set_trace(revers
 _HTTP = re.compile(rb"(?:GET|HEAD|POST|PUT|DELETE|CONNECT|OPTIONS|TRACE|PATCH|PRI) ")
 _TLS_HELLO = re.compile(rb"\x16\x03")
 _TLS_REFUSAL = b"\x15\x03\x01\x00\x02\x02\x28"
-"""A fatal alert, handshake_failure: what a TLS client reports as such, instead of as a broken connection."""
+"""A fatal alert, handshake_failure: a TLS client reports it instead of a broken connection."""
 
 
 def answer_to_noise(head: bytes) -> bytes | None:
-    """Return what to tell somebody whose first bytes are ``head``, before closing; None if it may be a debugger.
+    """Return the answer to a caller whose first bytes are ``head``; None if it may be a debugger.
 
     A debugger writes UTF-8 and neither NUL nor telnet's commands.
     """
@@ -28,12 +28,12 @@ def answer_to_noise(head: bytes) -> bytes | None:
 
 
 def sentence(text: str) -> bytes:
-    """Return a refusal for whoever reads lines."""
+    """Return a refusal as a line of text."""
     return f"dbg-broker: {text}\r\n".encode()
 
 
 def http_refusal(text: str) -> bytes:
-    """Return a refusal for whoever speaks HTTP."""
+    """Return a refusal as an HTTP response."""
     body = f"{text}; a browser has no business here\n".encode()
     head = (
         f"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"

@@ -1,4 +1,4 @@
-"""What a stock PuDB writes: its screens, what the program prints between them, and how far over a screen it reaches.
+"""What a stock PuDB writes: its screens and their size, and what the program prints between them.
 
 Pure. Stock PuDB enters the alternate screen at every stop and leaves it at every step, and ``pudb.remote`` makes the
 socket the program's stdout, so the switches tell drawing from printing.
@@ -16,11 +16,11 @@ _SWITCH = re.compile(rb"\x1b\[\?(?:47|1047|1049)([hl])")
 _BEGUN_SWITCH = re.compile(rb"\x1b(?:\[(?:\?(?:4|47|1|10|104|1047|1049)?)?)?\Z")
 
 _QUERY = re.compile(
-    rb"\x1b\[[?>=]?[0-9;]*\$p"  # which mode is set
-    rb"|\x1b\[[?>=]?[0-9;]*[cn]"  # who are you, where is the cursor
-    rb"|\x1b\[>[0-9;]*q"  # which version
-    rb"|\x1b\[\?u"  # which keyboard
-    rb"|\x1b\][0-9]+;\?(?:\x07|\x1b\\)"  # which colour
+    rb"\x1b\[[?>=]?[0-9;]*\$p"  # state of a mode
+    rb"|\x1b\[[?>=]?[0-9;]*[cn]"  # device attributes, position of the cursor
+    rb"|\x1b\[>[0-9;]*q"  # version
+    rb"|\x1b\[\?u"  # keyboard protocol
+    rb"|\x1b\][0-9]+;\?(?:\x07|\x1b\\)"  # colour
     rb"|\x05"
 )
 _SEQUENCE = re.compile(
@@ -34,31 +34,31 @@ _BEGUN_MOVE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[ -/]*)?\Z")
 _BEGUN_TEXT = re.compile(_BEGUN_MOVE.pattern + r"|\r\Z")
 
 MAX_HELD = 64
-"""Characters of a sequence that is not complete yet; those which are followed here have a dozen."""
+"""Characters held of a sequence that is not complete; the sequences that are looked for have a dozen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """Say that the debugger's screen begins, and by which bytes."""
+    """Begin of the debugger's screen; ``data`` is the switch to it."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Say that the debugger's screen is left: the program runs."""
+    """End of the debugger's screen: the program runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Carry bytes of the debugger's screen."""
+    """Bytes of the debugger's screen."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class PrintedBytes:
-    """Carry what came while no debugger's screen was there."""
+    """Bytes that came outside of the debugger's screen."""
 
     data: bytes
 
@@ -67,14 +67,14 @@ Piece = Entered | Left | Drawn | PrintedBytes
 
 
 class Splitter:
-    """Cut the stream at the switches of screens, wherever reads have cut it."""
+    """Parser that cuts the stream at each switch of screens, even if a read ends within a switch."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._drawing = False
 
     def feed(self, data: bytes) -> Iterator[Piece]:
-        """Yield what is complete; the begin of a switch waits for its end."""
+        """Yield complete pieces; the begin of a switch waits for its end."""
         data = self._rest + data
         begun = _BEGUN_SWITCH.search(data)
         data, self._rest = (data[: begun.start()], data[begun.start() :]) if begun else (data, b"")
@@ -92,7 +92,7 @@ class Splitter:
 
 
 class Extent:
-    """Follow a debugger's drawing, to know the size that its screen has at least."""
+    """The least size of a debugger's screen, as its drawing shows."""
 
     def __init__(self, rows: int = 0, columns: int = 0) -> None:
         self.rows, self.columns = rows, columns
@@ -140,12 +140,12 @@ def _width(char: str) -> int:
 
 
 def without_queries(data: bytes) -> bytes:
-    """Return a screen's bytes without what would have every terminal that gets them answer."""
+    """Return a screen's bytes without queries, which every terminal that gets the bytes would answer."""
     return _QUERY.sub(b"", data)
 
 
 class PlainText:
-    """Turn what a program prints into text without sequences and control characters but line ends and tabs."""
+    """Decoder of a program's prints that drops sequences and all control characters except line ends and tabs."""
 
     def __init__(self) -> None:
         self._rest = ""

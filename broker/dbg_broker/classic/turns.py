@@ -1,4 +1,4 @@
-"""When each stock debugger's bytes are looked at: a little of each in turn, all together within one budget. Pure."""
+"""Turns for the bytes of stock debuggers: a slice of each in turn, all together within one budget. Pure."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dbg_broker.net.rate import RateLimit
 from dbg_wire import limits
 
 SLICE_BYTES = 4 * limits.KIB
-"""Bytes looked at in one turn, at most some milliseconds: so long a key of any other session may wait for it."""
+"""Bytes looked at in one turn: they take some milliseconds, for which a key of another session may have to wait."""
 
 MICROSECONDS_PER_SECOND = 200_000
-"""Of the processor for all callers together, a fifth of a core: whoever calls has shown no token."""
+"""Processor time for all callers together, a fifth of a core: no caller has shown a token."""
 
 BYTES_PER_SECOND = 4 * limits.MIB
 """Bytes of all callers together, a thousand screens."""
 
 
 class CallerTurns:
-    """Give turns to whoever has bytes, and first to those who have used least, so that a flood delays nobody else.
+    """Turns of callers with bytes: the caller that has used least is first, so that a flood delays no other caller.
 
-    ``take`` looks at a slice of one caller's bytes and returns how many those were and whether there are more;
-    ``spent`` counts the processor's seconds, ``clock`` those of the wall. A turn is scheduled, never taken at once.
+    ``take`` looks at a slice of one caller's bytes, and returns its size and whether there is more. ``spent`` returns
+    the seconds of processor time used, ``clock`` the monotonic time. A turn is scheduled, never taken at once.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class CallerTurns:
         self._work = RateLimit(clock(), MICROSECONDS_PER_SECOND)
         self._bytes = RateLimit(clock(), BYTES_PER_SECOND)
         self._used: dict[int, float] = {}
-        # Those that come, before those that go on.
+        # (seconds used, whether it goes on, number): at equal use a caller that comes precedes one that goes on.
         self._waiting: list[tuple[float, bool, int]] = []
-        # How much each of those who wait has used at least; who had nothing to say meanwhile saves nothing up.
+        # The least seconds used among waiting callers; a silent caller counts with these, so that it saves nothing up.
         self._level = 0.0
         self._is_scheduled = False
 

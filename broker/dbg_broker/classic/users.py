@@ -1,4 +1,4 @@
-"""Which user of this host is at the other end of a loopback connection, as the kernel says."""
+"""The user of this host at the other end of a loopback connection, as the kernel tells."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _PORTS = struct.Struct(">HH")
 _NO_INTERFACE_NO_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
 _ALL_STATES = 0xFFFFFFFF
 _ANSWER_USER = struct.Struct("=4x48x12xI")
-"""Of an answer behind its header: the address and the queues, then the user."""
+"""The user in an answer behind its header, after the addresses and the queues."""
 
 MAX_ANSWER = 4096
 
 
 def party_of(peer: object, own: object, own_user: int) -> tuple[str, bool]:
-    """Return whose caller a connection is, its address or its user on this host, and whether that is ``own_user``."""
+    """Return a caller's party, which is its address or its user on this host, and whether it is ``own_user``."""
     if not (isinstance(peer, tuple) and isinstance(own, tuple)):
         return "?", False
     if not _ip(str(peer[0])).is_loopback:
@@ -37,7 +37,7 @@ def party_of(peer: object, own: object, own_user: int) -> tuple[str, bool]:
 def user_of(peer: Address, own: Address) -> int | None:
     """Return the user whose TCP socket is bound to ``peer`` and connected to ``own``; None if the kernel doesn't say.
 
-    Asks for that socket alone, in microseconds: the tables in /proc take tens of milliseconds on a busy host.
+    The kernel looks for this socket alone, in microseconds: reading /proc takes tens of milliseconds on a busy host.
     """
     source, target = _ip(peer[0]), _ip(own[0])
     family = socket.AF_INET if source.version == 4 else socket.AF_INET6

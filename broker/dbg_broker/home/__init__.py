@@ -1,1 +1,1 @@
-"""The broker's home on disk: its certificate, tokens, lock and address, and who needs it. Nothing of connections."""
+"""The broker's home on disk: its certificate, tokens, lock and address, and which runs need it. No connections."""

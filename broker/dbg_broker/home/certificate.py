@@ -14,20 +14,20 @@ CERTIFICATE_FILE = "certificate.pem"
 KEY_FILE = "key.pem"
 
 NAME = "dbg-broker"
-"""Of the certificate's subject: peers check the fingerprint, whatever name they dialled."""
+"""Name of the certificate's subject; peers check the fingerprint instead of a name."""
 
 VALID = timedelta(days=3650)
-"""Peers don't look at it, so it only has to outlast every tool that does."""
+"""Peers don't check it, so the time is only for tools that do."""
 
 CLOCK_ERROR = timedelta(days=1)
-"""How far the clocks of such tools may be behind ours."""
+"""How far the clocks of these tools may be behind the broker's."""
 
 _FOOTER = "-----END CERTIFICATE-----"
 _REMEDY = f"remove {CERTIFICATE_FILE} and {KEY_FILE} there and start again; everyone then needs the new fingerprint"
 
 
 def server_context(home: Path) -> tuple[ssl.SSLContext, str]:
-    """Return what the server listens with, TLS 1.2 or later, and the fingerprint of the certificate it will show.
+    """Return the server's TLS context, for TLS 1.2 or later, and the fingerprint of its certificate.
 
     The certificate kept in the home is used; if it or its key is missing, both are made anew. Raise BadSecretFile if
     the key is open to others, or if the two can't be used.
@@ -39,7 +39,7 @@ def server_context(home: Path) -> tuple[ssl.SSLContext, str]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # An empty password, since OpenSSL would ask the terminal for the one of an encrypted key.
+        # With an empty password OpenSSL doesn't ask the terminal for that of an encrypted key.
         context.load_cert_chain(certificate_path, key_path, password="")
         return context, fingerprint_of(_first_der(certificate))
     except (OSError, ValueError) as error:
@@ -51,7 +51,7 @@ def server_context(home: Path) -> tuple[ssl.SSLContext, str]:
 def _make_and_keep(certificate_path: Path, key_path: Path) -> str:
     certificate, key = _make(datetime.now(timezone.utc))
     try:
-        # Before the new key, so that a crash never leaves two files that don't belong together.
+        # The old certificate goes before the new key comes, so that a crash never leaves two files that don't match.
         certificate_path.unlink(missing_ok=True)
     except OSError as error:
         raise BadSecretFile(
@@ -69,7 +69,7 @@ def _first_der(pem: str) -> bytes:
 
 
 def _make(now: datetime) -> tuple[str, str]:
-    # Here, since it costs a start that needs no new certificate tens of milliseconds.
+    # Imported here, since it takes tens of milliseconds, and most starts need no new certificate.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

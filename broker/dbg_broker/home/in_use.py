@@ -1,6 +1,6 @@
-"""Who on this host needs the broker of a home: a named pipe that the broker reads and every run holds open.
+"""Whether runs on this host need the broker of a home: a named pipe that the broker reads and every run holds open.
 
-The kernel keeps it right: a run that ends in any way lets go of it, and without a broker nobody can take hold.
+The kernel closes the pipe of a run that ends in any way, and a run can't take hold of it without a broker.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # A run, which only takes hold, is not to load it.
+    # A run only takes hold of the pipe, and is not to load asyncio for that.
     import asyncio
 
 IN_USE_FILE = "in-use"
@@ -22,14 +22,14 @@ IN_USE_FILE = "in-use"
 def hold(home: Path) -> int | None:
     """Return a descriptor that keeps the broker of this home until it is closed; None if none is on this host.
 
-    Whoever gets one can rely on a broker that stays: it looks here before it goes.
+    A run with a descriptor can rely on the broker, which looks at the pipe before it ends.
     """
     try:
         descriptor = os.open(home / IN_USE_FILE, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        # What it has read it counts; an open alone it might miss while it goes.
+        # The broker counts a byte that it has read; while it ends it might miss an open alone.
         if stat.S_ISFIFO(os.fstat(descriptor).st_mode) and os.write(descriptor, b"+"):
             return descriptor
     except OSError:
@@ -39,9 +39,9 @@ def hold(home: Path) -> int | None:
 
 
 class BrokerUsers:
-    """Know whether any run on this host holds the broker of a home; belongs to the event loop's thread.
+    """The runs on this host that hold the broker of a home; belongs to the event loop's thread.
 
-    Where no named pipe can be made nobody is known to, and ``changed`` is never called.
+    If no named pipe can be made, no run is known, and ``changed`` is never called.
     """
 
     def __init__(self, home: Path, loop: asyncio.AbstractEventLoop, changed: Callable[[], None]) -> None:
@@ -62,7 +62,7 @@ class BrokerUsers:
         return self._held
 
     def close(self) -> None:
-        """Let nobody take hold any more; again does nothing."""
+        """Let no run take hold any more; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             self._loop.remove_reader(descriptor)
@@ -72,13 +72,13 @@ class BrokerUsers:
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
-            # Nobody can take hold any more; what is left of the old one would stay readable for ever.
+            # No run can take hold any more, and the old descriptor would stay readable for ever.
             self.close()
             return
         if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             return
-        # Opened before the old one is closed: a run that comes in between must find somebody.
+        # The new descriptor is opened before the old one is closed: a run that comes in between must find a reader.
         self.close()
         self._descriptor = descriptor
         self._loop.add_reader(descriptor, self._look)
@@ -95,19 +95,19 @@ class BrokerUsers:
         try:
             data = os.read(self._descriptor, 4096)
         except BlockingIOError:
-            # Somebody has it open and has said what there is to say, perhaps to a broker before this one.
+            # A run holds the pipe, and its byte has been read before, perhaps by an earlier broker.
             self._held = True
             return
         except OSError:
             data = b""
         self._held = bool(data)
         if not data:
-            # The end that the last writer has left stays readable for ever; a new descriptor has not seen it.
+            # After the last writer this descriptor reports an end of file for ever; a new one doesn't.
             self._open()
 
 
 class Leaving:
-    """Call ``leave`` once nobody has needed the broker for some seconds: no run, no connection."""
+    """Timer that calls ``leave`` once no run and no connection has needed the broker for ``seconds``; None is never."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Leaving:
         self.look()
 
     def look(self) -> None:
-        """Begin to count anew, since somebody has come or gone; once closed do nothing."""
+        """Begin to count anew, since a run or connection has come or gone; after :meth:`close` do nothing."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if self._seconds is None else self._loop.call_later(self._seconds, self._overdue)
@@ -138,7 +138,7 @@ class Leaving:
         self._users.close()
 
     def _overdue(self) -> None:
-        # Whoever takes hold between this look and the close finds its pipe broken at once, and starts another broker.
+        # A run that takes hold between this look and the close finds its pipe broken at once, and starts a broker.
         if self._is_used() or self._users.held:
             return
         self.close()

@@ -1,4 +1,4 @@
-"""The way to the broker's home: who, beside us and root, could put another directory in its place."""
+"""The directories above the broker's home: whether other users could put another directory in its place."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MAX_LINKS = 40
 """Symbolic links on one way, Linux's own bound."""
 
 ALL_USERS = 4294967295
-"""Users of a user namespace that has all of them, as the first one has."""
+"""Users of a user namespace that has all of them, as the host's own has."""
 
 
 def check_way(home: Path) -> None:
-    """Raise BadSecretFile, naming the directory, if one above the home lets others put another in its place.
+    """Raise BadSecretFile, naming the directory, if one above the home lets other users replace it.
 
     Directories that are missing are passed over. Raise OSError if one can't be looked at.
     """
@@ -65,7 +65,7 @@ def _directories_to(path: Path) -> Iterator[Path]:
 
 
 def _trusted_users() -> frozenset[int]:
-    """Return who may own the directories: we, root, and in a container without the host's root what stands for it."""
+    """Return the users that may own the directories: this user, root, and the stand-in for root in a container."""
     trusted = {0, os.geteuid()}
     with contextlib.suppress(OSError, ValueError):
         maps = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""The broker's home on disk: a directory closed to others, ``broker.json`` in it, and the lock of the one who serves.
+"""The broker's home on disk: a directory closed to others, ``broker.json`` in it, and the serving broker's lock.
 
 Modes never depend on the umask: everything is made closed and then set to its exact mode.
 """
@@ -21,13 +21,13 @@ from dbg_wire.errors import BadSecretFile, printable
 LOCK_FILE = "serve.lock"
 
 MAX_PRIVATE_FILE = 256 * 1024
-"""Bytes read of a file of ours: the largest, a certificate with its chain, has a few KiB; the rest is a wrong file."""
+"""Bytes read of a file in the home: the largest, a certificate with its chain, has a few KiB; more is a wrong file."""
 
 NO_LOCKS_HERE = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
-"""What flock says where there are no locks: NFS without its lock daemon, FUSE, Lustre mounted without ``flock``."""
+"""Errors of flock where there are no locks: NFS without its lock daemon, FUSE, Lustre mounted without ``flock``."""
 
 _HELD_BY_OTHER = frozenset({errno.EWOULDBLOCK, errno.EACCES})
-"""flock's own answer, and the one of NFS, which makes a byte-range lock of it."""
+"""Errors of flock for a lock that is held: its own, and that of NFS, which makes a byte-range lock of it."""
 
 _ANOTHER_HOME = "set DBG_HOME to a directory of your own"
 _START_AGAIN = "remove it and start `dbg-broker serve` again"
@@ -36,8 +36,8 @@ _START_AGAIN = "remove it and start `dbg-broker serve` again"
 def open_home(path: str) -> Path:
     """Return the home directory, made with mode 0700 if it is missing, its missing parents too.
 
-    Raise BadSecretFile if it is no directory, not ours, open to others, below a directory in which others could put
-    another in its place, or can't be made.
+    Raise BadSecretFile if it is no directory, another user's, open to others, below a directory in which others could
+    replace it, or can't be made.
     """
     home, shown = Path(path), printable(path)
     try:
@@ -82,7 +82,7 @@ def write_private(path: Path, text: str) -> None:
                 os.fchmod(descriptor, 0o600)
                 file.write(text)
                 file.flush()
-                # Else a crash of the host could leave the new name with nothing in it.
+                # Without this a crash of the host could leave the new name with nothing in it.
                 os.fsync(descriptor)
             beside.replace(path)
         except BaseException:
@@ -95,7 +95,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def read_private(path: Path, *, others_may_read: bool = False) -> str | None:
-    """Return the text of a file that only we (or root) can have written, or None if there is none.
+    """Return the text of a file that only this user (or root) can have written, or None if there is none.
 
     Raise BadSecretFile if others can write it, or read it unless they may, or if it can't be read.
     """
@@ -142,7 +142,7 @@ def remove_rendezvous(home: Path, *, pid: int, host: str) -> bool:
 
 
 class HomeLock:
-    """Hold the home for one broker until :meth:`release`, or until the process ends.
+    """Lock of the home for one broker until :meth:`release`, or until the process ends.
 
     ``certain`` is False where the file system has no locks: another broker may then serve here as well.
     """
@@ -152,7 +152,7 @@ class HomeLock:
         self.certain = certain
 
     def release(self) -> None:
-        """Let others serve; again does nothing. The file stays, as removing it would let two hold it."""
+        """Let other brokers serve; a second call does nothing. Removing the file would let two brokers hold it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -170,7 +170,7 @@ def lock(home: Path) -> HomeLock | None:
     """Take the home's lock without waiting; None if another broker has it. Raise BadSecretFile if it can't be made."""
     path = home / LOCK_FILE
     try:
-        # For writing: NFS grants an exclusive lock only then.
+        # Opened for writing, since NFS grants an exclusive lock only then.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.fchmod(descriptor, 0o600)
     except OSError as error:

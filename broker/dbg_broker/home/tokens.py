@@ -1,4 +1,4 @@
-"""Who may do what: three tokens, kept over restarts, and one table of the paths they open."""
+"""What peers may do: three tokens, kept over restarts, and one table of the paths that they open."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ THROW_AWAY_DIRECTORY = "insecure-tokens"
 """Where the tokens of a broker without TLS are, as long as it serves."""
 
 MAX_CHALLENGE = 128
-"""Characters of a challenge: twice the 256 bits of ours."""
+"""Characters of a challenge: twice the 256 bits that the verbs send."""
 
 
 class Role(enum.Enum):
-    """Name what a token lets its bearer be."""
+    """What a token lets its bearer be."""
 
     RANK = "rank"
     DRIVER = "driver"
@@ -43,7 +43,7 @@ PATHS: Mapping[str, frozenset[Role]] = MappingProxyType(
         "/client": frozenset({Role.DRIVER, Role.WATCHER}),
     }
 )
-"""Which roles may open which path; a path that isn't here is open to nobody."""
+"""Which roles may open which path; a path that isn't here is closed to all."""
 
 
 def may_open(role: Role, path: str) -> bool:
@@ -53,7 +53,7 @@ def may_open(role: Role, path: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """Hold the three tokens of one broker."""
+    """The three tokens of one broker."""
 
     rank: str = field(repr=False)
     driver: str = field(repr=False)
@@ -68,20 +68,20 @@ class Tokens:
         return {"rank": self.rank, "driver": self.driver, "watcher": self.watcher}
 
     def role_of(self, header: str | None) -> Role | None:
-        """Return whom an ``Authorization`` header stands for, None if nobody; in the same time for every header."""
+        """Return the role that an ``Authorization`` header stands for, or None; in the same time for every header."""
         scheme, _, presented = (header or "").partition(" ")
-        # Digests have one length, so that the time tells nothing of the token's either.
+        # Digests have one length, so that the time doesn't tell the length of the token either.
         digest = _digest(presented.strip())
         matches = {role: hmac.compare_digest(digest, _digest(self.of(role))) for role in Role}
         return next((role for role, same in matches.items() if same and scheme.lower() == "bearer"), None)
 
     def proofs(self, challenge: str) -> tuple[str, ...]:
-        """Return for each token what only somebody who has it can answer to a challenge."""
+        """Return for each token the answer to a challenge that only a holder of the token can give."""
         return tuple(proof(self.of(role), challenge) for role in Role)
 
 
 def proof(token: str, challenge: str) -> str:
-    """Return what shows that one knows a token, without showing the token."""
+    """Return a proof of knowing a token, which doesn't show the token."""
     return hmac.new(token.encode(), f"dbg-broker {challenge}".encode(), hashlib.sha256).hexdigest()
 
 
@@ -113,7 +113,7 @@ def load_tokens(home: Path) -> Tokens:
 def make_throw_away_tokens(home: Path) -> Tokens:
     """Return new tokens for one broker without TLS, kept in files of mode 0600 for job scripts. Raise BadSecretFile.
 
-    The lasting ones would be for good with whoever hears one, or takes the port after the broker has ended.
+    Lasting tokens would stay known to a listener on the network, or to a program that takes the port later.
     """
     directory = home / THROW_AWAY_DIRECTORY
     tokens = Tokens(**{role.value: f"{MARK}{secrets.token_urlsafe(TOKEN_BYTES)}" for role in Role})
@@ -129,7 +129,7 @@ def make_throw_away_tokens(home: Path) -> Tokens:
 
 
 def remove_throw_away_tokens(home: Path) -> None:
-    """Remove the files of a broker without TLS that has ended, if there are any; again does nothing."""
+    """Remove the files of a broker without TLS that has ended, if there are any."""
     directory = home / THROW_AWAY_DIRECTORY
     with contextlib.suppress(OSError):
         for role in Role:

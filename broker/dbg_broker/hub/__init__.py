@@ -1,1 +1,1 @@
-"""Where ranks, terminals and guards meet: state, reception, a function for each message. No rules of who may what."""
+"""Where ranks, terminals and guards meet: state, reception, a function for each message. Not what roles may do."""

@@ -1,9 +1,9 @@
-"""The codes with which the broker closes a WebSocket; those from 4000 on are our own."""
+"""The codes with which the broker closes a WebSocket; codes from 4000 on are the broker's own."""
 
 from __future__ import annotations
 
 DONE = 1000
-"""All is said."""
+"""The connection is not needed any more."""
 
 SHUTDOWN = 1001
 """The broker ends."""
@@ -18,4 +18,4 @@ SLOW = 4001
 """The peer does not keep up."""
 
 GIVES_WAY = 4002
-"""Somebody else needs the place."""
+"""Another terminal needs the place."""

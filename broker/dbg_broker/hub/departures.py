@@ -16,7 +16,7 @@ logger = logging.getLogger("dbg_broker")
 
 
 def lost(hub: Hub, connection: RankPeer) -> None:
-    """Forget a connection; one that is forgotten already is no mistake."""
+    """Forget a connection; an unknown one is no error."""
     logger.debug("connection %d has ended", connection.number)
     hub.arrivals.leave(connection.number)
     hub.unfinished.drop(connection.number)
@@ -33,7 +33,7 @@ def lost(hub: Hub, connection: RankPeer) -> None:
 
 
 def lose(hub: Hub, rank: RankRecord) -> None:
-    """Note that nobody speaks for a rank any more."""
+    """Note that neither a rank nor its guard is connected any more."""
     hub.registry.disconnected(rank, hub.clock())
     if rank.state is RankState.LOST:
         lost_ranks.look_for_process(hub, rank)
@@ -47,7 +47,7 @@ def give_way(hub: Hub, number: int, why: str) -> None:
     logger.info("the terminal at %s gives way: %s", connection.peer, why)
     hub.refuse(connection, RefusalCode.FULL, why)
     connection.close(close_codes.GIVES_WAY, why)
-    # Its place is free now, whenever it takes note of that.
+    # Its place is free at once, even if the terminal takes note of the close later.
     lost(hub, connection)
 
 
@@ -66,14 +66,14 @@ def drop_silent(hub: Hub, connection: PeerConnection) -> None:
 
 
 def bound_answers(hub: Hub) -> None:
-    """Close the terminal for which most answers wait, as long as all together have too many."""
+    """Close the terminal with most waiting answers, until those of all terminals are within their bound."""
     while (number := hub.questions.budget.heaviest()) is not None:
         hub.questions.budget.drop(number)
         if (link := hub.terminals.get(number)) is not None:
             logger.info("the terminal at %s is closed: it has most of too many answers", link.connection.peer)
             link.connection.close(close_codes.SLOW, "its answers take too much memory; ask fewer ranks", flush=False)
-            # A terminal that doesn't read takes no note of the close: its open questions would go on to gather
-            # answers, and these be held against the terminals that read.
+            # A terminal that doesn't read takes no note of the close. Its open questions would gather more
+            # answers, and these would count against terminals that read.
             lost(hub, link.connection)
 
 
@@ -99,7 +99,7 @@ def _guard_left(hub: Hub, link: RankLink) -> None:
     del hub.guards[key]
     rank = hub.registry.find(key)
     if rank is not None and rank.is_live and key not in hub.ranks:
-        # It has never spoken itself, and now nobody speaks for it.
+        # The rank itself has never connected, and its guard is gone now.
         lose(hub, rank)
     elif rank is not None and rank.state is RankState.UNRESPONSIVE:
         hub.tell_rank(key, Probe(), "probe")

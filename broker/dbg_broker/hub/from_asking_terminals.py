@@ -1,4 +1,4 @@
-"""What terminals ask of ranks: what the broker answers itself, and who is asked when."""
+"""What terminals ask of ranks: what the broker answers itself, and when a rank or its guard is asked."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from dbg_wire.messages import Action, Ask, Kind, Question, RankAnswer, RefusalCo
 from dbg_wire.ranks import RankState
 
 MAX_QUESTIONS = 16
-"""Questions of one terminal that are open or not yet read: nobody asks more at once."""
+"""Questions of one terminal that are open or not yet read: no client asks more at once."""
 
 NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND})
 
 NOBODY = 0
-"""Number of a question whose answer is not waited for; those that are open count from one."""
+"""Number of a question whose answer is not waited for; open questions count from one."""
 
 
 def take(hub: Hub, link: TerminalLink, message: Question) -> None:
@@ -41,7 +41,7 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
         return
     departures.bound_answers(hub)
     if not hub.questions.is_open(number):
-        # This terminal had most, and is closed.
+        # This terminal had most waiting answers, and is closed.
         return
     seconds = hub.questions.deadline(number) - now
     if link.role is Role.WATCHER:
@@ -52,7 +52,7 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
     if not to_ask:
         _end_question(hub, number)
     elif hub.questions.is_open(number):
-        # An answer that is here already, and waits for its turn, counts.
+        # An answer that has come and waits for its turn still counts.
         hub.schedule(seconds, partial(hub.turns.after, partial(_end_question, hub, number)))
 
 
@@ -82,7 +82,7 @@ def _pass_on(hub: Hub, ask: Ask, to_ask: Iterable[str], known: Iterable[str]) ->
         hub.attend(key)
     if ask.action is Action.INTERRUPT:
         for key in known:
-            # Stuck in C code, it stops when it comes out of that; nobody waits for its answer by then.
+            # A rank that is stuck in C code stops when that returns; its answer is not waited for.
             hub.tell_rank(key, replace(ask, request=NOBODY))
 
 
@@ -92,7 +92,7 @@ def _is_unresponsive(hub: Hub, key: str) -> bool:
 
 
 def _glance(hub: Hub, key: str, ask: Ask) -> None:
-    """Answer a watcher by what a rank said a moment ago, or ask the rank when that may be."""
+    """Answer a watcher by what a rank said a moment ago, or ask the rank as soon as its pace allows."""
     known = hub.glances.known(key, ask, hub.clock())
     if known is not None:
         finished = hub.questions.answer(key, known)

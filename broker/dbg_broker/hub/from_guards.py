@@ -19,7 +19,7 @@ from dbg_wire.ranks import RankState
 logger = logging.getLogger("dbg_broker")
 
 MAX_ASKS = 64
-"""Questions that a guard has not answered yet and that are remembered: what somebody asks each second for a minute."""
+"""Unanswered questions to a guard that are remembered: one each second for a minute."""
 
 
 def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
@@ -47,7 +47,7 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
 
 
 def _enter(hub: Hub, message: Testimony) -> RankRecord | None:
-    """Enter a rank that has not come to register, and may never."""
+    """Enter a rank that has not registered, and may never do so."""
     if message.registration is None:
         return None
     registered = hub.registry.register(message.registration, hub.clock())
@@ -92,10 +92,10 @@ def _note_signal(rank: RankRecord, message: Testimony) -> None:
 
 
 def _ended(hub: Hub, rank: RankRecord) -> None:
-    """Enter how a rank's process has ended, whatever was believed before: this is the kernel's word."""
+    """Enter how a rank's process has ended; the guard knows it from the kernel, so it counts for more."""
     own = hub.ranks.get(rank.key)
     if own is not None:
-        # Its connection ends as well, in a moment; whatever it had to say, it said before its guard did.
+        # Its connection ends in a moment, too; all that the rank had to say came before its guard's message.
         own.connection.abort()
         departures.lost(hub, own.connection)
     elif rank.is_live:

@@ -1,4 +1,4 @@
-"""What terminals say to a line debugger: who may, and how often. What the rank makes of it is the rank's affair."""
+"""Messages of terminals to a line debugger: which terminal may send them, and how often. The rank judges content."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dbg_wire import limits
 from dbg_wire.messages import Complete, Interrupt, RefusalCode, Replay, Reply
 
 REPLAY_COST = limits.MAX_INPUT_PER_SECOND
-"""Bytes that a replay counts: one a second for a terminal, since it may cost the rank and all who look 1 MiB."""
+"""Bytes that a replay counts: one a second for a terminal, since it may be 1 MiB for each terminal at the rank."""
 
 FOR_DRIVERS = (Reply, Complete, Interrupt)
 """What only the driver may send."""
 
 
 def pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt) -> None:
-    """Give the rank what its driver says, and refuse it of anybody else.
+    """Pass a message of the driver on to the rank, and refuse it from another terminal.
 
-    Lost if the rank is: its terminal has a new seat when the rank is back, and says it again.
+    The message is lost if the rank is lost: the terminal gets a new seat when the rank is back, and sends it again.
     """
     verdict = hub.seats.judge_input(link.number, message.generation)
     viewer = hub.seats.viewer(link.number)
@@ -35,7 +35,7 @@ def pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt)
 
 
 def replay(hub: Hub, link: TerminalLink, message: Replay) -> None:
-    """Ask the rank for its log on behalf of any terminal that sits there; what comes goes to all of them."""
+    """Ask the rank for its log for a terminal that sits there; the log goes to all terminals there."""
     viewer = hub.seats.viewer(link.number)
     if viewer is None:
         hub.refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")

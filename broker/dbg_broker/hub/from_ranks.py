@@ -90,13 +90,13 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
     hub.rank_changed(rank)
     hub.carry_out(hub.seats.rank_came(rank.key, message.report.generation))
     if message.report.session is not None and hub.seats.viewers(rank.key):
-        # What it drew while it had no connection has reached nobody.
+        # What it drew while it had no connection has reached no terminal.
         hub.want_repaint(rank.key)
     logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
 
 
 def _replace(hub: Hub, former: RankLink, key: str) -> None:
-    """Close the connection from which a newer one took a rank over; what it was asked it will not answer."""
+    """Close a rank's former connection after a newer one took over; its open questions stay without an answer."""
     former.rank = None
     former.connection.close(close_codes.REPLACED, "a newer connection of this rank took over")
     for finished in hub.questions.rank_ended(key, "it connected anew"):
@@ -105,7 +105,7 @@ def _replace(hub: Hub, former: RankLink, key: str) -> None:
 
 def _heard(hub: Hub, rank: RankRecord) -> None:
     now = hub.clock()
-    # A signal that seemed to end it was caught by the program, as some do with their own faults.
+    # The rank lives: the program has caught the signal that seemed to end it, as some do with their own faults.
     rank.signal = None
     hub.probe_schedule.heard(rank.key, now)
     if hub.registry.heard(rank, now):

@@ -1,6 +1,6 @@
 """What terminals say, and what the broker does about it: one function for each message.
 
-A watcher's token gets no further than looking, whatever its terminal sends.
+With a watcher's token a terminal can look and nothing else.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from dbg_wire.ranks import RankState
 from dbg_wire.records import fitted
 
 CONTROL_RESERVE = 128 * limits.KIB
-"""Bytes of a rank's queue that input leaves free, so that a rank which doesn't read still gets what it is told."""
+"""Bytes of a rank's queue that input leaves free, so that control messages have room even if the rank doesn't read."""
 
 _ONLY_DRIVERS = "this token may only watch; `dbg-broker token --role driver` prints one that may type"
 
@@ -95,7 +95,7 @@ def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
     viewer = hub.seats.viewer(link.number)
     rank_link = hub.ranks.get(viewer.key) if viewer else None
     if rank_link is None:
-        # A lost rank may come back: the terminal keeps what isn't settled, and its new seat tells it what to do.
+        # A lost rank may come back: the terminal keeps keys that aren't settled, and its new seat tells it what to do.
         return
     if rank_link.connection.send_data(data, CONTROL_RESERVE):
         hub.meters.bytes_to_ranks += len(keys.data)
@@ -139,13 +139,13 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
 
 
 def _makes_room(hub: Hub, rank: RankRecord, message: Attach) -> bool:
-    """Tell whether a terminal gets a seat where no more may look: as the driver, for whom a watcher may have to go."""
+    """Tell whether a terminal gets a seat at a full rank: a driver does, and a watcher may be closed for it."""
     if hub.seats.driver(rank.key) is None:
         return message.mode is not Mode.WATCH
     if message.mode is not Mode.TAKE and message.resume is None:
         return False
     looking = list(hub.seats.last_to_look(rank.key))
-    # Watchers' tokens go first: the others came to type, and wait for the keyboard.
+    # Terminals with a watcher's token go first: the others wait for the keyboard.
     gives_way = next((number for number in looking if hub.terminals[number].role is Role.WATCHER), looking[0])
     departures.give_way(hub, gives_way, f"{rank.address} has as many terminals as it may, and one that types came")
     return True

@@ -18,7 +18,7 @@ from dbg_wire.messages import Answers, Ask, Message
 
 
 class RankPeer(Protocol):
-    """Be the other end of a rank's link: its agent's connection, or what stands in for an agent."""
+    """The other end of a rank's link: its agent's connection, or what stands in for an agent."""
 
     number: int
     peer: str
@@ -26,7 +26,7 @@ class RankPeer(Protocol):
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
         """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
 
-        False if it had no room.
+        Return False if it had no room.
         """
 
     def send_data(self, data: bytes, reserve: int) -> bool:
@@ -44,10 +44,10 @@ class RankPeer(Protocol):
 
 @dataclass(slots=True, eq=False)
 class RankLink:
-    """Hold a rank's connection; ``rank`` is None before it registered, and after a newer connection took over.
+    """A rank's connection; ``rank`` is None before it registered, and after a newer connection took over.
 
-    ``prefix`` stands before its number where that is no rank's. ``guard_of`` is the key of the rank whose guard is at
-    the other end, if one is, and ``asks`` what it has been asked and not answered.
+    ``prefix`` stands before a number that is not a rank's. If a guard is at the other end, ``guard_of`` is the key of
+    its rank, and ``asks`` are the questions that it has not answered.
     """
 
     connection: RankPeer
@@ -61,7 +61,7 @@ class RankLink:
 
 @dataclass(slots=True, eq=False)
 class Unread:
-    """Hold the answers to a question, and those pages of them that are still to be sent."""
+    """The answers to a question, and their pages that are still to be sent."""
 
     finished: Finished
     pages: Iterator[Answers]
@@ -69,7 +69,7 @@ class Unread:
 
 @dataclass(slots=True, eq=False)
 class TerminalLink:
-    """Hold a terminal's connection; ``name`` is None before it greeted. ``answers`` are still to be sent."""
+    """A terminal's connection; ``name`` is None before it greeted. ``answers`` are still to be sent."""
 
     connection: PeerConnection
     role: Role

@@ -1,4 +1,4 @@
-"""Who hears what of the list of ranks: snapshots, changes, and answers to questions, each as fast as it is read."""
+"""What terminals are sent of the ranks: snapshots, changes, and answers to questions, as fast as each reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dbg_wire.messages import Change, Gone, Snapshot
 from dbg_wire.ranks import RankInfo
 
 SNAPSHOT_BYTES = limits.MAX_CONTROL_BYTES // 2
-"""Bytes after which a page of a snapshot ends, estimated from above; half, since one rank more may be large."""
+"""Bytes after which a page of a snapshot ends, estimated from above; half, since the last rank may be large."""
 
 RANK_BYTES = 1024
 """Bytes of a rank in a snapshot, its paths aside."""
@@ -26,10 +26,10 @@ ESCAPED_BYTES = 6
 
 
 class Listing:
-    """Tell terminals what is true of the ranks.
+    """The list of ranks, as it is sent to terminals.
 
-    What a terminal has still to hear waits as names; it is made into messages when the connection takes them. So
-    a slow one costs little and hears the last state of each rank rather than all.
+    Changes wait for a terminal as keys of ranks, and become messages when its connection takes them. A slow terminal
+    then costs little, and gets the last state of each rank instead of all states.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Listing:
     def info(self, rank: RankRecord) -> RankInfo:
         """Return a rank as it is listed."""
         return rank.info(
-            # Anew each time: the wall clock is set now and then, and goes on while the host sleeps.
+            # Computed anew each time: the wall clock is set now and then, and goes on while the host sleeps.
             epoch=time.time() - self._clock(),
             driver=self._seats.driver(rank.key),
             watchers=self._seats.watchers(rank.key),
@@ -61,13 +61,13 @@ class Listing:
         )
 
     def changed(self, key: str) -> None:
-        """Note that a rank's listing changed; who must know hears it once per round of the event loop."""
+        """Note that a rank's listing changed; terminals are told once per round of the event loop."""
         if not self._dirty:
             self._schedule(0, self._spread)
         self._dirty[key] = None
 
     def supply(self, link: TerminalLink, frames: dict[str, bytes] | None = None) -> None:
-        """Send a terminal what it has still to hear, as long as it takes it; ``frames`` are made already."""
+        """Send a terminal what waits for it, as long as it takes frames; ``frames`` are messages made already."""
         connection = link.connection
         while connection.is_ready:
             if link.changes.has_snapshot:

@@ -1,4 +1,4 @@
-"""Ranks that fall silent, are lost, or are forgotten: what follows from it for everybody else."""
+"""Ranks that fall silent, are lost, or are forgotten: what follows for other ranks and terminals."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def look_for_process(hub: Hub, rank: RankRecord) -> None:
 
 
 def check_deaths(hub: Hub, now: float) -> None:
-    """Look again for those whose turn it is."""
+    """Look again for the processes that are due."""
     for key, attempt in hub.death_checks.due(now):
         _check_death(hub, key, attempt, now)
 
 
 def forget(hub: Hub, key: str, why: str = "the rank ended long ago and is forgotten") -> None:
-    """Have nobody know any more a rank that the registry has removed."""
+    """Forget a rank that the registry has removed, and tell its terminals."""
     hub.listing.changed(key)
     hub.held_ranks.forget(key)
     if hub.crashed_ranks.forget(key):

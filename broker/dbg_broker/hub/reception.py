@@ -1,4 +1,4 @@
-"""Where connections come in: who is admitted, whom each of them is from, and which module takes what they say."""
+"""The entry of connections: which are admitted, in which role, and which module takes their messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RANK_OUTPUT_COST = 256
 
 
 class Reception:
-    """Take connections and what comes on them for a hub."""
+    """Owner of all connections: it takes them, and what comes on them, for a hub."""
 
     def __init__(self, hub: Hub, tokens: Tokens) -> None:
         self._hub = hub
@@ -52,7 +52,7 @@ class Reception:
         return self._hub.arrivals.has_room(self._hub.clock())
 
     def accepted(self, connection: PeerConnection) -> None:
-        """Count a connection until its first message; where too many wait, the oldest one goes."""
+        """Count a connection until its first message; if too many wait, the oldest is closed."""
         logger.debug("connection %d comes from %s", connection.number, connection.peer)
         hub = self._hub
         oldest = hub.arrivals.come(connection.number, connection, tcp.host_of(connection.peer), hub.clock())
@@ -94,7 +94,7 @@ class Reception:
     def failed(self, connection: PeerConnection, reason: str) -> None:
         """Count a stranger, once for each connection."""
         if connection.has_failed:
-            # Given up in its TLS handshake, which then ends.
+            # It was given up during its TLS handshake, and counted then.
             return
         connection.has_failed = True
         self._hub.meters.failures += 1
@@ -112,7 +112,7 @@ class Reception:
             logger.info("the rank at %s does not read; a message to it is dropped", connection.peer)
 
     def unfinished(self, connection: PeerConnection, size: int, *, is_new: bool) -> None:
-        """Count the bytes of a message that is not complete; where all are too many, the connection goes with most."""
+        """Count the bytes of a message that is not complete; if all are too many, close the connection with most."""
         hub = self._hub
         if connection.number not in hub.links:
             return
@@ -129,7 +129,7 @@ class Reception:
         viewer = hub.seats.viewer(link.number)
         if connection.missed_output() and viewer is not None:
             if hub.has_log(viewer.key):
-                # Told where it sits, a terminal asks for what it has not had; nothing else may come for long.
+                # A terminal that is sent its seat asks for what it has missed; the rank may send nothing else for long.
                 hub.send_seat(link.number)
             else:
                 hub.want_repaint(viewer.key)
@@ -145,7 +145,7 @@ class Reception:
         self._sweeper.sweep(now)
 
     def close_all(self, then: Callable[[], None]) -> None:
-        """Say goodbye to everyone, and call ``then`` as soon as nobody is connected, at once if nobody is."""
+        """Close all connections, and call ``then`` when none is left, at once if there is none."""
         hub = self._hub
         hub.on_empty = then
         for connection in hub.arrivals.connections():
@@ -159,7 +159,7 @@ class Reception:
     # ------------------------------------------------------------------------------------------------- what they say
 
     def has_bytes(self, connection: PeerConnection) -> bool:
-        """Have a connection read what came, now or when it is its turn; return whether it waits for that."""
+        """Have a connection read what came, now or when it is its turn; return whether it waits for its turn."""
         return self._hub.turns.take(connection, types=self._types(connection))
 
     def text_received(self, connection: PeerConnection, text: str) -> None:

@@ -1,7 +1,7 @@
-"""Who is silent: ranks whose hosts no longer answer, and terminals that no longer say anything.
+"""Silent peers: ranks whose hosts no longer answer, and terminals that no longer send anything.
 
-A rank may be busy for long, so it is its host's kernel that is asked, by the kernel here; a terminal never is, so a
-tunnel that answers for a terminal behind it doesn't count. No process wakes up for a rank that is there.
+A rank may be busy for long, so the kernel here asks the kernel of its host, and the rank's process doesn't wake up. A
+terminal is never busy for long, so it must answer itself: a tunnel before it may answer after it is gone.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dbg_wire.messages import Probe
 from dbg_wire.ranks import RankState
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks at a connection, so that a silence is told within six."""
+"""Seconds between two looks at a connection, so that a silence is known within six."""
 
 LOOKS_AT_ONCE = 4000
-"""Ranks that are looked at in one sweep: 10 ms."""
+"""Ranks that are looked at in one sweep: they take 10 ms."""
 
 PING_SECONDS = 2.5
 """Seconds of a terminal's silence after which it is pinged; by itself it pings every two."""
@@ -25,11 +25,11 @@ SEAT_SECONDS = 25.0
 """Seconds of a terminal's silence after which its seat is free: it may come back, but others wait for the keyboard."""
 
 ABSENCE_SECONDS = 3.0
-"""Seconds between two looks that were the broker's own silence: it was suspended, or its host was."""
+"""Seconds between two looks that show that the broker itself, or its host, was suspended."""
 
 
 class Silences:
-    """Look at every connection of a hub, again and again."""
+    """Regular looks at every connection of a hub."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -39,7 +39,7 @@ class Silences:
         self._away: set[str] = set()
 
     def look(self, now: float) -> None:
-        """Look at those whose turn it is."""
+        """Look at the connections that are due."""
         absent = now - self._looked_for >= ABSENCE_SECONDS
         self._looked_for = now
         if not self._round and now - self._looked_at >= LOOK_SECONDS:
@@ -62,7 +62,7 @@ class Silences:
         elif key in self._away:
             self._away.discard(key)
             if rank.state is RankState.UNRESPONSIVE:
-                # Its host is back; what it answers ends its silence.
+                # Its host is back; the rank's answer ends its silence.
                 link.connection.send_message(Probe(), "probe")
 
     def _look_at_terminals(self, now: float, absent: bool) -> None:

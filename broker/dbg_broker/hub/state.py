@@ -1,7 +1,7 @@
-"""What the broker has of ranks and terminals, and how each of them is told.
+"""What the broker knows of ranks and terminals, and how messages are sent to them.
 
-Nothing here waits: a peer that can't take a frame has it queued or dropped, and what is due later is due at a sweep or
-by a timer. All methods belong to the event loop's thread.
+Nothing here blocks: a frame that a peer can't take is queued or dropped, and later work is done at a sweep or by a
+timer. All methods belong to the event loop's thread.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Dial = Callable[[int, str, int], None]
 
 
 class Hub:
-    """Hold the broker's whole state, and send messages."""
+    """The broker's whole state, and the sending of messages."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Hub:
         self.guards: dict[str, RankLink] = {}
         self.on_empty: Callable[[], None] | None = None
         self.on_unused: Callable[[], None] | None = None
-        """Called when the last rank or terminal has gone; those that only ask for a page are neither."""
+        """Called when the last rank or terminal has gone; a request for a page is neither."""
         self.dial: Dial | None = None
         # What is known of ranks, asked of them, and told to them.
         self.registry = Registry()
@@ -87,7 +87,7 @@ class Hub:
         self.held_ranks = HeldRanks(self.registry)
         self.crashed_ranks = CrashedRanks()
         self.spread = Spread((self.held_ranks, self.crashed_ranks), pack_message, self._tell_frame, clock, schedule)
-        # Who sits where, and hears what.
+        # The seats of terminals, and what is sent to terminals.
         self.seats = Seats()
         self.listing = Listing(
             self.registry, self.seats, self.terminals, self.questions, clock=clock, schedule=schedule
@@ -113,7 +113,7 @@ class Hub:
         return len(self.links.keys() | self.arrivals.numbers())
 
     def gauges(self) -> Gauges:
-        """Return how many there are of everything now."""
+        """Return the present numbers."""
         sessions, drivers, watchers = self.seats.counts()
         return Gauges(
             ranks=self.registry.counts,
@@ -142,7 +142,7 @@ class Hub:
         connection.send_message(message)
 
     def refuse(self, connection: RankPeer, code: str, text: str) -> None:
-        """Tell a peer which request can't be done and why; one that reads none of its refusals is closed."""
+        """Tell a peer which request can't be done and why; a peer that reads no refusals is closed."""
         if not connection.send_message(Refusal(code=code, text=printable(text, 500))):
             connection.close(close_codes.SLOW, "it does not read why its requests are refused", flush=False)
 
@@ -168,7 +168,7 @@ class Hub:
                 self.terminals[number].connection.send_control(frame, instead_of)
 
     def relay_output(self, key: str, data: bytes) -> None:
-        """Pass a frame of terminal bytes to all terminals at a rank, unread; who is behind misses it."""
+        """Pass a frame of terminal bytes to all terminals at a rank, unread; a terminal that is behind misses it."""
         self.meters.bytes_from_ranks += len(data)
         numbers = self.seats.viewers(key)
         if not numbers:
@@ -183,7 +183,7 @@ class Hub:
     def want_repaint(self, key: str) -> None:
         """Ask a rank for its whole screen, now or as soon as its pace allows.
 
-        A line debugger has a log instead, which terminals ask for from where they have it.
+        A line debugger has a log instead; a terminal asks for the part of it that it lacks.
         """
         link = self.ranks.get(key)
         if link is None or self.has_log(key):
@@ -195,7 +195,7 @@ class Hub:
             self.schedule(delay, partial(self._repaint, key, link))
 
     def carry_out(self, decision: Decision) -> None:
-        """Tell everyone what a change of seats means for them."""
+        """Tell ranks and terminals what a change of seats means for them."""
         for key in decision.audiences:
             rank = self.registry.find(key)
             if rank is not None:
@@ -242,10 +242,10 @@ class Hub:
     # ---------------------------------------------------------------------------------------------------------- inner
 
     def _tell_frame(self, frame: bytes, key: str, name: Hashable) -> None:
-        """Send a frame that many ranks get; one that is behind is told all of it later instead of what changed."""
+        """Send a frame that many ranks get; a rank that is behind is told everything later instead."""
         link = self.ranks.get(key)
         if link is None or not isinstance(link.connection, PeerConnection):
-            # Gone, or a stock session, which waits for nobody.
+            # The rank is gone, or is a stock session, which never waits for other ranks.
             return
         if name is not None or link.connection.is_ready:
             link.connection.send_control(frame, name)

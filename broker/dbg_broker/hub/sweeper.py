@@ -1,7 +1,7 @@
-"""What is due by the clock alone: probes, deaths, and peers that keep nobody but themselves waiting.
+"""What is due by the clock alone: probes, checks for dead processes, and peers that are silent or take nothing.
 
-One sweep for all connections, several times a second, instead of a task for each; it costs what is due rather than
-what there is.
+One sweep serves all connections several times a second, instead of a task for each. Its cost depends on what is due,
+not on the number of connections.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dbg_wire.messages import Probe
 from dbg_wire.ranks import RankState
 
 STALL_SECONDS = 60.0
-"""Seconds for which a terminal may take nothing of what waits for it: a suspended one comes back and attaches again."""
+"""Seconds for which a terminal may take nothing of what waits for it: a suspended terminal attaches again."""
 
 ACK_CHECK_SECONDS = 5.0
 """Seconds between two looks at whether the hosts of silent ranks are still there."""
 
 
 class Sweeper:
-    """Do for a hub what is due by the clock."""
+    """The sweep of a hub."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -50,7 +50,7 @@ class Sweeper:
                 lost_ranks.fell_silent(hub, rank)
 
     def _check_silent(self, now: float) -> None:
-        """End the connections of silent ranks whose hosts are silent, too: that's no suspended process."""
+        """End the connections of silent ranks whose hosts are silent, too: the host of a suspended process answers."""
         if now < self._ack_check_at:
             return
         self._ack_check_at = now + ACK_CHECK_SECONDS

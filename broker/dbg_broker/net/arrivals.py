@@ -1,4 +1,4 @@
-"""Who has connected and not said anything yet, and who of them goes where they are too many. Pure."""
+"""Connections before their first message, and which of them is closed when too many wait. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ C = TypeVar("C")
 
 
 class Arrivals(Generic[C]):
-    """Hold connections by number, in the order in which they came."""
+    """Connections that wait, by number, in the order in which they came."""
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
@@ -31,11 +31,11 @@ class Arrivals(Generic[C]):
         return [connection for connection, _, _ in self._waiting.values()]
 
     def has_room(self, now: float) -> bool:
-        """Tell whether one more may wait; where too many do, the oldest one must have had its time."""
+        """Tell whether one more may wait: there is a free place, or the oldest connection has had its time."""
         return len(self) < self._capacity.pending or self._has_had_its_time(next(iter(self._waiting)), now)
 
     def come(self, number: int, connection: C, address: str, now: float) -> C | None:
-        """Note who came, and return who is to go for it if too many wait: the oldest one there, or of all."""
+        """Note a connection; if too many wait, return the one to close for it: the oldest of its address, or of all."""
         self._waiting[number] = connection, now, address
         neighbours = self._at[address]
         neighbours[number] = None
@@ -47,7 +47,7 @@ class Arrivals(Generic[C]):
         return None
 
     def leave(self, number: int) -> None:
-        """Note that a connection waits no more; one that doesn't is no mistake."""
+        """Note that a connection doesn't wait any more; an unknown number is no error."""
         _, _, address = self._waiting.pop(number, (None, 0.0, None))
         if address is not None:
             del self._at[address][number]
@@ -55,7 +55,7 @@ class Arrivals(Generic[C]):
                 del self._at[address]
 
     def overdue(self, now: float, seconds: float) -> list[C]:
-        """Return those that have waited for so many seconds."""
+        """Return the connections that have waited for ``seconds``."""
         overdue = []
         for connection, came, _ in self._waiting.values():
             if came + seconds > now:

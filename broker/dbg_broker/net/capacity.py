@@ -1,7 +1,7 @@
 """How many connections of each kind the broker takes, given how many descriptors it may have. Pure.
 
-Each kind has a share that no other can use up: who has not said anything yet, terminals, among them those that may
-type, and ranks. So a broker that is full can still say so, and a person can still come and look.
+Each kind has a share that no other kind can use up: connections before their first message, terminals, among them
+terminals that may type, and ranks. A full broker can then still tell why it refuses, and a terminal can still attach.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ MAX_PENDING = 4096
 """Connections without a first message: a job of thousands of ranks that come at once."""
 
 PATIENCE_SECONDS = 0.25
-"""Seconds that a connection has for its first message however many others wait; an honest one takes milliseconds."""
+"""Seconds that a connection has for its first message however many others wait; an honest peer takes milliseconds."""
 
 WATCHERS_SHARE = 0.875
-"""Part of the terminals that may be watchers: the rest is for those that type, who need not ask anybody to leave."""
+"""Part of the terminals that may be watchers: the rest is for terminals that type, which watchers can't keep out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Divide the descriptors of the process."""
+    """The places for each kind of connection, within the descriptors of the process."""
 
     descriptors: int = MANY
 
@@ -59,7 +59,7 @@ class Capacity:
 
     @property
     def why(self) -> str:
-        """Return what bounds the ranks, where it is not the broker itself; a part of a sentence."""
+        """Return the end of a sentence that names the limit on open files; empty if the broker's own bound is lower."""
         if self.ranks >= limits.MAX_RANKS:
             return ""
         return f", as it may have {self.descriptors} open files; start it after `ulimit -n` with a larger number"

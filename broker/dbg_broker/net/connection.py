@@ -1,7 +1,7 @@
 """One connection: bytes of a socket to requests and messages, and back.
 
-websockets' Sans-I/O core on an ``asyncio.Protocol``: no task and no queue of its own per connection. Every error here
-ends this connection and nothing else. All methods belong to the event loop's thread.
+The connection is websockets' Sans-I/O core on an ``asyncio.Protocol``, so it needs no task. Every error here ends this
+connection and nothing else. All methods belong to the event loop's thread.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from dbg_wire.version import subprotocol
 
 logger = logging.getLogger("dbg_broker")
 
-# What the library has to say of a stranger's bytes is no news; what matters is logged here, in one line.
+# The library logs much about the bytes of strangers; this module logs what matters, in one line.
 _library_logger = logging.getLogger("dbg_broker.websockets")
 _library_logger.setLevel(logging.CRITICAL + 1)
 
 WRITE_HIGH_WATER = 16 * limits.KIB
-"""Bytes in the transport from which frames wait in the outbox instead, where they can still be dropped."""
+"""Bytes in the transport at which further frames wait in the outbox, where they can still be dropped."""
 
 PIECE_BYTES = 4 * limits.KIB
 """Bytes that are read at once, between two looks at the clock: 200 short messages, which cost 8 ms."""
 
 UNREAD_BYTES = 64 * limits.KIB
-"""Bytes from which the socket is not read on while these wait for their turn."""
+"""Bytes waiting for their turn at which the socket is not read any more."""
 
 
 class PeerConnection(asyncio.Protocol):
-    """Hold one connection from accept to its end."""
+    """One connection from accept to its end."""
 
-    # There may be tens of thousands.
+    # There may be tens of thousands of connections.
     __slots__ = (
         "_abort_handle",
         "_fragments",
@@ -107,7 +107,7 @@ class PeerConnection(asyncio.Protocol):
     # ------------------------------------------------------------------------------------------------- asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Take the transport, and bound its buffer."""
         self._transport = typing.cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         self._outgoing.transport = self._transport
@@ -125,9 +125,9 @@ class PeerConnection(asyncio.Protocol):
             self._websocket.receive_eof()
 
     def work(self, is_over: Callable[[], bool]) -> bool:
-        """Read what came until the slice is over, or one piece of it; return whether there is more to read now.
+        """Read what came until the slice is over, at least one piece; return whether there is more to read now.
 
-        No error of ours or theirs gets past this.
+        An error, of the broker or of the peer, ends the connection and is not raised.
         """
         self._waits_its_turn = False
         try:
@@ -161,7 +161,7 @@ class PeerConnection(asyncio.Protocol):
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End, when all that came before has been read."""
+        """End the connection when all bytes that came before have been read."""
         if self._abort_handle is not None:
             self._abort_handle.cancel()
         if self._transport is not None:
@@ -184,7 +184,7 @@ class PeerConnection(asyncio.Protocol):
         self._outgoing.clear()
         self._fragments.clear()
         if self._websocket is not None:
-            # The library's objects refer to one another, so what they hold would stay until they are found.
+            # The library's objects refer to one another, so the buffer would stay until garbage collection.
             self._websocket.reader.buffer.clear()
         try:
             self._owner.lost(self)
@@ -239,7 +239,7 @@ class PeerConnection(asyncio.Protocol):
             self._respond(method_not_allowed(head.method))
 
     def _shake_hands(self, head: bytes) -> None:
-        # One of its own, as its parser keeps the request, and the token in it, for as long as it lives.
+        # The handshake has a protocol object of its own, as the parser keeps the request and its token while it lives.
         handshake = ServerProtocol(subprotocols=[Subprotocol(subprotocol())], logger=_library_logger)
         handshake.receive_data(head)
         request = next((event for event in handshake.events_received() if isinstance(event, Request)), None)
@@ -292,7 +292,7 @@ class PeerConnection(asyncio.Protocol):
         if opcode is Opcode.BINARY:
             self._owner.data_received(self, payload)
         else:
-            # A wrong byte becomes a character that no name of ours has, so it is refused where all else is.
+            # A wrong byte becomes a character that no known name has, so the text is refused like any wrong message.
             self._owner.text_received(self, payload.decode("utf-8", "replace"))
 
     # ---------------------------------------------------------------------------------------------------- what goes out
@@ -318,7 +318,7 @@ class PeerConnection(asyncio.Protocol):
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
         """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
 
-        False if it found no room, which the owner is told.
+        Return False if it has no room; the owner is told, too.
         """
         if not self.is_open or self._is_closing:
             return False
@@ -356,7 +356,7 @@ class PeerConnection(asyncio.Protocol):
             self.cancel_handshake()
 
     def ping(self) -> None:
-        """Ask the peer for a sign of life, if it would have it at once."""
+        """Ask the peer for a sign of life, unless the ping would have to wait."""
         if self.is_ready and self._websocket is not None:
             self._websocket.send_ping(b"")
             self._write_library_frames(self._websocket)
@@ -401,8 +401,8 @@ class PeerConnection(asyncio.Protocol):
         if transport is None:
             return
         for data in websocket.data_to_send():
-            # The library ends its output again whenever more comes; closed a second time, asyncio's TLS transport is
-            # no more than a shell, all of whose methods fail.
+            # The library ends its output again when more bytes come. After a second close, all methods of asyncio's
+            # TLS transport fail.
             if transport.is_closing():
                 continue
             if data:
@@ -410,7 +410,7 @@ class PeerConnection(asyncio.Protocol):
             else:
                 self._end_output(transport)
         if not transport.is_closing() and self._outgoing.held > limits.MAX_VIEWER_BACKLOG:
-            # Pings without end from somebody who doesn't read the answers.
+            # The peer sends pings without end and doesn't read the answers.
             self.abort()
 
     def _respond(self, answer: HttpAnswer, *, with_body: bool = True) -> None:
@@ -421,7 +421,7 @@ class PeerConnection(asyncio.Protocol):
 
     def _end_output(self, transport: asyncio.Transport) -> None:
         self._is_closing = True
-        # A half-close lets the peer read all of it; closing with its bytes unread would reset the connection instead.
+        # A half-close lets the peer read the whole answer; a close with unread bytes would reset the connection.
         if transport.can_write_eof():
             with contextlib.suppress(OSError):
                 transport.write_eof()

@@ -1,4 +1,4 @@
-"""WebSocket frames as a server sends them, and messages that come in several."""
+"""WebSocket frames as a server sends them, and messages that come in several frames."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dbg_wire.messages import Message
 
 
 def pack(opcode: Opcode, payload: bytes) -> bytes:
-    """Return a server's frame; made once, it goes to any number of peers."""
+    """Return a server's frame; the same frame can go to any number of peers."""
     size = len(payload)
     if size < 126:
         return struct.pack("!BB", 0x80 | opcode, size) + payload
@@ -31,7 +31,7 @@ def pack_data(payload: bytes) -> bytes:
 
 
 class Fragments:
-    """Put messages together that come in several frames; the library has checked their order."""
+    """The frames of a message that is not complete; the library has checked their order."""
 
     __slots__ = ("_kept", "_opcode")
 

@@ -1,7 +1,4 @@
-"""What the broker answers to HTTP requests: who may become a WebSocket, and two pages for those who watch the broker.
-
-Pure: a request comes as its parts, an answer goes as one.
-"""
+"""What the broker answers to HTTP requests: which of them become a WebSocket, and two pages for monitoring. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """Hold an HTTP answer; ``body`` is one sentence, or a page."""
+    """HTTP answer; ``body`` is one sentence, or a page."""
 
     status: int
     body: str
@@ -34,7 +31,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """Hold what is looked at of a request to become a WebSocket."""
+    """The parts of a request that decide whether it may become a WebSocket."""
 
     path: str
     authorization: str | None
@@ -44,7 +41,7 @@ class Upgrade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """Hold how many ranks, terminals that may type and watchers are connected."""
+    """How many ranks, terminals that may type and watchers are connected."""
 
     ranks: int
     drivers: int
@@ -54,13 +51,13 @@ class Connected:
 def admit(upgrade: Upgrade, tokens: Tokens, connected: Connected, capacity: Capacity) -> Role | HttpAnswer:
     """Return the role in which a request may become a WebSocket, or the answer that refuses it.
 
-    A terminal that may type is admitted where watchers are too many: one of these goes then.
+    A terminal that may type is admitted even if watchers take all other places: a watcher is closed for it then.
     """
     path = path_of(upgrade.path)
     if path not in PATHS:
         return not_found(path)
     if upgrade.origin is not None:
-        # Only browsers send it: a page that somebody visits must not reach the broker on their behalf.
+        # Only browsers send an Origin: a page that a user visits must not reach the broker on the user's behalf.
         return HttpAnswer(403, "the broker does not talk to web pages (the request has an Origin)\n")
     role = tokens.role_of(upgrade.authorization)
     if role is None:
@@ -105,7 +102,7 @@ def path_of(target: str) -> str:
 
 
 def path_shown(target: str) -> str:
-    """Return a request's path for the log: without query and fragment, where people put tokens; shorter than one."""
+    """Return a request's path for the log, shorter than a token and without query and fragment, which may hold one."""
     return printable(re.split("[?#]", target, maxsplit=1)[0], MIN_TOKEN - 1)
 
 
@@ -121,7 +118,7 @@ def method_not_allowed(method: str) -> HttpAnswer:
 
 @dataclass(slots=True)
 class Meters:
-    """Count what happens; all counters only grow."""
+    """Counters of what happens; they only grow."""
 
     handshakes: int = 0
     refusals: Counter[int] = field(default_factory=Counter)
@@ -136,7 +133,7 @@ class Meters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauges:
-    """Hold how many there are of everything now."""
+    """The present numbers; ``uptime`` is in seconds."""
 
     ranks: Mapping[RankState, int]
     terminals: int
@@ -148,9 +145,9 @@ class Gauges:
 
 
 def page(target: str, meters: Meters, gauges: Gauges, tokens: Tokens) -> HttpAnswer | None:
-    """Return the page at a path, or None if it is none of ours.
+    """Return the page at a path, or None if there is none.
 
-    ``/healthz?prove=TEXT`` has a line for each token, by which those who know one too can tell us from others.
+    ``/healthz?prove=TEXT`` has a line for each token, by which a peer that knows the token recognizes this broker.
     """
     path, _, query = target.partition("?")
     if path == "/healthz":
@@ -163,7 +160,7 @@ def page(target: str, meters: Meters, gauges: Gauges, tokens: Tokens) -> HttpAns
 
 
 def metrics(meters: Meters, gauges: Gauges) -> str:
-    """Return counters and gauges as Prometheus reads them; nothing here is secret, so nobody is asked for a token."""
+    """Return counters and gauges as Prometheus reads them; they hold no secret, so the page needs no token."""
     lines: list[str] = []
 
     def put(name: str, kind: str, help_text: str, values: Mapping[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""HTTP as the WebSocket library reads it, and as we write it ourselves: a request's parts, an answer's bytes."""
+"""HTTP around the WebSocket library: a request's parts, an answer's bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_wire import limits
 
 MAX_HEAD_BYTES = 16 * limits.KIB
-"""Bytes of a request's line and headers: ours have 400; a browser's with its cookies fits."""
+"""Bytes of a request's line and headers: a rank's or terminal's has 400, and a browser's with its cookies fits."""
 
 
 def upgrade_of(request: Request) -> Upgrade:
@@ -27,7 +27,7 @@ def upgrade_of(request: Request) -> Upgrade:
     authorizations, origins = headers.get_all("Authorization"), headers.get_all("Origin")
     return Upgrade(
         path=request.path,
-        # Two of them are none: which one counts is nothing to guess.
+        # Of two headers neither counts, as it is not known which of them is meant.
         authorization=authorizations[0] if len(authorizations) == 1 else None,
         origin=origins[0] if origins else None,
         subprotocols=offered,
@@ -35,13 +35,13 @@ def upgrade_of(request: Request) -> Upgrade:
 
 
 class NoRequest(Exception):
-    """Say why bytes are no request that is read."""
+    """The bytes are no request that the broker reads; the text says why."""
 
 
 class Head(NamedTuple):
-    """Hold a request's line and headers.
+    """The head of a request.
 
-    Of a GET ``lines`` are its line and headers and ``rest`` the bytes after them; of others they are not looked at.
+    ``lines`` are the line and headers of a GET, and ``rest`` the bytes after them; both are empty for other methods.
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""Sockets that listen, for peers and for stock debuggers, and why one can't."""
+"""Listening sockets, for peers and for stock debuggers, and the errors of opening one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import socket
 from dbg_wire.errors import DbgError
 
 BACKLOG = 4096
-"""Connections that the kernel may hold for us: with asyncio's 100 a job of 2,000 ranks takes seconds to get in."""
+"""Connections that the kernel may hold before accept: with asyncio's 100, 2,000 ranks take seconds to connect."""
 
 
 class PortTaken(DbgError):
-    """Say that somebody else listens where the broker was told to."""
+    """Another program listens at the address that the broker was given."""
 
     def __init__(self, host: str, port: int, option: str = "--listen") -> None:
         super().__init__(host, port, option)
@@ -28,7 +28,7 @@ class PortTaken(DbgError):
 
 
 class CantListen(DbgError):
-    """Say that the broker can't listen at the address it was given."""
+    """The broker can't listen at the address that it was given."""
 
     def __init__(self, host: str, port: int, reason: str, option: str = "--listen") -> None:
         super().__init__(host, port, reason, option)
@@ -48,7 +48,7 @@ def listen(host: str, port: int, option: str = "--listen") -> socket.socket:
     listener: socket.socket | None = None
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        # One name may be both loopbacks; a peer that tries the other one first comes to this one next.
+        # A name may stand for an IPv4 and an IPv6 loopback; a peer that tries the IPv6 one first tries this one next.
         family, kind, protocol, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
         listener = socket.socket(family, kind, protocol)
         listener.setblocking(False)

@@ -1,7 +1,7 @@
-"""What waits for one peer, bounded, and when a rank is asked to repaint for those who missed something.
+"""The bounded queue of frames for one peer, and when a rank is asked to repaint for terminals that missed output.
 
-Pure: frames are bytes that the caller hands to its transport as the transport takes them; ``held`` is what the
-transport itself still holds, in bytes, and counts against the bound.
+Pure: frames are bytes that the caller hands to its transport as the transport takes them. ``held`` is the number of
+bytes that the transport itself still holds; they count against the bound.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 FRAME_COST = 120
-"""Bytes that keeping a frame costs beside its own: a flood of one-byte frames must not hide behind its payload."""
+"""Bytes of memory that a frame takes beside its own bytes; without them the bound would not hold for tiny frames."""
 
 REPAINT_SECONDS = 0.1
-"""Least time between two repaints of a rank: ten screens a second are all that an eye wants."""
+"""Least seconds between two repaints of a rank: ten screens a second are as many as a person can follow."""
 
 
 class Fate(enum.Enum):
-    """Say what became of a frame."""
+    """What became of a frame."""
 
     QUEUED = "queued"
     DROPPED = "dropped"
     OVERFLOW = "overflow"
-    """A control message has no room; the peer can't be kept right any more and must go."""
+    """A control message has no room: a terminal is closed then, and a rank misses the message."""
 
 
 class _Waiting(NamedTuple):
@@ -33,11 +33,11 @@ class _Waiting(NamedTuple):
 
 
 class Outbox:
-    """Hold the frames that wait for one peer, in order, at most ``bound`` bytes of them.
+    """The frames that wait for one peer, in order, at most ``bound`` bytes of them.
 
-    Terminal output beyond the bound is dropped whole, with all output that waits: after a gap the screen is drawn anew,
-    and what led to it is no longer worth anyone's time. Until everything has gone out no further output is taken;
-    then :meth:`missed` says once that a repaint is due. Control messages are never dropped.
+    Terminal output beyond the bound is dropped whole, with all output that waits: the screen is drawn anew after the
+    gap, so older output is of no use. No further output is taken until everything has gone out. Then :meth:`missed`
+    says once that a repaint is due. Control messages are never dropped.
     """
 
     __slots__ = (
@@ -102,7 +102,7 @@ class Outbox:
     def offer_control(self, frame: bytes, held: int, instead_of: Hashable = None) -> Fate:
         """Queue a control message; it takes the place of a waiting one with the same name ``instead_of``.
 
-        Such a message goes to the end of the queue: what is said last is what is true.
+        The new message goes to the end of the queue, as it tells the latest state.
         """
         if instead_of is not None and (old := self._waiting.pop(instead_of, None)) is not None:
             self._bytes -= len(old.frame) + FRAME_COST
@@ -152,7 +152,7 @@ class Outbox:
 
     def _drop_output(self) -> None:
         if not self._outputs:
-            # Looked for at each message without room, output would cost as much as all that waits.
+            # A search through the queue at each message without room would be too slow.
             return
         kept = [(name, waiting) for name, waiting in self._waiting.items() if not waiting.is_output]
         self.dropped += len(self._waiting) - len(kept)
@@ -162,7 +162,7 @@ class Outbox:
 
 
 class RepaintRate:
-    """Decide when one rank is asked to repaint: at once, but at most every ``REPAINT_SECONDS``."""
+    """When one rank is asked to repaint: at once, but at most every ``REPAINT_SECONDS``."""
 
     __slots__ = ("_is_due", "_sent_at")
 

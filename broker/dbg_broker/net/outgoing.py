@@ -1,4 +1,4 @@
-"""What goes to one peer: frames that its transport takes at once, and others that wait for that, bounded."""
+"""Frames to one peer: its transport takes them at once, or they wait in a bounded queue."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dbg_broker.net.outbox import Fate, Outbox
 from dbg_wire import limits
 
 TRANSPORT_SLACK = 128 * limits.KIB
-"""Bytes that TLS and its transport may hold beside what they own up to: one frame each, and 64 KiB of asyncio's."""
+"""Bytes that TLS and its transport may hold beside what they report: one frame each, and 64 KiB in asyncio."""
 
 OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSPORT_SLACK
-"""Bytes that may wait for one peer, whichever it is."""
+"""Bytes that may wait for one peer, a rank or a terminal."""
 
 
 class OutgoingFrames:
-    """Write frames to a transport, or keep them in an outbox while it is paused."""
+    """The frames to one transport, kept in an outbox while it is paused."""
 
     __slots__ = ("_outbox", "is_paused", "transport")
 
@@ -60,7 +60,7 @@ class OutgoingFrames:
 
     def write(self, data: bytes) -> None:
         """Write bytes past all that waits."""
-        # asyncio complains of bytes for a connection that has failed.
+        # asyncio logs a warning when a connection that has failed is written to.
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write(data)
 

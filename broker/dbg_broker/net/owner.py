@@ -1,4 +1,4 @@
-"""What a connection tells its owner, so that it knows neither ranks nor terminals."""
+"""What a connection tells its owner. A connection itself knows neither ranks nor terminals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ C_contra = TypeVar("C_contra", contravariant=True)
 
 
 class Owner(Protocol[C_contra]):
-    """Be told what happens on connections."""
+    """Owner of connections, told what happens on them."""
 
     def admit(self, connection: C_contra, upgrade: Upgrade) -> Role | HttpAnswer:
         """Return the role in which this request may become a WebSocket, or what to answer instead."""
@@ -20,7 +20,7 @@ class Owner(Protocol[C_contra]):
         """Take a new WebSocket."""
 
     def has_bytes(self, connection: C_contra) -> bool:
-        """Have a connection read what came, now or when it is its turn; return whether it waits for that."""
+        """Have a connection read what came, now or when it is its turn; return whether it waits for its turn."""
 
     def text_received(self, connection: C_contra, text: str) -> None:
         """Take a control message."""
@@ -32,7 +32,7 @@ class Owner(Protocol[C_contra]):
         """Note a frame that is no message: a ping, a pong, or a part of one."""
 
     def unfinished(self, connection: C_contra, size: int, *, is_new: bool) -> None:
-        """Note how many bytes of a message that is not complete are kept; ``is_new`` if one was completed since."""
+        """Note the bytes kept of an incomplete message; ``is_new`` if one was completed since the last call."""
 
     def drained(self, connection: C_contra) -> None:
         """Send what had no room."""
@@ -44,4 +44,4 @@ class Owner(Protocol[C_contra]):
         """Forget a connection."""
 
     def failed(self, connection: C_contra, reason: str) -> None:
-        """Count a stranger: what came on the connection was no request for a WebSocket of ours."""
+        """Count a stranger: what came on the connection was no request for a WebSocket of the broker."""

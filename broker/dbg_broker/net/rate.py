@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 class RateLimit:
-    """Measure what a peer sends against ``rate`` bytes a second.
+    """Budget of what a peer may send: ``rate`` bytes a second.
 
-    Nothing is refused: whoever is ahead is not read from for a while, so that input stays whole and in order.
+    Nothing is refused. A peer above its rate is not read from for a while, so that input stays whole and in order.
     """
 
     def __init__(self, now: float, rate: int) -> None:

@@ -1,4 +1,4 @@
-"""The place where peers are accepted: their sockets, TLS, the sweep by the clock, and the end."""
+"""The server that accepts peers: their sockets, TLS, the sweep by the clock, and the shutdown."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from dbg_wire import limits
 logger = logging.getLogger("dbg_broker")
 
 ACCEPTED_AT_ONCE = 25
-"""Connections accepted in one round of the event loop, so that a storm leaves time to those who are in."""
+"""Connections accepted in one round of the event loop, so that a storm of new connections leaves time to the others."""
 
 SWEEP_SECONDS = 0.25
-"""Seconds between two sweeps: as late as anything due by the clock may be."""
+"""Seconds between two sweeps, by which anything due by the clock may be late."""
 
 FULL_SECONDS = 0.02
-"""Seconds without accepting while as many as may wait for their first message do: an honest one takes less."""
+"""Seconds without accepting while all places before the first message are taken: an honest peer is faster."""
 
 NO_DESCRIPTORS_SECONDS = 1.0
 """Seconds without accepting when the process has no file descriptor left: some will be closed by then."""
@@ -34,17 +34,17 @@ SHUTDOWN_SECONDS = limits.CLOSE_SECONDS + 1.0
 """Seconds given to all closing handshakes at the end; each of them has CLOSE_SECONDS."""
 
 TLS_BUFFER_BYTES = 16 * limits.KIB
-"""What asyncio is to allocate for each TLS connection in place of 256 KiB: the largest record that TLS has."""
+"""Bytes that asyncio is to allocate for each TLS connection in place of 256 KiB: the largest record that TLS has."""
 
 
 def bound_tls_buffers() -> None:
-    """Have asyncio allocate a sixteenth of the memory for each TLS connection, where its release lets us."""
+    """Have asyncio allocate a sixteenth of the memory for each TLS connection, if its release has a setting for it."""
     if hasattr(sslproto.SSLProtocol, "max_size"):
         sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
 
 
 class ServerOwner(Owner[PeerConnection], Protocol):
-    """Take the connections that a server accepts."""
+    """Owner of the connections that a server accepts."""
 
     @property
     def can_accept(self) -> bool:
@@ -57,11 +57,11 @@ class ServerOwner(Owner[PeerConnection], Protocol):
         """Do what is due by the clock."""
 
     def close_all(self, then: Callable[[], None]) -> None:
-        """Say goodbye to everyone, and call ``then`` as soon as nobody is connected, at once if nobody is."""
+        """Close all connections, and call ``then`` when none is left, at once if there is none."""
 
 
 class Server:
-    """Accept connections for their owner until stopped."""
+    """Server that accepts connections for their owner until it is stopped."""
 
     def __init__(
         self,
@@ -92,9 +92,9 @@ class Server:
         self._sweep()
 
     async def stop(self) -> None:
-        """Stop accepting, say goodbye to everyone, and wait until they left or SHUTDOWN_SECONDS are over.
+        """Stop accepting, close all connections, and wait until they have ended or SHUTDOWN_SECONDS are over.
 
-        Again does nothing.
+        A second call does nothing.
         """
         if self.listener.fileno() < 0:
             return
@@ -115,7 +115,7 @@ class Server:
     def _accept(self) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
             if not self._owner.can_accept:
-                # The kernel keeps those that come now, until one of those that are in has said something.
+                # The kernel keeps new connections until an accepted one has sent its first message.
                 self._loop.remove_reader(self.listener)
                 self._loop.call_later(FULL_SECONDS, self._accept_again)
                 return

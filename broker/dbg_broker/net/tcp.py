@@ -1,4 +1,4 @@
-"""What the kernel is told about a connection that was accepted, and how people write its peer."""
+"""Socket options of an accepted connection, and its peer's address as people write it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dbg_dial.tcp import ask_peer
 from dbg_wire import limits
 
 TERMINAL_SEND_BUFFER = 64 * limits.KIB
-"""Bytes that the kernel keeps for a terminal: what is in there can't be dropped any more, and delays all after it."""
+"""Bytes that the kernel keeps for a terminal: they can't be dropped any more, and delay all later bytes."""
 
 
 def tune(transport: asyncio.Transport, *, to_terminal: bool) -> None:

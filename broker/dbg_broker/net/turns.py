@@ -1,8 +1,8 @@
-"""Share the broker's time among connections, so that nobody's bytes keep somebody else's keys waiting. Pure.
+"""Shares of the broker's time for connections, so that bytes of one connection don't delay keys of another. Pure.
 
-What came on a connection is taken at once while the present turn of the event loop has time left. The rest waits, in
-the order in which it came, and has a bounded part of each of the next turns; whoever sends without end takes one slice
-after all the others. Where somebody types, keys and their echo wait for no such line.
+What came on a connection is taken at once while the present turn of the event loop has time left. Otherwise the
+connection waits in line, and the line has a bounded part of each of the next turns. A connection that sends without
+end goes to the end of the line after each slice. Keys of a terminal and their echo don't wait in line.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from collections.abc import Callable
 from typing import Protocol
 
 SLICE_SECONDS = 0.001
-"""Longest time for one connection before others have theirs, of the processor time of the broker: what other
-processes of its host take from that is no fault of a connection."""
+"""Longest time for one connection before others have theirs. It is processor time of the broker: time that other
+processes of the host take doesn't count against a connection."""
 
 TURN_SECONDS = 0.005
-"""Time of one turn of the event loop for what waited, and as much again for what comes. Either may end one piece of a
-flood late, 8 ms: all is far below the 50 ms by which nobody may make another's key wait."""
+"""Time of one turn of the event loop for bytes that waited, and as much again for bytes that come. Either may end one
+piece of a flood late, 8 ms. The sum is far below 50 ms, the longest time that a flood may delay a key."""
 
 
 class Worker(Protocol):
-    """Have bytes to take."""
+    """Connection with bytes to take."""
 
     def work(self, is_over: Callable[[], bool]) -> bool:
-        """Take what came until the slice is over, or one piece of it; return whether there is more to take now."""
+        """Take what came until the slice is over, at least one piece; return whether there is more to take now."""
 
 
 class _Last:
-    """Stand in line behind those that wait, to be called when each of them has had a slice."""
+    """Call that waits in line until each connection before it has had a slice."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._call = call
@@ -39,7 +39,7 @@ class _Last:
 
 
 class Turns:
-    """Say whose bytes are taken when; ``spent`` returns the processor time that the broker has used."""
+    """The order in which connections take their bytes; ``spent`` returns the broker's processor time."""
 
     def __init__(self, spent: Callable[[], float], schedule: Callable[[float, Callable[[], None]], object]) -> None:
         self._clock = spent
@@ -70,7 +70,7 @@ class Turns:
         return True
 
     def after(self, call: Callable[[], None]) -> None:
-        """Call something when all that wait now have had a slice; at once if nobody waits."""
+        """Call something when all that wait now have had a slice; at once if none waits."""
         if self._waiting:
             self._waiting.append(_Last(call))
         else:

@@ -11,7 +11,7 @@ MESSAGE_SECONDS = 60.0
 """Seconds that one message may take to come: a mebibyte, the largest there is, takes 33 at 256 kbit/s."""
 
 MAX_UNFINISHED_BYTES = 64 * limits.MIB
-"""Bytes of all of them together: a thousand ranks that answer with a screen at the same moment have 10 MiB coming."""
+"""Bytes of all these messages together: a thousand ranks that answer with a screen at the same time send 10 MiB."""
 
 
 class _Begun(NamedTuple):
@@ -20,7 +20,7 @@ class _Begun(NamedTuple):
 
 
 class Unfinished:
-    """Count by connection, in the order in which the messages began."""
+    """The bytes kept of each connection, in the order in which the messages began."""
 
     def __init__(self) -> None:
         self._begun: OrderedDict[int, _Begun] = OrderedDict()
@@ -37,7 +37,7 @@ class Unfinished:
             self.size += size - begun.size
 
     def drop(self, number: int) -> None:
-        """Forget a connection; one that keeps nothing is no mistake."""
+        """Forget a connection; an unknown number is no error."""
         begun = self._begun.pop(number, None)
         self.size -= begun.size if begun is not None else 0
 

@@ -8,22 +8,22 @@ MAX_TERMINAL_BYTES = 128 * limits.MIB
 """Bytes for one terminal, as they lie in memory: 4096 ranks with a PuDB screen of 200 by 50 each come to 97 MB."""
 
 MAX_BYTES = 256 * limits.MIB
-"""Bytes for all terminals: two that ask as much as one may, on a login node that others use, too."""
+"""Bytes for all terminals, twice the bound of one: a login node has other users, too."""
 
 
 class AnswerBudget:
-    """Count by terminal. At its own bound a terminal gets no more; at that of all the one goes that has most."""
+    """Bytes by terminal. A terminal at its bound gets no more; at the bound of all, the one with most is closed."""
 
     def __init__(self) -> None:
         self._held: dict[int, int] = {}
         self.size = 0
 
     def of(self, terminal: int) -> int:
-        """Return what waits for a terminal."""
+        """Return the bytes that wait for a terminal."""
         return self._held.get(terminal, 0)
 
     def take(self, terminal: int, size: int) -> bool:
-        """Count bytes that are to wait for a terminal, or tell that they would be too many."""
+        """Count bytes that are to wait for a terminal; return False if they would be too many."""
         if self.of(terminal) + size > MAX_TERMINAL_BYTES:
             return False
         self._held[terminal] = self.of(terminal) + size
@@ -31,7 +31,7 @@ class AnswerBudget:
         return True
 
     def give_back(self, terminal: int, size: int) -> None:
-        """Note that a terminal has read bytes; one that has left since counts no more."""
+        """Note that a terminal has read bytes; a terminal that has left is ignored."""
         if terminal in self._held:
             self._held[terminal] -= size
             self.size -= size

@@ -1,4 +1,4 @@
-"""Which ranks of one address are children of others there, and their numbers. Pure.
+"""Which ranks of one address are children of other ranks of it, and their numbers. Pure.
 
 A process that a rank starts registers under the same job, run, host and rank number.
 """
@@ -14,7 +14,7 @@ from dbg_wire.ranks import RankState
 
 @dataclass(slots=True)
 class _Family:
-    """Index the ranks of one (job, run, host, rank) by what tells a parent from a child."""
+    """Index of the ranks of one (job, run, host, rank), by what tells a parent from a child."""
 
     by_pid: dict[int, str] = field(default_factory=dict)
     below: dict[int, set[str]] = field(default_factory=dict)
@@ -24,10 +24,7 @@ class _Family:
 
 
 class Children:
-    """Give the ranks of each address their places; ``ranks`` are all of them by key.
-
-    Its length is the number of addresses.
-    """
+    """The places of the ranks of each address; ``ranks`` are all by key. The length is the number of addresses."""
 
     def __init__(self, ranks: Mapping[str, RankRecord]) -> None:
         self._ranks = ranks
@@ -39,7 +36,7 @@ class Children:
     def join(self, rank: RankRecord, wanted: int | None) -> tuple[RankRecord, ...]:
         """Give a rank its place among those of its address, and return the ranks that became children by it.
 
-        A rank is a child if a process above it is in the family as well, or if it was one before.
+        A rank is a child if one of its ancestors is in the family as well, or if it was a child before.
         """
         family = self._families.setdefault(rank.family, _Family())
         has_parent = any(pid in family.by_pid for pid in rank.said.ancestors)
@@ -75,7 +72,7 @@ class Children:
             del family.children[rank.child]
 
     def ended(self, rank: RankRecord) -> None:
-        """Note that a rank has exited: what comes with the number of its process is no child of it."""
+        """Note that a rank has exited: a later process may have its pid, and the children of that are not its own."""
         family = self._families[rank.family]
         if family.by_pid.get(rank.said.pid) == rank.key:
             del family.by_pid[rank.said.pid]
@@ -83,7 +80,7 @@ class Children:
     def _number(self, family: _Family, rank: RankRecord, wanted: int | None) -> None:
         holder = self._ranks.get(family.children.get(wanted, "")) if wanted is not None else None
         taken = holder is not None and holder is not rank and holder.state is not RankState.EXITED
-        # Numbers grow and come back only with their owner: a listed `.1` must not be two processes one after another.
+        # A number is given again only to its owner: a listed `.1` must not be two processes one after another.
         rank.child = family.last_child + 1 if wanted is None or taken else wanted
         family.last_child = max(family.last_child, rank.child)
         family.children[rank.child] = rank.key

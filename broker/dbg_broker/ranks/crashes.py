@@ -1,4 +1,4 @@
-"""Which ranks of a run are kept after a crash, and who is to hear it: the others hold their exits meanwhile. Pure."""
+"""Which ranks of a run are kept after a crash, and which ranks are told: these delay their exits meanwhile. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CRASH = "crash"
 """Reason of a stop that keeps a crashed rank."""
 
 KEPT = "kept"
-"""Name of the message, in place of an earlier one of which it waits to be sent."""
+"""Name of the message, which replaces an earlier one of this name that waits to be sent."""
 
 _Run = tuple[str, str]
 
 
 @dataclass(slots=True)
 class _Launch:
-    """Hold who belongs to a run, which of them are kept, who has not been told yet, and what the others were told."""
+    """The ranks of a run, those that are kept, those that have not been told yet, and what the others were told."""
 
     members: dict[str, None] = field(default_factory=dict)
     newcomers: dict[str, None] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class _Launch:
 
 
 class CrashedRanks:
-    """Know who belongs to which run and which of them are kept. The length is the number of runs."""
+    """The ranks of each run, and which of them are kept. The length is the number of runs."""
 
     def __init__(self) -> None:
         self._launches: dict[_Run, _Launch] = {}
@@ -42,7 +42,7 @@ class CrashedRanks:
         return len(self._launches)
 
     def changed(self, rank: RankRecord) -> bool:
-        """Take in a change of a rank; tell whether anybody has something to hear of :meth:`tell`."""
+        """Take in a change of a rank; tell whether :meth:`tell` has something for a rank."""
         run = (rank.said.job, rank.said.run)
         if self._run_of.get(rank.key, run) != run:
             self.forget(rank.key)
@@ -66,7 +66,7 @@ class CrashedRanks:
         return bool(self._due)
 
     def tell(self) -> Iterator[Telling]:
-        """Return what is to be told to whom by now; it counts as told then."""
+        """Return what is to be told to which ranks now; it counts as told then."""
         due, self._due = self._due, {}
         for run in due:
             launch = self._launches.get(run)
@@ -79,7 +79,7 @@ class CrashedRanks:
             launch.told, launch.newcomers = numbers, {}
 
     def forget(self, key: str) -> bool:
-        """Forget a rank that is no longer listed, lost with its crash for instance; tell whether others must hear."""
+        """Forget a rank that is no longer listed, such as one lost with its crash; tell whether others must hear."""
         run = self._run_of.get(key)
         if run is None:
             return False
@@ -110,5 +110,5 @@ def _is_kept(rank: RankRecord) -> bool:
     stop = rank.report.stop
     if stop is None or stop.reason != CRASH or rank.state is RankState.EXITED:
         return False
-    # One that is lost may still be there, and its stop with it.
+    # The process of a lost rank may still be there, and its stop with it.
     return rank.state in (RankState.STOPPED, RankState.UNRESPONSIVE, RankState.LOST)

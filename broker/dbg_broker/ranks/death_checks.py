@@ -8,11 +8,11 @@ DEATH_CHECKS = (0.2, 1.0, 5.0)
 """Seconds after which a lost rank of this host is looked for again: its socket closes before it is a dead process."""
 
 DEATH_CHECK_LATER = 30.0
-"""Seconds between the checks after those: it may have lost its connection alone, and end at any time."""
+"""Seconds between later checks: the rank may have lost only its connection, and end at any time."""
 
 
 class DeathChecks:
-    """Hold the keys of lost ranks by when each is to be looked for next."""
+    """The keys of lost ranks, by when each is to be looked for next."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, str, int]] = []
@@ -23,7 +23,7 @@ class DeathChecks:
         heapq.heappush(self._heap, (now + delay, key, attempt + 1))
 
     def due(self, now: float) -> list[tuple[str, int]]:
-        """Take out those that are to be looked for by now, each with the number of its attempt."""
+        """Take out the ranks that are to be looked for by now, each with the number of its attempt."""
         found = []
         while self._heap and self._heap[0][0] <= now:
             _, key, attempt = heapq.heappop(self._heap)

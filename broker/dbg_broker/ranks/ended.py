@@ -15,14 +15,14 @@ class _Kept(NamedTuple):
 
 
 class EndedRanks:
-    """Hold ended ranks and, apart, ended sessions of stock debuggers, which push no rank off the list."""
+    """Ended ranks and, apart from them, ended sessions of stock debuggers, which push no rank off the list."""
 
     def __init__(self) -> None:
         self._ranks = Ended()
         self._stock = Ended(limits.MAX_ENDED_STOCK)
 
     def put(self, key: str, size: int, now: float, *, is_stock: bool) -> None:
-        """Enter what ended last."""
+        """Enter a rank or session as the last that ended."""
         (self._stock if is_stock else self._ranks).put(key, size, now)
 
     def resize(self, key: str, size: int) -> None:
@@ -30,20 +30,21 @@ class EndedRanks:
         self._ranks.resize(key, size)
 
     def drop(self, key: str) -> None:
-        """Take out what is there of this name."""
+        """Take a rank or session out; an unknown one is no error."""
         self._ranks.drop(key)
         self._stock.drop(key)
 
     def overdue(self, now: float) -> list[str]:
-        """Take out those that are to go, and return their keys."""
+        """Take out those that are to be forgotten, and return their keys."""
         return [*self._ranks.overdue(now), *self._stock.overdue(now)]
 
 
 class Ended:
-    """Hold the keys of ended ranks in the order of their ends, each with the bytes that it occupies.
+    """The keys of ended ranks in the order of their ends, each with the bytes that it occupies.
 
-    The oldest go by time and number. By bytes the heaviest go, so that a few whose stacks and paths are endless push
-    nobody off the list. ``most`` is their number, if that is not limits.MAX_ENDED_RANKS.
+    The oldest are forgotten if they are too old or too many. The heaviest are forgotten if all take too many bytes, so
+    that a few ranks with endless stacks and paths push no others off the list. ``most`` is the largest number of ranks,
+    None for limits.MAX_ENDED_RANKS.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -68,12 +69,12 @@ class Ended:
             self.size += size - kept.size
 
     def drop(self, key: str) -> None:
-        """Take a rank out; one that isn't there is no mistake."""
+        """Take a rank out; an unknown one is no error."""
         kept = self._kept.pop(key, None)
         self.size -= kept.size if kept is not None else 0
 
     def overdue(self, now: float) -> Iterator[str]:
-        """Yield the keys of those that are to go; each is taken out before it is yielded."""
+        """Yield the keys of ranks to forget; each is taken out before it is yielded."""
         most = limits.MAX_ENDED_RANKS if self._most is None else self._most
         while self._kept:
             oldest, kept = next(iter(self._kept.items()))

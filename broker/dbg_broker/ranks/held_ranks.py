@@ -1,8 +1,8 @@
-"""Who is to hear how far the ranks are that it waits for. Pure.
+"""What held ranks are told about the ranks that they wait for. Pure.
 
-Nothing of a hold is kept here that the ranks don't restate when they register: a new broker knows it all again. A held
-rank hears of all ranks that it waits for once, and after that of those that changed. Those who wait for the same ranks
-at the same place hear the same, so that a change costs one message for each of them, made once.
+Ranks restate all facts of a hold when they register, so a new broker knows them again. A held rank is told once of all
+ranks that it waits for, and after that of those that changed. Ranks that wait for the same ranks at the same place are
+told the same, so that the message of a change is made once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _Said = tuple[ChosenRank, float]
 
 @dataclass(slots=True, eq=False)
 class _WaitingGroup:
-    """Hold those who wait for the same ranks at the same place.
+    """Held ranks that wait for the same ranks at the same place.
 
-    ``informed`` are keys of those that have heard of all, ``newcomers`` of the others; ``changed`` are numbers of ranks
-    of which all have to hear, and ``said`` is what was told last of each.
+    ``informed`` are the keys of held ranks that have been told everything, ``newcomers`` those of the others.
+    ``changed`` are numbers of ranks that all have to be told of, and ``said`` is what was told last of each.
     """
 
     run: _Run
@@ -45,7 +45,7 @@ class _WaitingGroup:
 
 
 class HeldRanks:
-    """Know, by run, which rank has which key, who waits, and what those have still to be told."""
+    """By run, which rank has which key, which ranks wait, and what is still to be told to these."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -57,10 +57,10 @@ class HeldRanks:
         self._due: dict[_WaitingGroup, None] = {}
 
     def changed(self, rank: RankRecord) -> bool:
-        """Take in a change of a rank; tell whether anybody has something to hear of :meth:`tell`."""
+        """Take in a change of a rank; tell whether :meth:`tell` has something for a rank."""
         run = (rank.said.job, rank.said.run)
         if rank.child is None and (rank.is_live or (run, rank.said.rank) not in self._keys):
-            # A rank that ended may still change, and a relaunched one has its number by then.
+            # A rank that ended may still change when a relaunched rank has its number already.
             self._settle(rank.key, (run, rank.said.rank))
         is_held = rank.is_live and rank.report.state is RankState.HELD
         self._wait(rank, run, rank.report.waits if is_held else None)
@@ -71,7 +71,7 @@ class HeldRanks:
         return bool(self._due)
 
     def tell(self) -> Iterator[Telling]:
-        """Return what is to be told to whom by now, each of them in order; it counts as told then."""
+        """Return what is to be told to which ranks now, in order for each rank; it counts as told then."""
         due, self._due = self._due, {}
         for group in due:
             news = [number for number in group.changed if self._is_news(group, number)]
@@ -148,7 +148,7 @@ class HeldRanks:
                 del self._concerned[group.run, number]
 
     def _is_news(self, group: _WaitingGroup, number: int) -> bool:
-        """Tell whether a rank differs from what was told of it last, which it does no more then."""
+        """Tell whether a rank differs from what was told of it last, and note its state as told."""
         said = self._said(group, number)
         if group.said.get(number) == said:
             return False
@@ -167,13 +167,13 @@ class HeldRanks:
     def _tellings(
         self, group: _WaitingGroup, numbers: Iterable[int], keys: tuple[str, ...], *, is_whole: bool
     ) -> Iterator[Telling]:
-        """Return how far these ranks are, for each of these keys; who hears the same is together."""
+        """Return how far these ranks are, for each of these keys; ranks that are told the same share a telling."""
         said = [self._said(group, number) for number in numbers]
         ends = sorted({ended for status, ended in said if status.state in (RankState.LOST, RankState.EXITED)})
         together: defaultdict[int, list[str]] = defaultdict(list)
         for key in keys:
             waiter = self._registry.find(key)
-            # Who ended before the waiting rank came was of an earlier launch that bears the same names.
+            # A rank that ended before the waiting rank came was of an earlier launch with the same names.
             together[bisect_left(ends, waiter.entered) if waiter is not None else 0].append(key)
         for earlier, listeners in together.items():
             former = ends[earlier - 1] if earlier else None

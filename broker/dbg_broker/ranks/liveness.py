@@ -1,6 +1,6 @@
 """Whether a process is alive, where this host's kernel can tell.
 
-A rank's pid means something here only where it names the same kernel as :func:`dbg_dial.kernel.kernel_name` here.
+A rank's pid means something here only if the rank names the same kernel as :func:`dbg_dial.kernel.kernel_name` here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""When to probe which rank, and who has fallen silent.
+"""When to probe which rank, and which ranks have fallen silent.
 
-Pure: time is an argument. One heap for all ranks, so that a sweep costs what is due and not what there is.
+Pure: time is an argument. One heap holds all ranks, so that the cost of a sweep depends on the ranks that are due.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dbg_wire import limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeIntervals:
-    """Hold the seconds between two probes of a rank that somebody looks at, and of one that nobody does."""
+    """Seconds between two probes of a rank that a terminal looks at, and of any other rank."""
 
     attended: float = limits.PROBE_ATTENDED_SECONDS
     idle: float = limits.PROBE_IDLE_SECONDS
@@ -29,16 +29,16 @@ class _Probed:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Hold the ranks to probe now, and those that have left their probes unanswered."""
+    """The ranks to probe now, and those that have left their probes unanswered."""
 
     probe: list[str]
     silent: list[str]
 
 
 class ProbeSchedule:
-    """Hold, for each connected rank, when its next probe is due and how many wait for an answer.
+    """For each connected rank, when its next probe is due and how many wait for an answer.
 
-    A silent rank is not probed again: what it has not read yet wakes it when it goes on, and would only pile up.
+    A silent rank is not probed again: it answers the waiting probes when it goes on, and more would only pile up.
     """
 
     def __init__(self, intervals: ProbeIntervals) -> None:
@@ -52,11 +52,11 @@ class ProbeSchedule:
         heapq.heappush(self._heap, (probed.due, key))
 
     def remove(self, key: str) -> None:
-        """End with a rank; one that isn't there is no mistake."""
+        """End with a rank; an unknown one is no error."""
         self._ranks.pop(key, None)
 
     def heard(self, key: str, now: float) -> None:
-        """Note that a rank said something, whatever it was."""
+        """Note that a rank has sent something."""
         probed = self._ranks.get(key)
         if probed is None:
             return
@@ -66,7 +66,7 @@ class ProbeSchedule:
             self._schedule(key, probed, now + self._interval(probed))
 
     def attend(self, key: str, attended: bool, now: float) -> None:
-        """Note whether somebody looks at a rank; one that nobody looked at is probed at the next sweep."""
+        """Note whether a terminal looks at a rank; a rank that was not looked at before is probed at the next sweep."""
         probed = self._ranks.get(key)
         if probed is None or probed.attended == attended:
             return
@@ -80,7 +80,7 @@ class ProbeSchedule:
         while self._heap and self._heap[0][0] <= now:
             at, key = heapq.heappop(self._heap)
             probed = self._ranks.get(key)
-            # What was scheduled anew, or registered anew, has another entry.
+            # A rank that was scheduled or registered anew has another entry.
             if probed is None or probed.due != at or probed.silent:
                 continue
             if probed.unanswered >= limits.SILENT_PROBES:

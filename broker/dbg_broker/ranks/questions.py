@@ -1,6 +1,6 @@
-"""One question to many ranks: one deadline, an answer for each of them, always an end.
+"""A question to many ranks: it has one deadline, gets an answer for each rank, and always ends.
 
-Pure: time is an argument. Who does not answer is named in the answers as ``silent``, ``lost`` or ``running``.
+Pure: time is an argument. A rank that does not answer is named in the answers as ``silent``, ``lost`` or ``running``.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ PAGE_BYTES = limits.MAX_CONTROL_BYTES * 3 // 4
 """Bytes of one page of answers at most: below MAX_CONTROL_BYTES, and with room beside it in the terminal's queue."""
 
 MAX_ANSWER_BYTES = PAGE_BYTES - 4096
-"""Bytes of one answer: the largest screen that is believed fits, and the rest of its page is the envelope."""
+"""Bytes of one answer: the largest screen that is accepted fits, and the rest of its page is the envelope."""
 
 RANK_COST = 300
 """Bytes that a rank costs a question beside its key and what it says: an entry, an answer and its empty parts."""
 
 MIN_SECONDS = 0.05
-"""Shortest deadline of a question: less than a round trip asks nobody."""
+"""Shortest deadline of a question: no rank can answer within less than a round trip."""
 
 
 class TooMuchWaits(Exception):
-    """Say that a terminal has too many answers to read to ask for more."""
+    """The terminal must read other answers before it asks for more."""
 
     def __str__(self) -> str:
         return f"answers of more than {MAX_TERMINAL_BYTES} bytes would wait for this terminal; read those there are"
@@ -37,9 +37,9 @@ class TooMuchWaits(Exception):
 
 @dataclass(slots=True)
 class _OpenQuestion:
-    """Hold one open question; ``answers`` is in the order in which the ranks were named.
+    """One open question; ``answers`` is in the order in which the ranks were named.
 
-    ``sizes`` are the bytes of the answers of ranks in a message, counted when they came.
+    ``sizes`` are the bytes that ranks' answers take in a message, counted when they came.
     """
 
     question: Question
@@ -54,7 +54,7 @@ class _OpenQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Hold a question with all its answers; ``client`` asked it."""
+    """A question with all its answers; ``client`` asked it."""
 
     client: int
     question: Question
@@ -79,7 +79,7 @@ class Finished:
 
 
 class OpenQuestions:
-    """Hold all open questions, each under a number that the broker gives it."""
+    """All open questions, each under a number that the broker gives it."""
 
     def __init__(self) -> None:
         self.budget = AnswerBudget()
@@ -159,7 +159,7 @@ class OpenQuestions:
         return self._settle_all(key, RankAnswer(key=key, kind=Kind.LOST, text=text))
 
     def finish(self, number: int) -> Finished | None:
-        """End a question now, naming who did not answer; None if it has ended before."""
+        """End a question now, naming the ranks that did not answer; None if it has ended before."""
         question = self._open.pop(number, None)
         if question is None:
             return None

@@ -14,7 +14,7 @@ FamilyName = tuple[str, str, str, int]
 
 @dataclass(slots=True, eq=False)
 class RankRecord:
-    """Hold what is known of one rank.
+    """What is known of one rank.
 
     ``since`` is when what it reports began, ``heard`` when it last said anything, ``entered`` when it first did, and
     ``ended`` when it was lost or exited.
@@ -30,9 +30,9 @@ class RankRecord:
     ended: float = 0.0
     exit: int | None = None
     died: bool = False
-    """Its process was found gone, and it had not said goodbye."""
+    """Whether its process was found gone without a goodbye."""
     place: Place | None = None
-    """Where a pulse last found it."""
+    """Where it was at its last pulse."""
     frames: tuple[Place, ...] = ()
     """The last stack of it that is known, outermost frame first."""
     detail: str = ""
@@ -71,7 +71,7 @@ class RankRecord:
         return self.report.state is not RankState.RUNNING
 
     def listed_state(self) -> tuple[object, ...]:
-        """Return what a report may change in the list; a report that leaves it as it is is no news there."""
+        """Return what a report may change in the list; a report that changes none of it is no news there."""
         stop, session = self.report.stop, self.report.session
         shown_stop = (stop.number, stop.reason, stop.where) if stop is not None and self.halted else None
         return self.state, shown_stop, session.engine if session else None, self.report.queued
@@ -124,5 +124,5 @@ class RankRecord:
 
 
 def family_of(said: Register) -> FamilyName:
-    """Return the family of a rank that registers so."""
+    """Return the family of the rank that registers with this message."""
     return said.job, said.run, said.host, said.rank

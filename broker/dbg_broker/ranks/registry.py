@@ -1,7 +1,7 @@
-"""Which ranks there are and what is true of each.
+"""All ranks and their states.
 
-Pure: time is an argument (monotonic seconds), and nothing here knows a socket. What a message costs does not depend on
-how many ranks there are.
+Pure: time is an argument (monotonic seconds), and nothing here knows a socket. The cost of a message does not depend
+on the number of ranks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EVENT_OF_REPORT = {
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """Hold what a registration led to.
+    """What a registration led to.
 
     ``renamed`` are other ranks which it turned into children, ``gone`` is the key that the same process had before.
     """
@@ -40,7 +40,7 @@ class Registration:
 
 
 class Registry:
-    """Hold all ranks, and move them by the table."""
+    """All ranks, moved between states by the table of ``dbg_wire.states``."""
 
     def __init__(self) -> None:
         self._ranks: dict[str, RankRecord] = {}
@@ -70,9 +70,9 @@ class Registry:
     # ------------------------------------------------------------------------------------------------ what ranks say
 
     def register(self, message: Register, now: float, prefix: str = "") -> Registration:
-        """Enter a rank, or one that came back. Raise PeerError if it doesn't say which process it is.
+        """Enter a rank, or one that came back. Raise PeerError if it has no pid.
 
-        With a ``prefix`` the broker itself speaks, for a debugger that can't.
+        A message with a ``prefix`` is the broker's own, for a stock debugger.
         """
         if message.pid == 0 and not prefix:
             raise PeerError("register.pid is 0, which is no rank's")
@@ -145,7 +145,7 @@ class Registry:
         self._move(rank, RankEvent.FALLS_SILENT)
 
     def disconnected(self, rank: RankRecord, now: float) -> None:
-        """Note that a rank's connection ended, which is no news of one that has said goodbye."""
+        """Note that a rank's connection ended; this changes nothing if the rank has said goodbye."""
         if rank.state is not RankState.EXITED:
             self._end(rank, RankEvent.CONNECTION_ENDS, now)
 
@@ -240,7 +240,7 @@ def _occasion(report: RankReport) -> tuple[RankState, int | None]:
 
 
 def _began(report: RankReport, now: float) -> float:
-    """Return when what a report tells began: a rank counts the age of its stop, a broker may be younger."""
+    """Return when the reported state began: the rank tells the age of its stop, as the broker may be younger."""
     if report.stop is None or report.state is RankState.RUNNING:
         return now
     return now - report.stop.age

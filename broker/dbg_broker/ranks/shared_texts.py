@@ -8,11 +8,11 @@ MAX_TEXTS = 8192
 """Texts remembered: two of each host and six of each job, for the largest job there is."""
 
 MAX_BYTES = 1024 * 1024
-"""Characters of all of them. They are strangers' texts: what ``sys.intern`` keeps, Python 3.12 never lets go."""
+"""Characters of all texts. Strangers choose them, and Python 3.12 never frees a text of ``sys.intern``."""
 
 
 class SharedTexts:
-    """Give equal texts as one object, as long as they are among the last that came. The length is their number."""
+    """The last texts that came; equal ones are one object. The length is their number."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[str, str] = OrderedDict()
@@ -22,7 +22,7 @@ class SharedTexts:
         return len(self._texts)
 
     def share(self, text: str) -> str:
-        """Return the text, as the object that others were given if it is remembered."""
+        """Return the remembered object that equals the text, or else the text itself."""
         known = self._texts.setdefault(text, text)
         if known is text:
             self.size += len(text)

@@ -1,7 +1,7 @@
-"""Tell many ranks what changed for them, without keeping anybody else waiting. Pure.
+"""Messages to many ranks about what changed for them, sent without delaying other peers. Pure.
 
 Changes are gathered: however many ranks report in one turn of the event loop, each rank that is concerned is told once.
-A telling to thousands goes out in slices, with turns of the loop for everybody else between them, and is followed by a
+A telling to thousands goes out in slices, with turns of the loop for other peers between them, and is followed by a
 rest, so that a job whose ranks all change at once takes a bounded part of the broker's time.
 """
 
@@ -20,17 +20,17 @@ TOLD_AT_ONCE = 256
 """Ranks told in one turn of the event loop: 3 ms, with TLS 10 ms."""
 
 REST_SECONDS = 0.05
-"""Least time between two tellings: nobody who waits for people to debug something notices it."""
+"""Least seconds between two tellings: a rank that waits for a person doesn't notice them."""
 
 REST_SECONDS_EACH = 0.0002
-"""Rest for each rank told, twenty times what telling it costs: a twentieth of the broker's time goes there."""
+"""Seconds of rest for each rank told, twenty times the cost of telling it: tellings take a twentieth of the time."""
 
 
 class Telling(NamedTuple):
-    """Hold a message and the keys of the ranks that are to hear it.
+    """A message and the keys of the ranks that are to get it.
 
-    A ``name`` is that of a message which says all, and may stand for an earlier one of that name that still waits to be
-    sent. None is that of one which says what changed, and is of use only to a rank that has had all before.
+    A message with a ``name`` says everything, and replaces an earlier one of this name that waits to be sent. A message
+    without a name says what changed, and is of use only to a rank that has been told everything before.
     """
 
     message: Chosen | Kept
@@ -39,10 +39,10 @@ class Telling(NamedTuple):
 
 
 class NewsSource(Protocol):
-    """Know what has still to be told."""
+    """Source of what is still to be told."""
 
     def tell(self) -> Iterator[Telling]:
-        """Return what is to be told to whom by now; it counts as told then."""
+        """Return what is to be told to which ranks now; it counts as told then."""
 
 
 Tell = Callable[[bytes, str, Hashable], None]
@@ -50,7 +50,7 @@ Tell = Callable[[bytes, str, Hashable], None]
 
 
 class Spread:
-    """Gather what ``sources`` have to tell, and send it in slices."""
+    """Sender of what ``sources`` have to tell, in slices."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Spread:
         told = len(self._waiting)
         rest = min(MAX_REST_SECONDS, REST_SECONDS + told * REST_SECONDS_EACH)
         self._rests_until = self._clock() + rest
-        # What changes meanwhile is told after this; otherwise a rank could hear the new before the old.
+        # Changes during a telling wait for the next one; otherwise a rank could hear the new state before the old.
         self._is_due = told > 0
         if self._is_due:
             self._go_on()

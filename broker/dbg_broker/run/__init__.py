@@ -1,1 +1,1 @@
-"""``dbg-broker run``, a role of its own: a job, its keeper, a terminal, a broker where none is. No server code."""
+"""``dbg-broker run``: a job, its keeper, a terminal, and a broker if there is none. No server code."""

@@ -1,4 +1,4 @@
-"""What ranks find in their environment, and what can be told of a job by its command. Pure."""
+"""What ranks find in their environment, and what a command tells of its job. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _is_before_program(word: str) -> bool:
 
 
 def job_name(command: Sequence[str], number: str, former: str | None) -> str:
-    """Return what to call a job: DBG_JOB, or its script or command, and a number that no other run here has."""
+    """Return the name of a job: DBG_JOB, or its script or command, and a number that no other run here has."""
     name = former or _name(command)
     return f"{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:MAX_NAME]}-{number}"
 
@@ -60,7 +60,7 @@ def _name(command: Sequence[str]) -> str:
 def job_environment(
     environ: Mapping[str, str], *, home: str, job: str, wishes: Wishes, stops: Sequence[StopAt | StopIn]
 ) -> dict[str, str]:
-    """Return the environment of a job: ours, and what its ranks are told; what is not asked for stays as it is."""
+    """Return the environment of a job: the run's own, with what its ranks are told; the rest stays as it is."""
     told = {
         HOME: home,
         JOB: job,
@@ -71,7 +71,7 @@ def job_environment(
         POST_MORTEM: "1" if wishes.post_mortem else None,
         COLLECTIVE_TIMEOUT: wishes.collective_timeout,
     }
-    # What a program prints goes to a file, and would come in blocks, long after what has printed it.
+    # The output goes to a file; buffered, it would come there in blocks, long after it was printed.
     return {"PYTHONUNBUFFERED": "1", **environ, **{name: value for name, value in told.items() if value is not None}}
 
 

@@ -1,6 +1,6 @@
-"""The job's process, and the one small process that stays with it whatever happens to the terminal.
+"""The job's process, and a small process that stays with it even if the terminal is closed.
 
-The keeper is forked, not started: it must be there before anything else, and it needs nothing that isn't loaded.
+The keeper is forked without an exec: it must be there before anything else, and all that it needs is loaded.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ NOT_FOUND = 127
 """Exit statuses of shells for a command that can't be run, and for one that isn't there."""
 
 SILENT_SECONDS = 7 * 24 * 3600.0
-"""Seconds after which an output counts as one of an ended job where the file system has no locks to tell."""
+"""Seconds without a write after which an output counts as an ended job's on a file system without locks."""
 
 
 class CantStart(DbgError):
-    """Say that the command can't be started, with the status that a shell would give."""
+    """The command can't be started; the exit status is the one that a shell would give."""
 
     def __init__(self, command: str, number: int) -> None:
         super().__init__(command, number)
@@ -45,13 +45,13 @@ class CantStart(DbgError):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Name the processes of a job that runs: ``keeper`` is our child, and ends with the status of ``process``."""
+    """The processes of a job that runs: ``keeper`` is the run's child, and ends with the status of ``process``."""
 
     keeper: int
     process: int
 
     def signal(self, number: int) -> None:
-        """Send a signal to the job's process group; nothing happens if nobody is left there."""
+        """Send a signal to the job's process group; nothing happens if no process is left there."""
         with contextlib.suppress(OSError):
             os.killpg(self.process, number)
 
@@ -59,7 +59,7 @@ class Job:
 def start(command: Sequence[str], environ: Mapping[str, str], output: int) -> Job:
     """Start a command in a session of its own, its output appended to ``output``, and a keeper that waits for it.
 
-    The keeper inherits all our descriptors: what is locked or held here is so until the job ends.
+    The keeper inherits all descriptors of the run: what they lock or hold stays so until the job ends.
     Raise CantStart.
     """
     read_end, write_end = os.pipe()
@@ -78,10 +78,10 @@ def start(command: Sequence[str], environ: Mapping[str, str], output: int) -> Jo
 
 
 def _keep(command: Sequence[str], environ: Mapping[str, str], output: int, answers: int) -> NoReturn:
-    """Be the keeper; whatever happens here must not run on in the code of whoever forked it."""
+    """Run as the keeper and exit, also after an error: the code of the forked run must not go on here."""
     status = 1
     try:
-        # The terminal's end is none of ours, nor is its Ctrl-C.
+        # Neither the terminal's end nor its Ctrl-C is to reach the keeper.
         os.setsid()
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD):
@@ -119,7 +119,7 @@ def _start_process(
 
 
 def _answer(answers: int, text: str) -> None:
-    # Whoever asked may have been killed meanwhile, and the job is to go on.
+    # The run may have been killed meanwhile, and the job is to go on.
     with contextlib.suppress(OSError):
         os.write(answers, text.encode("ascii"))
     os.close(answers)
@@ -131,13 +131,13 @@ def shell_status(returncode: int) -> int:
 
 
 def lock_output(output: int) -> None:
-    """Mark an output as being written, for as long as this process or its keeper lives; without locks nobody knows."""
+    """Mark an output as being written, while this process or its keeper lives, if the file system has locks."""
     with contextlib.suppress(OSError):
         fcntl.flock(output, fcntl.LOCK_SH)
 
 
 def is_written(output: int) -> bool:
-    """Tell whether the job of an output still runs; the descriptor is one of our own, and is locked if not."""
+    """Tell whether the job of an output still runs; if not, the descriptor locks it."""
     try:
         fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

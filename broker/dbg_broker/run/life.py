@@ -37,17 +37,17 @@ from .terminal import TerminalProcess, is_attachable
 from .wakeup import Wakeup
 
 END_SECONDS = 10.0
-"""Seconds between the polite end of a job that is to run again, and the one that is not: launchers take up to five to
-end all their ranks, and those that are stopped don't look at the first."""
+"""Seconds between SIGTERM to a job that is to run again, and its end by force: launchers take up to five to end all
+their ranks, and stopped ranks don't react to SIGTERM."""
 
 LONG_SECONDS = 10.0
-"""Seconds after which a job's ranks would have said that they are there, even if it failed."""
+"""Seconds after which a job's ranks have registered, even if the job fails."""
 
 RESTARTS = 3
-"""Brokers of its own that a run starts at most; more of them die of something that another one dies of as well."""
+"""Brokers that a run finds or starts in place of ones that died, at most: a further one would die, too."""
 
 PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-"""Signals that are meant for the job: Ctrl-C and Ctrl-\\ are typed at it, and a scheduler ends it by the last one."""
+"""Signals that are meant for the job: Ctrl-C and Ctrl-\\ are typed at it, and a scheduler ends it by SIGTERM."""
 
 Say = Callable[[str], None]
 """Write a line for people."""
@@ -69,7 +69,7 @@ def run(settings: RunSettings, environ: Mapping[str, str], say: Say) -> int:
         if not one.again:
             return status
         settings = RunSettings(home=settings.home, directory=settings.directory, wishes=Wishes(), again=True)
-        # Not what lies in the folder: another run of this directory may have been the last one there.
+        # The folder is not read: another run of this directory may have been the last one to write there.
         last = one.remembered
         cycle += 1
         number = f"{os.getpid()}.{cycle}"
@@ -77,7 +77,7 @@ def run(settings: RunSettings, environ: Mapping[str, str], say: Say) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
-    """Hold what all runs of one command line share."""
+    """What all runs of one command line share."""
 
     home: str
     folder: Folder
@@ -115,7 +115,7 @@ def _open_folder(home: Path, directory: str) -> Folder:
 
 
 class _RunLife:
-    """Be one job from its start to its end; one thread, which waits for whichever of its processes ends."""
+    """One job from its start to its end; one thread, which waits for any of its processes to end."""
 
     def __init__(self, plan: Plan, surroundings: _Surroundings, number: str) -> None:
         self._plan = plan
@@ -132,7 +132,7 @@ class _RunLife:
         self.remembered: Remembered | None = None
         self._broker = Found("")
         self._brokers: list[subprocess.Popen[bytes]] = []
-        """Those that this run has started and that have not been waited for yet."""
+        """Brokers that this run has started and that have not been waited for yet."""
         self._began = 0.0
         self._output = Path()
         self._is_starting = False
@@ -203,12 +203,12 @@ class _RunLife:
         self._job = self._start_job()
         for number in self._missed:
             self._job.signal(number)
-        # What follows takes its time beside the job, not before it.
+        # The terminal starts beside the job, so that the job doesn't wait for it.
         try:
             self._terminal = self._start_terminal()
         except OSError as error:
             self._say(f"no terminal can be started ({error.strerror}), and the job goes on: {self._way_back}")
-        # Already now: what is typed next may be `--again`, whatever becomes of this one.
+        # The run is remembered at its start, so that `--again` works even if this process is killed.
         self._remember()
 
     @property
@@ -223,7 +223,7 @@ class _RunLife:
         if self._terminal is not None and self._terminal.has_more:
             poll.register(self._terminal, select.POLLIN)
         if self._broker.hold is not None:
-            # Nothing but its end: a pipe that can be written to is no news.
+            # Only the broker's end is waited for, not room in its pipe.
             poll.register(self._broker.hold, 0)
         left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic()) * 1000
         ready = {descriptor for descriptor, _ in poll.poll(left)}
@@ -239,7 +239,7 @@ class _RunLife:
             self._end_by_force()
 
     def _reap(self) -> None:
-        """Take note of those of our children that have ended."""
+        """Take note of child processes that have ended."""
         if self._job is not None and self._status is None:
             pid, status = os.waitpid(self._job.keeper, os.WNOHANG)
             if pid:
@@ -273,7 +273,7 @@ class _RunLife:
                 f"{printable(str(self._output))}, back to its ranks: {self._way_back}"
             )
         elif is_attachable() and not terminal.told.took_part and self._has_had_time:
-            # Without a terminal nobody has looked.
+            # Only an attached terminal can tell whether a rank took part.
             self._say("no rank took part in the debugger; is dbg-broker installed in the Python that runs the job?")
 
     @property
@@ -286,7 +286,7 @@ class _RunLife:
         if self._status is not None or self._restarts == RESTARTS:
             return
         self._restarts += 1
-        # What becomes of it the terminal shows, whose screen this is.
+        # The terminal shows the outcome, as the screen is the terminal's.
         with contextlib.suppress(DbgError):
             self._find_broker()
 
@@ -302,7 +302,7 @@ class _RunLife:
             if self._status is None:
                 self._job.signal(number)
         elif self._is_starting:
-            # It may be there already, and not be known yet.
+            # The job may run already, and not be known yet.
             self._missed.append(number)
         else:
             raise KeyboardInterrupt
@@ -315,12 +315,12 @@ class _RunLife:
     def _end_job(self) -> None:
         if self._job is not None and self._status is None:
             self._job.signal(signal.SIGTERM)
-            # Whoever was suspended, by Ctrl-Z say, takes the other one only after this.
+            # A process that was suspended, by Ctrl-Z for instance, takes SIGTERM only after this signal.
             self._job.signal(signal.SIGCONT)
             self._deadline = time.monotonic() + END_SECONDS
 
     def _end_by_force(self) -> None:
-        """End a job that did not go: its ranks on all hosts, and its launcher."""
+        """End a job that did not end by itself: its ranks on all hosts, and its launcher."""
         command = own_command("dbg_client.cli", [f"{self._name}/all", "--kill", "-y"])
         environ = {**own_environment(self._environ), HOME: self._home}
         with contextlib.suppress(OSError, subprocess.SubprocessError):

@@ -1,4 +1,4 @@
-"""The broker that a run uses: the one that is there, or one of its own that stays as long as anybody needs it."""
+"""The broker that a run uses: the one that is there, or one of its own that stays as long as it is needed."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, printabl
 from .own_programs import own_command, own_environment
 
 LOG_FILE = "run-broker.log"
-"""What a run's own broker complained of; each one begins it anew."""
+"""The log of a run's own broker; each broker begins it anew."""
 
 ANSWER_SECONDS = 2.0
-"""Seconds given to a broker on another host: one on this cluster takes milliseconds."""
+"""Seconds given to a broker on another host: a broker on this cluster takes milliseconds."""
 
 ATTEMPTS = 20
 ATTEMPT_PAUSE_SECONDS = 0.1
-"""Attempts to find or start one, while another of the same home is just starting or ending: two seconds, twice what
-the slower of them takes."""
+"""Attempts to find or start a broker while another one of the same home starts or ends: two seconds, twice the longest
+time that a start or an end takes."""
 
 
 class CantServe(DbgError):
-    """Say that a broker of our own did not come up, with its last words."""
+    """The run's own broker did not start; ``words`` is the last line of its log."""
 
     exit_status = 4
 
@@ -45,7 +45,7 @@ class CantServe(DbgError):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Hold what keeps the broker of a run: a descriptor, if it is on this host, and its process, if it is ours."""
+    """The broker of a run: ``hold`` keeps it if it is on this host; ``process`` is set if the run started it."""
 
     url: str
     hold: int | None = None
@@ -54,9 +54,9 @@ class Found:
 
 
 def find_or_start(home: str, listen: str, environ: Mapping[str, str]) -> Found:
-    """Return the broker for a job: one that DBG_BROKER or the home names, else a new one that listens there.
+    """Return the broker for a job: one that DBG_BROKER or the home names, else a new one that listens at ``listen``.
 
-    Blocks until it answers. Raise DbgError if the one that DBG_BROKER names does not, or if none can be started.
+    Blocks until it answers. Raise DbgError if the broker that DBG_BROKER names does not, or if none can be started.
     """
     if environ.get(BROKER):
         return _named(home, environ)
@@ -71,14 +71,13 @@ def find_or_start(home: str, listen: str, environ: Mapping[str, str]) -> Found:
             found = _start(folder, listen, environ)
             if found is not None:
                 return found
-        # One is starting or ending, perhaps that of another run, which was first. Its lock can't be waited for with a
-        # limit.
+        # Another broker starts or ends, perhaps that of another run. A wait for its lock has no time limit.
         time.sleep(ATTEMPT_PAUSE_SECONDS)
     raise CantServe(f"another one has held the lock of {folder} for long, and does not serve")
 
 
 def _running(home: Path) -> Found | None:
-    """Return the broker that serves this home already, on this host or on another one, held if that can be."""
+    """Return the broker that serves this home already, on this host or on another one; on this host it is held."""
     held = hold(home)
     try:
         rendezvous = read_rendezvous(home)
@@ -95,7 +94,7 @@ def _running(home: Path) -> Found | None:
 
 
 def _answers(home: Path) -> bool:
-    # Loads TLS and more, which nobody needs who has taken hold of a broker on this host.
+    # The import loads TLS and more, which a run with a broker on this host doesn't need.
     from dbg_broker.verbs.probe import answers
 
     rendezvous = read_rendezvous(home)
@@ -122,7 +121,7 @@ def _start(home: Path, listen: str, environ: Mapping[str, str]) -> Found | None:
             stdout=subprocess.PIPE,
             stderr=log,
             env=own_environment(environ),
-            # Else it would keep a directory that the user wants to remove.
+            # Otherwise the broker would keep the user's directory in use.
             cwd="/",
             start_new_session=True,
         )
@@ -141,7 +140,7 @@ def _start(home: Path, listen: str, environ: Mapping[str, str]) -> Found | None:
 
 
 def _require_another(home: Path, process: subprocess.Popen[bytes]) -> None:
-    """Raise CantServe, with the last words of our broker, unless another one has the home."""
+    """Raise CantServe, with the last words of the run's own broker, unless another one has the home."""
     free = lock(home)
     if free is None:
         return

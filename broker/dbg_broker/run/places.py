@@ -1,4 +1,4 @@
-"""Find the line of a stop again after its file was edited. Pure."""
+"""The line of a stop after its file was edited. Pure."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dbg_wire.limits import MAX_LINE_TEXT
 
 
 def text_of(lines: Sequence[str], number: int) -> str | None:
-    """Return what stands in a line, without the blanks around it; None if there is none, or nothing in it."""
+    """Return the text of a line without the blanks around it; None if there is no such line, or it is blank."""
     return (lines[number - 1].strip() or None) if 0 < number <= len(lines) else None
 
 
 def find_again(lines: Sequence[str], number: int, text: str | None) -> int:
-    """Return the number that a line with this text has now: the same, or another one if only that can be meant."""
+    """Return the number that a line with this text has now: the same, or the only other line that has it."""
     if text is None:
         return number
-    # A rank tells no more of the line of a breakpoint.
+    # A rank reports only so much of a breakpoint's line.
     begin = text[:MAX_LINE_TEXT]
     if (text_of(lines, number) or "")[:MAX_LINE_TEXT] == begin:
         return number

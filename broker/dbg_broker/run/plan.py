@@ -1,4 +1,4 @@
-"""What one run is to do: what was typed now, and what is remembered of the last one."""
+"""What one run is to do: what was typed now, and what is remembered of the last run."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .settings import RunSettings, Wishes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Hold what a run does.
+    """What a run does.
 
-    ``texts`` are those of the lines of ``wishes.stop_at`` as the job finds them: its end may find other ones there.
-    ``breakpoints`` are those of runs before that are set in this one, too; ``prefer`` is the rank followed last time,
-    ``notes`` what the user should know.
+    ``texts`` are the texts of the lines of ``wishes.stop_at`` at the job's start: the files may be edited before its
+    end. ``breakpoints`` are those of earlier runs that are set in this one, too. ``prefer`` is the rank followed last
+    time, ``notes`` are what the user should know.
     """
 
     directory: str

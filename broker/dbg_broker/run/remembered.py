@@ -1,6 +1,6 @@
 """What is remembered of the last run of a directory, for ``--again``, and where the output of runs is.
 
-All of it lies in the broker's home, a folder for each directory that runs were started in; what is there is bounded.
+All of it lies in the broker's home, a folder for each directory that runs were started in; its size is bounded.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ LAST_FILE = "last.json"
 OUTPUT_SUFFIX = ".out"
 
 OUTPUTS_KEPT = 1
-"""Outputs of ended runs that stay beside the present one's: what the run before has said is what one compares with."""
+"""Outputs of ended runs that stay beside the present one's: users compare with the run before."""
 
 FOLDERS_KEPT = 64
-"""Directories that are remembered, the newest; more than anybody works in at a time."""
+"""Directories that are remembered, the newest; more than a user works in at a time."""
 
 MAX_NAME = 60
-"""Characters of a directory's own name in that of its folder, for people; a number tells those of one name apart."""
+"""Characters of a directory's name in its folder's name, for people; a number tells directories of one name apart."""
 
 MAX_SOURCE_BYTES = 10_000_000
 """Bytes of a source file that are looked through for a line; no file that people debug is longer."""
@@ -44,7 +44,7 @@ _NONE = type(None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptStop:
-    """Hold a stop of the last run: how it was typed or set, and the text of its line, by which it is found again."""
+    """A stop of the last run: how it was typed or set, and the text of its line, by which it is found again."""
 
     stop: StopAt
     text: str | None = None
@@ -52,18 +52,18 @@ class KeptStop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """Hold the last run of a directory: what was typed, which breakpoints were set in it, and the rank followed."""
+    """The last run of a directory: what was typed, which breakpoints were set in it, and the rank followed."""
 
     command: tuple[str, ...]
     wishes: Wishes
     texts: tuple[str | None, ...] = ()
-    """Of the line of each ``wishes.stop_at``."""
+    """The text of the line of each ``wishes.stop_at``."""
     breakpoints: tuple[KeptStop, ...] = ()
     rank: int | None = None
 
 
 class NothingToRepeat(BadInput):
-    """Say that there was no run in this directory."""
+    """No run in this directory is remembered."""
 
     def __init__(self, directory: str) -> None:
         super().__init__(
@@ -73,7 +73,7 @@ class NothingToRepeat(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Be where the runs of one directory are remembered."""
+    """Folder in which the runs of one directory are remembered."""
 
     path: Path
 
@@ -90,15 +90,15 @@ class Folder:
         write_private(self.path / LAST_FILE, _format(remembered))
 
     def open_output(self, job: str, given: str | None) -> tuple[int, Path]:
-        """Return a descriptor and path for the output of a job: ``given``, or one here, where older ones go.
+        """Return a descriptor and path for the output of a job: ``given``, or one here in place of older ones.
 
-        It is marked as written for as long as anybody holds it. Raise BadInput.
+        The output is marked as written for as long as a process holds the descriptor. Raise BadInput.
         """
         path = Path(given) if given is not None else self.path / f"{job}{OUTPUT_SUFFIX}"
         if path.exists() and not path.is_file():
-            # A terminal would be read from to show it, and a pipe would wait for somebody else who does.
+            # The output is read to show it: from a terminal that would take keys, and a pipe would wait for a reader.
             raise BadInput(f"--output {printable(str(path))} is no ordinary file", "give another --output")
-        # For reading as well where it is ours: NFS grants a shared lock only then.
+        # Opened for reading as well if it is in the folder, since NFS grants a shared lock only then.
         access = os.O_WRONLY if given is not None else os.O_RDWR
         try:
             output = os.open(path, access | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -120,7 +120,7 @@ class Folder:
 
 
 def folder_of(home: Path, directory: str) -> Folder:
-    """Return the folder for runs of a directory, made if it is missing; the oldest of too many go. Raise OSError."""
+    """Return the folder for runs of a directory, made if missing; remove the oldest of too many. Raise OSError."""
     runs = home / RUNS_FOLDER
     path = runs / f"{Path(directory).name[:MAX_NAME]}-{zlib.crc32(os.fsencode(directory)):08x}"
     make_private_directory(path)
@@ -140,7 +140,7 @@ def _forget_oldest(runs: Path, newest: Path) -> None:
 
 def _is_written(path: Path) -> bool:
     try:
-        # For writing: NFS grants an exclusive lock only then.
+        # Opened for writing, since NFS grants an exclusive lock only then.
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
@@ -176,7 +176,7 @@ def keep_breakpoints(breakpoints: Sequence[Breakpoint], former: Sequence[KeptSto
 
 
 def _can_be_told(stop: StopAt) -> bool:
-    """Tell whether ranks can read a stop in a line of a variable: a debugger takes more than that."""
+    """Tell whether ranks can read a stop from a line of a variable: a debugger accepts stops that don't fit there."""
     try:
         return parse_stop_at(str(stop).partition(" ")[2]) == stop
     except BadInput:

@@ -1,4 +1,4 @@
-"""What ``run`` was told, and what ``--again`` makes of it. Pure."""
+"""The settings of ``run``, and what ``--again`` makes of them. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dbg_wire.errors import BadInput, printable
 from dbg_wire.stop_points import MAX_STOPS, parse_stop_at, parse_stop_in
 
 LONGEST_SECONDS = 10_000_000.0
-"""Seconds that a collective may be given at most, as ranks take it: four months."""
+"""The most seconds that a collective may be given, as ranks accept them: four months."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """Hold the options of a run, as typed; what was not given is None or empty.
+    """The options of a run as typed, None or empty if not given.
 
-    These are what ``--again`` repeats.
+    ``--again`` repeats them.
     """
 
     stop_at: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Wishes:
     output: str | None = None
 
     def with_changes(self, given: Wishes) -> Wishes:
-        """Return these wishes with those that are given now in their place; stops replace all stops."""
+        """Return these wishes, replaced by those that are given now; a new stop replaces all stops."""
         changed = {field.name: getattr(given, field.name) for field in fields(self) if getattr(given, field.name)}
         if given.stop_at or given.stop_in:
             changed |= {"stop_at": given.stop_at, "stop_in": given.stop_in}
@@ -44,7 +44,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """Hold what one ``run`` was told."""
+    """Settings of one ``run``."""
 
     home: str
     directory: str

@@ -16,15 +16,15 @@ from dbg_wire.run_terminal import JOB_IS_OVER, Task, Told, decode_told, encode_l
 from .own_programs import own_command, own_environment
 
 MAX_LINE = 1024 * 1024
-"""Bytes of one line that the terminal says; a hundred breakpoints with long conditions are below."""
+"""Bytes of one line from the terminal; a hundred breakpoints with long conditions take less."""
 
 
 class TerminalProcess:
-    """Be the process that owns the screen, until it ends; it outlives neither its window nor its user's wish."""
+    """The process that owns the screen; it ends with its window, or when its user wants."""
 
     def __init__(self, task: Task, environ: Mapping[str, str], home: str) -> None:
         self._socket, theirs = socket.socketpair()
-        # Inherited: Ctrl-C is for the job, and there is a while before the terminal can say so itself.
+        # The terminal inherits this: Ctrl-C is for the job, and the terminal needs a while to set its own handler.
         former = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             with theirs:
@@ -35,7 +35,7 @@ class TerminalProcess:
                 )
         finally:
             signal.signal(signal.SIGINT, former)
-        # If it has ended already, that is noted like any other end of it.
+        # If the terminal has ended already, its end is noted as usual.
         with contextlib.suppress(OSError):
             self._socket.sendall(encode_line(task))
         self._rest = b""
@@ -44,11 +44,11 @@ class TerminalProcess:
         """Whether it may still say something."""
 
     def fileno(self) -> int:
-        """Return what to wait at for something said."""
+        """Return the descriptor at which to wait for lines of the terminal."""
         return self._socket.fileno()
 
     def read(self) -> bool:
-        """Take what was said; return False once no more will come. Blocks until something is."""
+        """Take what the terminal has sent; return False once no more will come. Blocks until bytes come."""
         try:
             data = self._socket.recv(65536)
         except OSError:
@@ -56,25 +56,25 @@ class TerminalProcess:
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._rest = self._rest[:MAX_LINE]
         for line in lines:
-            # Of our own making; the job matters more than what the next one would have been told.
+            # A wrong line is a mistake of dbg-attach; the job matters more than what `--again` would know.
             with contextlib.suppress(PeerError):
                 self.told = decode_told(line)
         self.has_more = bool(data)
         return self.has_more
 
     def job_is_over(self) -> None:
-        """Tell it to show what is left of the output, and to end; again does nothing."""
+        """Tell the terminal to show what is left of the output, and to end; a second call does nothing."""
         with contextlib.suppress(OSError):
             self._socket.sendall(JOB_IS_OVER)
             self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Take all that it has said, once its process has ended, and forget it."""
+        """Take all that the terminal has sent, once its process has ended, and close the socket."""
         while self.read():
             pass
         self._socket.close()
 
 
 def is_attachable() -> bool:
-    """Tell whether both ends of this process are a terminal."""
+    """Tell whether both stdin and stdout are a terminal."""
     return os.isatty(0) and os.isatty(1)

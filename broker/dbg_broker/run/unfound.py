@@ -1,4 +1,4 @@
-"""Say before a job starts which of its stops name a file or module that isn't there; nothing is imported."""
+"""Notes before a job starts on stops that name a file or module that isn't there; nothing is imported."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Files:
     _rest: Iterator[str] | None = None
 
     def has(self, ends: Sequence[str]) -> bool:
-        """Tell whether the path of one of the files ends so."""
+        """Tell whether the path of one of the files ends with one of ``ends``."""
         wanted = tuple(end if end.startswith("/") else f"/{end}" for end in ends)
         if any(file.endswith(wanted) for file in self.files):
             return True

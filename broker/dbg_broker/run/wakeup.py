@@ -1,4 +1,4 @@
-"""Signals as something to wait for beside other things."""
+"""Signals as a descriptor to wait at beside others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Handler = Callable[[int, FrameType | None], None]
 
 
 class Wakeup:
-    """Have signals end a wait: a descriptor that is readable once one came, while this is entered."""
+    """Descriptor that is readable once a signal came, while the ``with`` block runs."""
 
     def __init__(self, handlers: Mapping[signal.Signals, Handler]) -> None:
         self._handlers: dict[signal.Signals, Handler] = {**handlers, signal.SIGCHLD: _end_the_wait}
@@ -20,7 +20,7 @@ class Wakeup:
         self._read_end, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def fileno(self) -> int:
-        """Return what to wait at."""
+        """Return the descriptor to wait at."""
         return self._read_end
 
     def drain(self) -> None:
@@ -32,10 +32,10 @@ class Wakeup:
     def __enter__(self) -> Wakeup:
         signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
         for number, handler in self._handlers.items():
-            # nohup sets SIGHUP aside, and that is meant.
+            # Under nohup SIGHUP is ignored, and stays so.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 self._former[number] = signal.signal(number, handler)
-        # Whatever ended before there was a handler has sent no signal.
+        # A child that ended before there was a handler has sent no signal, so the first wait ends at once.
         os.write(self._write_end, b"0")
         return self
 
@@ -48,4 +48,4 @@ class Wakeup:
 
 
 def _end_the_wait(_number: int, _frame: FrameType | None) -> None:
-    """Be a handler, without which a signal would not be noted at all."""
+    """Do nothing; without a handler a signal would not be noted at all."""

@@ -1,1 +1,1 @@
-"""Who types, who looks, and what they have still to hear: pure. Neither sockets nor ranks' state."""
+"""Which terminal types, which ones look, and what each has still to get: pure. Neither sockets nor ranks' state."""

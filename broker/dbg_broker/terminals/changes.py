@@ -1,8 +1,8 @@
-"""What one subscriber has still to hear of the list of ranks.
+"""What of the list of ranks is still to be sent to one terminal.
 
-Pure. A subscriber has first the snapshot, then every change, with nothing between lost. Only names wait here: what is
-true of a rank is looked up when the subscriber can take it, so that a slow one costs a name for each rank at most, and
-hears the last state of each rather than all.
+Pure. A subscriber gets the snapshot first, then every change, with no gap between. Only keys wait here: the state of a
+rank is looked up when the terminal can take it. A slow terminal then costs a key for each rank at most, and gets the
+last state of each rank instead of all states.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 class PendingChanges:
-    """Hold the names of ranks that wait for one subscriber, or for a terminal that follows a single rank."""
+    """The keys of ranks that wait for one subscriber, or for a terminal that follows a single rank."""
 
     def __init__(self) -> None:
         self._snapshot: list[str] = []
@@ -21,7 +21,7 @@ class PendingChanges:
 
     def subscribe(self, keys: Iterable[str], *, once: bool) -> None:
         """Begin a snapshot of these ranks; unless ``once`` changes follow it, in place of an earlier subscription."""
-        # Taken from its end, which costs nothing.
+        # Reversed, as taking from the end of a list is cheap.
         self._snapshot = list(keys)[::-1]
         self._in_snapshot = True
         self.subscribed = not once

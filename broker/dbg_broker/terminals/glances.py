@@ -1,7 +1,7 @@
-"""What watchers ask of a rank, as seldom as it can't be felt. Pure: time is an argument.
+"""What watchers ask of a rank, so seldom that it doesn't slow the rank down. Pure: time is an argument.
 
-A running rank pays for each stack that it tells. However many watchers ask, and however often, a rank is asked for them
-a few times a second at most; in between they hear what it said last.
+A stack costs a running rank time. For all watchers together a rank is asked a few times a second at most; in between
+they get its last answer.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ GLANCE_SECONDS = 0.5
 """Seconds between two questions to a rank for watchers: a stack costs it a millisecond or less."""
 
 FRESH_SECONDS = 1.0
-"""Age up to which watchers are told what a rank said before: no eye tells it from the present."""
+"""Age in seconds up to which watchers get an earlier answer of a rank: a person doesn't notice the difference."""
 
 MAX_BYTES = 16 * limits.MIB
-"""Bytes of what all ranks said last: a thousand deep stacks; of more the oldest are forgotten."""
+"""Bytes of the last answers of all ranks: a thousand deep stacks; beyond it the oldest are forgotten."""
 
 FOR_WATCHERS = frozenset({Action.SCREEN, Action.WHERE})
 """Questions that only look."""
@@ -29,7 +29,7 @@ FOR_WATCHERS = frozenset({Action.SCREEN, Action.WHERE})
 
 @dataclass(slots=True)
 class _OpenGlance:
-    """Hold the numbers of questions that the next answer is for, if it comes until then."""
+    """Numbers of the questions that the next answer is for, if it comes before ``until``."""
 
     numbers: list[int]
     until: float
@@ -37,7 +37,7 @@ class _OpenGlance:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """Hold an answer, when it came, and the bytes that it occupies."""
+    """An answer, when it came, and the bytes that it occupies."""
 
     answer: Answer
     at: float
@@ -45,7 +45,7 @@ class _Said:
 
 
 class Glances:
-    """Hold, for each rank, what it said last, who waits for what it says next, and when it may be asked again.
+    """For each rank its last answers, the questions that wait for its next ones, and when it may be asked again.
 
     The length is the number of answers that are kept.
     """
@@ -67,9 +67,9 @@ class Glances:
         return replace(said.answer, request=ask.request) if said is not None and _is_fresh(said, now) else None
 
     def wait(self, key: str, ask: Ask, now: float) -> float | None:
-        """Return the seconds until a rank is to be asked; None if it is already, and the answer is for this one too.
+        """Return the seconds until a rank is to be asked; None if it has been asked the same already.
 
-        None also if that would be too late for the question.
+        The answer then counts for this question, too. Return None also if it would come too late for the question.
         """
         asked = self._open.setdefault(key, {})
         same = asked.get(_name(ask))
@@ -84,7 +84,7 @@ class Glances:
         return at - now
 
     def answered(self, key: str, answer: Answer, now: float) -> list[int]:
-        """Keep an answer; return the numbers of all questions that it is for, even if who asked has left."""
+        """Keep an answer; return the numbers of all questions that it is for, even of terminals that have left."""
         asked = self._open.get(key, {})
         name = next((name for name, same in asked.items() if same.numbers[0] == answer.request), None)
         if name is None:
@@ -98,12 +98,12 @@ class Glances:
         return asked.pop(name).numbers
 
     def changed(self, key: str) -> None:
-        """Forget what a rank said, since something else is true of it now."""
+        """Forget the answers of a rank whose state has changed."""
         for name in tuple(self._names.get(key, ())):
             self._drop((key, name))
 
     def forget(self, key: str) -> None:
-        """Forget a rank that is not connected any more; whoever waits for it is told elsewhere."""
+        """Forget a rank that is not connected any more; its open questions are ended elsewhere."""
         self.changed(key)
         self._open.pop(key, None)
         self._free_at.pop(key, None)
@@ -124,6 +124,6 @@ def _is_fresh(said: _Said, now: float) -> bool:
 
 
 def _name(question: Ask) -> Hashable:
-    """Return what two questions have in common that get the same answer."""
+    """Return what is equal in questions that get the same answer."""
     size = (question.rows, question.columns) if question.action is Action.SCREEN else None
     return question.action, size, question.text, question.live, question.stats

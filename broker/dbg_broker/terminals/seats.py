@@ -1,7 +1,7 @@
-"""Who types at which rank, who looks, and at what size.
+"""Which terminal types at which rank, which ones look, and at what size.
 
-Pure: viewers are connection numbers, and every change comes back as data for whoever owns the sockets. There is never
-more than one driver, and the generation of a rank's driver only grows.
+Pure: viewers are connection numbers, and every change is returned as data for the owner of the sockets. A rank never
+has more than one driver, and the generation of its driver only grows.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from dbg_wire import limits
 from dbg_wire.messages import Attach, Audience, Mode
 
 MAX_GENERATION = 2**32 - 1
-"""What a binary frame can carry."""
+"""The largest generation that a binary frame can carry."""
 
 RESUME_AHEAD = 1000
-"""How far a terminal's number may be ahead of the rank's: drivers handed over while the rank was away."""
+"""How far a terminal's generation may be ahead of the rank's: the keyboard may change hands while the rank is away."""
 
 DEFAULT_ROWS, DEFAULT_COLUMNS, DEFAULT_COLORS = 24, 80, 256
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Say what follows from a change: who gets a new seat, which ranks get a new audience.
+    """What follows from a change: which terminals get a new seat, which ranks get a new audience.
 
-    ``seats`` names viewers, the one who asked first. ``audiences`` names ranks, whose listing changes as well.
+    ``seats`` names viewers, first the one that asked. ``audiences`` names ranks, whose listing changes as well.
     """
 
     seats: tuple[int, ...] = ()
@@ -34,7 +34,7 @@ class Decision:
 
 
 class InputVerdict(enum.Enum):
-    """Say what is to be done with input."""
+    """What is to be done with input."""
 
     ACCEPTED = "accepted"
     NOT_ATTACHED = "not attached"
@@ -44,7 +44,7 @@ class InputVerdict(enum.Enum):
 
 @dataclass(slots=True)
 class Viewer:
-    """Hold one terminal at a rank."""
+    """One terminal at a rank."""
 
     number: int
     name: str
@@ -59,7 +59,7 @@ class Viewer:
 
 @dataclass(slots=True)
 class _Room:
-    """Hold the terminals of one rank. ``generation`` is the last one given out here, 0 if none was."""
+    """The terminals of one rank. ``generation`` is the last one given out here, 0 if none was."""
 
     generation: int = 0
     driver: Viewer | None = None
@@ -94,7 +94,7 @@ class _Room:
 
 
 class Seats:
-    """Hold all terminals at all ranks."""
+    """All terminals at all ranks."""
 
     def __init__(self) -> None:
         self._rooms: dict[str, _Room] = {}
@@ -117,28 +117,28 @@ class Seats:
         return room is not None and room.size() > 0
 
     def is_full(self, key: str, number: int) -> bool:
-        """Tell whether a rank has no seat left for one more that looks; one seat is its driver's, there or not."""
+        """Tell whether a rank has no seat left for one more watcher; one seat is always kept for a driver."""
         room, viewer = self._rooms.get(key), self._viewers.get(number)
         sits_there = viewer is not None and viewer.key == key
         return room is not None and len(room.watchers) >= limits.MAX_VIEWERS_PER_RANK - 1 and not sits_there
 
     def last_to_look(self, key: str) -> Iterator[int]:
-        """Return those that only look at a rank, who came last first."""
+        """Return the terminals that only look at a rank, the latest first."""
         room = self._rooms.get(key)
         return reversed(room.watchers) if room is not None else iter(())
 
     def driver(self, key: str) -> str | None:
-        """Return the name of who types at a rank, or None."""
+        """Return the name of the terminal that types at a rank, or None."""
         room = self._rooms.get(key)
         return room.driver.name if room and room.driver else None
 
     def is_driver_silent(self, key: str) -> bool:
-        """Tell whether somebody types at a rank of whom nothing is heard just now."""
+        """Tell whether the terminal that types at a rank is silent now."""
         room = self._rooms.get(key)
         return room is not None and room.driver is not None and room.driver.is_silent
 
     def watchers(self, key: str) -> int:
-        """Return how many only look."""
+        """Return how many terminals only look at a rank."""
         room = self._rooms.get(key)
         return len(room.watchers) if room else 0
 
@@ -183,8 +183,8 @@ class Seats:
     def attach(self, number: int, name: str, asked: Attach, rank_generation: int) -> Decision:
         """Seat a terminal at a rank, leaving the one before.
 
-        Where somebody else types, ``drive`` gives a watcher's seat, unless ``resume`` is the number that is current:
-        then this terminal is the one that types, over a newer connection.
+        If another terminal types, ``drive`` gives a watcher's seat, unless ``resume`` is the current generation: then
+        this terminal is the one that types, over a newer connection.
         """
         left = self.leave(number)
         room = self._rooms.setdefault(asked.key, _Room())
@@ -205,13 +205,13 @@ class Seats:
             self._seat_watcher(room, viewer)
             return _both(Decision((number,), (asked.key,)), left)
         if not resumes:
-            # A number that this terminal held and the rank never heard of must not come back with another meaning.
+            # A generation that this terminal held and the rank never heard of must not be given out again.
             ahead = asked.resume if asked.resume and asked.resume <= current + RESUME_AHEAD else 0
             current = min(max(current, ahead) + 1, MAX_GENERATION)
         return _both(self._hand_over(asked.key, room, viewer, current), left)
 
     def take(self, number: int, rank_generation: int) -> Decision:
-        """Give the keyboard to a terminal that sits at a rank; one that has it already gets its seat told again."""
+        """Give the keyboard to a terminal that sits at a rank; its driver is sent the seat again."""
         viewer = self._viewers[number]
         room = self._rooms[viewer.key]
         if room.driver is viewer:
@@ -232,7 +232,7 @@ class Seats:
         return Decision(tuple(room.watchers), (viewer.key,))
 
     def note_silence(self, number: int, silent: bool) -> str | None:
-        """Note whether a terminal is silent; return its rank if that is news of whoever types there."""
+        """Note whether a terminal is silent; return its rank if it types there and this has changed."""
         viewer = self._viewers.get(number)
         if viewer is None or viewer.is_silent == silent:
             return None
@@ -240,7 +240,7 @@ class Seats:
         return viewer.key if self._rooms[viewer.key].driver is viewer else None
 
     def resize(self, number: int, rows: int, columns: int) -> Decision:
-        """Note the size that a terminal offers; it counts if it is the driver's, or nobody ever drove."""
+        """Note a terminal's size; it counts for a driver, and for the first watcher before any driver."""
         viewer = self._viewers[number]
         room = self._rooms[viewer.key]
         viewer.rows = _within(rows, limits.MIN_ROWS, limits.MAX_ROWS)
@@ -253,9 +253,9 @@ class Seats:
     # ----------------------------------------------------------------------------------------------------------- ranks
 
     def rank_came(self, key: str, rank_generation: int) -> Decision:
-        """Note that a rank registered: its terminals get their seats told again, and it gets its audience.
+        """Note that a rank registered: its terminals are sent their seats again, and it gets its audience.
 
-        If it has had drivers elsewhere meanwhile, the one here gets a new number.
+        If the rank has had drivers at another broker meanwhile, the driver here gets a new generation.
         """
         room = self._rooms.get(key)
         if room is None:
@@ -276,7 +276,7 @@ class Seats:
 
     def _seat_watcher(self, room: _Room, viewer: Viewer) -> None:
         if not room.was_driven and not room.watchers:
-            # Its debugger is none: whoever types next gets what is open, or what they wish.
+            # A watcher's wish for a debugger doesn't count: the next driver gets the open one, or what it wishes.
             room.use_size_of(viewer)
         room.watchers[viewer.number] = viewer
 
@@ -290,7 +290,7 @@ class Seats:
 
 
 def _both(first: Decision, second: Decision) -> Decision:
-    """Return the decisions as one, nobody named twice."""
+    """Return the decisions as one, with no name twice."""
     seats = tuple(dict.fromkeys(first.seats + second.seats))
     return Decision(seats, tuple(dict.fromkeys(first.audiences + second.audiences)))
 

@@ -1,1 +1,1 @@
-"""What each verb of `dbg-broker` does, but for `run`. It joins what the other folders have, and has no rules itself."""
+"""What each verb of `dbg-broker` except `run` does. The verbs join the other folders, and have no rules themselves."""

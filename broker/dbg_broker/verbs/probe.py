@@ -1,4 +1,4 @@
-"""What the broker's verbs ask a broker: who it is, what it has, and whether it is the one that an address names."""
+"""What the verbs ask a broker: what it is, what it has, and whether it is the one that an address names."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ STEP_SECONDS = 5.0
 """Seconds of one step at most: a resolver that tries a second server takes that long."""
 
 CHALLENGE_BYTES = 32
-"""256 bits, which nobody has been asked before."""
+"""256 bits, so that no challenge comes twice."""
 
 
 class BrokerProbe(BlockingDial):
-    """Ask one broker; the steps of dialling come first, in their order."""
+    """Questions to one broker; the steps of dialling come first, in their order."""
 
     def __init__(self, endpoint: Endpoint, seconds: float = STEP_SECONDS) -> None:
         super().__init__(endpoint, seconds)
@@ -63,7 +63,7 @@ class BrokerProbe(BlockingDial):
                     return ranks
 
     def knows(self, token: str) -> bool:
-        """Tell whether who is there knows the token, too; the token is not sent."""
+        """Tell whether the peer knows the token, too; the token is not sent."""
         connected = self.connected()
         deadline = time.monotonic() + self.seconds
         challenge = secrets.token_hex(CHALLENGE_BYTES)
@@ -71,7 +71,7 @@ class BrokerProbe(BlockingDial):
         connected.sendall(request.encode())
         answer = b""
         while len(answer) < READ_BYTES and (left := deadline - time.monotonic()) > 0:
-            # Of the whole answer, so that somebody who sends it byte by byte holds nobody up.
+            # One deadline for the whole answer, so that a peer that sends it byte by byte delays nothing.
             connected.settimeout(left)
             if not (data := connected.recv(READ_BYTES)):
                 break
@@ -101,7 +101,7 @@ class BrokerProbe(BlockingDial):
 def answers(endpoint: Endpoint, token: str | None, seconds: float) -> bool:
     """Tell whether the broker that an address names is there: it has its certificate or, without TLS, its token.
 
-    Somebody else who listens there by now has neither.
+    Another program that listens there by now has neither.
     """
     with contextlib.suppress(DbgError, OSError), BrokerProbe(endpoint, seconds) as probe:
         probe.look_up()

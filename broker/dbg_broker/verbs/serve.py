@@ -1,4 +1,4 @@
-"""``dbg-broker serve``: one broker for one home, from its lock to its last goodbye."""
+"""``dbg-broker serve``: one broker for one home, from its lock to its shutdown."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ from dbg_wire.version import RELEASE
 logger = logging.getLogger("dbg_broker")
 
 PROBE_SECONDS = 2.0
-"""Seconds given to a broker named by an older broker.json: one on this cluster takes milliseconds."""
+"""Seconds given to a broker named by an older broker.json: a broker on this cluster takes milliseconds."""
 
 
 class AlreadyServing(DbgError):
-    """Say which broker serves this home already."""
+    """Another broker serves this home already."""
 
     def __init__(self, home: str, first: Rendezvous | None) -> None:
         super().__init__(home, first)
@@ -112,7 +112,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Setup:
-    """Hold all that one broker serves with."""
+    """All that one broker serves with."""
 
     home: Path
     tokens: Tokens
@@ -120,12 +120,12 @@ class _Setup:
     context: ssl.SSLContext | None
     endpoint: Endpoint
     idle_seconds: float | None
-    """Seconds without any use after which it ends by itself; None for never."""
+    """Seconds without use after which the broker ends; None for never."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stock:
-    """Hold where stock debuggers are taken, if at all, and the (rows, columns) they were told to have."""
+    """Where stock debuggers are taken, if at all, and the (rows, columns) of their screens."""
 
     listener: socket.socket | None
     size: tuple[int, int] | None
@@ -138,7 +138,7 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
     host, pid = socket.gethostname(), os.getpid()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        # nohup sets SIGHUP aside, and that is meant.
+        # Under nohup SIGHUP is ignored, and stays so.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, stopping.set)
     hub = Hub(
@@ -178,7 +178,7 @@ def _take_home(home: Path) -> HomeLock:
     except BadSecretFile:
         if held is None:
             raise AlreadyServing(str(home), None) from None
-        # Nobody can use it, and it is about to be replaced.
+        # The file can't be used, and it is about to be replaced.
         return held
     if held is None:
         raise AlreadyServing(str(home), first)
@@ -254,7 +254,7 @@ def _announce(
     address = str(endpoint).removeprefix("wss://")
     say(f"dbg-broker {RELEASE} ready at {endpoint.url} (pid {os.getpid()}, home {settings.home})")
     if settings.idle_seconds is not None:
-        # Started by a run, which reads the first line alone.
+        # A run has started this broker, and reads the first line only.
         return
     say(f"in a job script, where this home is shared:  export DBG_HOME={home}")
     say(f"where it is not:  export DBG_BROKER={shlex.quote(address)} DBG_TOKEN_FILE={token_file}")

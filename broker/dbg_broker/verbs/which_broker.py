@@ -17,11 +17,11 @@ from dbg_wire.endpoint import Reach, TokenRole
 from dbg_wire.errors import BadSecretFile, DbgError, NoBroker, printable
 
 ANSWER_SECONDS = 2.0
-"""Seconds given to a broker without TLS to show who it is: on loopback it takes milliseconds."""
+"""Seconds given to a broker without TLS to prove its token: on loopback it takes milliseconds."""
 
 
 class NotServing(DbgError):
-    """Say that no broker has left its address in the home."""
+    """No broker has left its address in the home."""
 
     exit_status = 4
 
@@ -53,7 +53,7 @@ def find_broker(argument: str | None, home: str, environ: Mapping[str, str], rol
 
 
 def token_of(role: Role, home: Path) -> str:
-    """Return the token that the home's broker takes: a lasting one, or that of one which serves without TLS now.
+    """Return the token that the home's broker takes: a lasting one, or that of a broker without TLS that serves now.
 
     Blocks for ANSWER_SECONDS at most. Raise BadSecretFile as load_tokens does.
     """
@@ -66,7 +66,7 @@ def token_of(role: Role, home: Path) -> str:
 
 
 def own_name(environ: Mapping[str, str]) -> str:
-    """Return who asks, as others see it beside a rank."""
+    """Return the name of the user who asks, as terminals show it beside a rank."""
     return f"{environ.get('USER') or os.geteuid()}@{socket.gethostname()}"
 
 

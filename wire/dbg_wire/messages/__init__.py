@@ -1,7 +1,7 @@
-"""All control messages, each saying who may send it.
+"""All control messages, and which role may send each.
 
-Messages are frozen and restate rather than narrate: a report says all that is true of a rank now, so that a peer
-that missed any number of earlier ones is right again after one. ``PROTOCOL.md`` beside this package is normative.
+Messages are frozen. A report holds the whole state of a rank, not a change: a peer that missed any number of reports is
+up to date after the next one. ``PROTOCOL.md``, beside this package, is normative.
 """
 
 from .declared import (

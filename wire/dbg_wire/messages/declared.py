@@ -1,4 +1,4 @@
-"""What every control message is: a record that says who may send it."""
+"""The base of every control message: a record that names the roles that may send it."""
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,13 +10,13 @@ entered: list[type["Message"]] = []
 
 
 class Message(Record):
-    """Be one control message; ``sender`` names the roles that may send it, as the class statement does."""
+    """A control message; ``sender`` holds the roles that may send it, which the class statement names."""
 
     if TYPE_CHECKING:
         sender: ClassVar[frozenset[Sender]]
 
     def __init_subclass__(cls, *, sender: Sender | tuple[Sender, ...], **options: Any) -> None:
-        """Enter a class of message."""
+        """Enter a class of message in the list of all."""
         super().__init_subclass__(**options)
         cls.sender = frozenset(sender if isinstance(sender, tuple) else (sender,))
         entered.append(cls)

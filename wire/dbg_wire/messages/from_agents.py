@@ -1,4 +1,4 @@
-"""What agents say, and what of it the broker passes on to terminals. A guard speaks as the agent that it guards."""
+"""The messages of agents, some of which the broker passes on to terminals. A guard sends as the agent of its rank."""
 
 from typing import Annotated
 
@@ -23,7 +23,7 @@ from .report import RankReport
 from .vocabulary import Finding, Kind, Sender
 
 MAX_ANCESTORS = 64
-"""Process ids above a rank: launchers nest a dozen deep; more is no process tree."""
+"""Process ids above a rank: launchers nest a dozen deep; a longer list is a mistake."""
 
 WorldSize = Annotated[int, Number(1, MAX_RANK)]
 
@@ -34,14 +34,14 @@ SignalNumber = Annotated[int, Number(1, 64)]
 Ancestors = Annotated[tuple[Pid, ...], AtMost(MAX_ANCESTORS)]
 
 Said = Annotated[Kind, OneOf(Kind.VALUE, Kind.ERROR, Kind.RUNNING)]
-"""What an agent says of its answer; the other kinds are the broker's words."""
+"""The kinds of answers that an agent may give; the broker alone gives the other kinds."""
 
 
 class Register(Message, sender=Sender.AGENT):
-    """Say who this rank is and what is true of it; the first message of every connection of an agent.
+    """Say which rank this is, and its state; the first message of every connection of an agent.
 
-    ``ancestors`` are process ids, the parent first: by them the broker knows a rank's child. ``kernel`` names kernel
-    boot and process-id namespace; a broker that has the same one can see whether the process is alive.
+    ``ancestors`` are process ids, the parent first, by which the broker finds the rank of a child process. ``kernel``
+    names kernel boot and process-id namespace; a broker with the same name can see whether the process is alive.
     """
 
     minor: RankNumber
@@ -67,7 +67,7 @@ class Register(Message, sender=Sender.AGENT):
 class Goodbye(Message, sender=Sender.AGENT):
     """Say that this process ends, with its exit status if it is known (negative for a signal).
 
-    ``detail`` is the exception that ends it, ``frames`` that one's traceback, outermost first.
+    ``detail`` is the exception that ends it, ``frames`` the traceback of that exception, outermost first.
     """
 
     exit: int | None
@@ -76,7 +76,7 @@ class Goodbye(Message, sender=Sender.AGENT):
 
 
 class Answer(Message, sender=Sender.AGENT):
-    """Answer a broker's Ask, as RankAnswer says."""
+    """Answer a broker's Ask; the fields are those of RankAnswer."""
 
     request: int
     kind: Said
@@ -90,11 +90,11 @@ class Answer(Message, sender=Sender.AGENT):
 class Testimony(Message, sender=Sender.AGENT):
     """Say what the guard of the rank ``key`` has found; the first message of every connection of a guard.
 
-    A guard is the process beside a rank that lives on where the rank can't speak; it is no rank. ``signal`` is the
-    number of the signal that ends or ended the process, if one does. ``core`` is the likely path of the core file, or
-    ``|`` and the program that gets it; empty if there is none. ``age`` counts the seconds since the rank was last known
-    to run. ``frames`` is the last stack known, outermost first. ``registration`` is what the rank would say if it
-    could: by it a rank is listed that fell silent before it came to register.
+    A guard is a process beside a rank that reports when the rank can't; it is no rank itself. ``signal`` is the number
+    of the signal that ends or ended the process, if any. ``core`` is the likely path of the core file, or ``|`` and the
+    program that gets it; empty if there is none. ``age`` is the seconds since the rank was last known to run.
+    ``frames`` is the last known stack, outermost first. ``registration`` is the Register that the rank would send: by
+    it the broker lists a rank that fell silent before it registered.
     """
 
     minor: RankNumber
@@ -135,9 +135,10 @@ class Discarded(Message, sender=(Sender.AGENT, Sender.BROKER)):
 
 
 class Pulse(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Answer a Probe: the interpreter runs; ``where`` the stop's thread or the main thread is now, if it moves.
+    """Answer a Probe: the interpreter runs.
 
-    ``frames`` is that thread's stack, outermost first: the last one that is known if the rank falls silent.
+    ``where`` is the place of the stop's thread, or else of the main thread; None while it is halted.
+    ``frames`` is that thread's stack, outermost first: the last known stack if the rank falls silent later.
     """
 
     where: Place | None
@@ -145,7 +146,7 @@ class Pulse(Message, sender=(Sender.AGENT, Sender.BROKER)):
 
 
 class Replied(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Settle a Reply: the debugger took it, or it came too late, with the reason."""
+    """Settle a Reply: the debugger took it, or did not, with the reason."""
 
     prompt: int
     taken: bool
@@ -153,16 +154,16 @@ class Replied(Message, sender=(Sender.AGENT, Sender.BROKER)):
 
 
 class Completions(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Answer a Complete with what the text between its ``begin`` and ``end`` may become; empty if nothing was found."""
+    """Answer a Complete with the texts that may replace ``line[begin:end]``; empty if nothing was found."""
 
     request: int
     matches: tuple[str, ...]
 
 
 class Source(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Show the lines round the current one, from the rank's own files; ``first`` is the number of the first of them.
+    """Show the lines around the current line, from the rank's own files; ``first`` is the number of the first line.
 
-    ``breakpoints`` are line numbers. Sent after every stop of a line debugger, and when somebody sits down at it.
+    ``breakpoints`` are line numbers. A rank sends it after every stop of a line debugger, and when a terminal attaches.
     """
 
     where: Place
@@ -172,6 +173,6 @@ class Source(Message, sender=(Sender.AGENT, Sender.BROKER)):
 
 
 class Notice(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Tell whoever looks at the rank something in a sentence that its screen or log has no place for."""
+    """Tell the terminals on the rank a sentence that has no place on its screen or in its log."""
 
     text: str

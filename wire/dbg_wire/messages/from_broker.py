@@ -1,4 +1,4 @@
-"""What the broker says itself, to agents and to terminals; what it passes on is with those who say it first."""
+"""The broker's own messages; a message that the broker passes on is in the module of its first sender."""
 
 from ..bounds import Sentence
 from ..ranks import Place, RankInfo, RankState
@@ -31,12 +31,12 @@ class Refusal(Message, sender=Sender.BROKER):
 
 
 class Audience(Message, sender=Sender.BROKER):
-    """State who looks at the rank now.
+    """State which terminals look at the rank now.
 
     With ``viewers`` above zero a stopped rank opens its debugger at this size and sends its output; with none it keeps
-    the debugger open and sends nothing. ``driven`` tells whether one of them has the keyboard; input counts only if it
-    bears this ``generation``. ``engine`` is the debugger that was asked for, ``fallback_engine`` the one to open where
-    neither the stop nor the rank has a wish.
+    the debugger open and sends nothing. ``driven`` tells whether one of the terminals has the keyboard; input counts
+    only if it carries this ``generation``. ``engine`` is the debugger that a terminal asked for, ``fallback_engine``
+    the debugger to open if neither the stop nor the rank names one.
     """
 
     viewers: int
@@ -50,7 +50,7 @@ class Audience(Message, sender=Sender.BROKER):
 
 
 class ChosenRank(Record):
-    """Tell a held rank how far one that it waits for is; ``state`` is None for a rank that never registered."""
+    """The progress of a rank that a held rank waits for; ``state`` is None for a rank that never registered."""
 
     rank: int
     arrived: int
@@ -59,14 +59,14 @@ class ChosenRank(Record):
 
 
 class Chosen(Message, sender=Sender.BROKER):
-    """Tell a held rank how far ranks are that it waits for: of all after its report, then of those that changed."""
+    """Tell a held rank the progress of the ranks it waits for: of all after its report, then of each that changed."""
 
     site: Sentence
     ranks: tuple[ChosenRank, ...]
 
 
 class Kept(Message, sender=Sender.BROKER):
-    """Tell a rank which others of its job are kept after a crash; it holds its own exit while there is one."""
+    """Tell a rank which other ranks of its job are kept after a crash; the rank delays its exit while there are any."""
 
     ranks: tuple[int, ...]
 
@@ -76,7 +76,7 @@ class Probe(Message, sender=Sender.BROKER):
 
 
 class Ask(Message, sender=Sender.BROKER):
-    """Pass a question on to one rank; what takes longer than ``seconds`` there is to be given up."""
+    """Pass a question on to one rank; the rank gives up after ``seconds``."""
 
     request: int
     action: Action
@@ -91,14 +91,14 @@ class Ask(Message, sender=Sender.BROKER):
 
 
 class Snapshot(Message, sender=Sender.BROKER):
-    """List ranks, a page at a time; after the page with ``last`` changes follow."""
+    """List ranks, a page at a time; Changes follow after the page with ``last``."""
 
     ranks: tuple[RankInfo, ...]
     last: bool
 
 
 class Change(Message, sender=Sender.BROKER):
-    """Tell what is now true of one rank; to subscribers, and to the terminals on it whether subscribed or not."""
+    """Tell subscribers, and all terminals on that rank, the new state of one rank."""
 
     rank: RankInfo
 
@@ -110,11 +110,12 @@ class Gone(Message, sender=Sender.BROKER):
 
 
 class Seat(Message, sender=Sender.BROKER):
-    """State one's place at a rank: after Attach, Take, a handed-over keyboard, a rank that came back, a log with a gap.
+    """State a terminal's role at a rank.
 
-    ``generation`` is the number to tag input with, None for a watcher. ``driver`` names who types, None if nobody.
-    A client that holds unacknowledged input sends it again if stop and generation are the same as before, else says
-    that it was discarded.
+    The broker sends it after Attach, Take, a handed-over keyboard, a rank that came back, or a log with a gap.
+    ``generation`` is the number to tag input with, None for a watcher. ``driver`` names the user that types, None if
+    there is none. A client that holds unacknowledged input sends it again if stop and generation are the same as
+    before; otherwise the client tells its user that the input was discarded.
     """
 
     rank: RankInfo
@@ -125,10 +126,10 @@ class Seat(Message, sender=Sender.BROKER):
 
 
 class RankAnswer(Record):
-    """Carry one rank's answer to a question.
+    """One rank's answer to a question.
 
     ``rows`` is a screen's text, ``frames`` a stack, outermost first. ``exact`` is the digest of a value's whole content
-    and ``digest`` the same with memory addresses taken out; empty ones mean that the whole was not looked at.
+    and ``digest`` the same without memory addresses; both are empty if the whole content was not read.
     """
 
     key: Sentence
@@ -141,7 +142,7 @@ class RankAnswer(Record):
 
 
 class Answers(Message, sender=Sender.BROKER):
-    """Carry the answers of all ranks that were asked, a page at a time; silence is an answer, too."""
+    """Carry the answers of all ranks that were asked, a page at a time; a silent rank has an answer, too."""
 
     request: int
     answers: tuple[RankAnswer, ...] = ()

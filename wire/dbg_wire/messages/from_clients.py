@@ -1,4 +1,4 @@
-"""What terminals say, and what of it the broker passes on to the rank."""
+"""The messages of terminals, some of which the broker passes on to the rank."""
 
 from ..bounds import Count, PersonName, Sentence, Serial, Word
 from .declared import Message
@@ -6,7 +6,7 @@ from .vocabulary import Action, Mode, Sender
 
 
 class Greet(Message, sender=Sender.CLIENT):
-    """Say who this terminal is (``user@host``, shown to others); the first message of every connection of a client."""
+    """Name this terminal (``user@host``, shown to other users); the first message of every connection of a client."""
 
     minor: int
     release: Sentence
@@ -14,16 +14,16 @@ class Greet(Message, sender=Sender.CLIENT):
 
 
 class Subscribe(Message, sender=Sender.CLIENT):
-    """Ask for a snapshot of all ranks and, unless ``once``, for every change after it, with nothing between lost."""
+    """Ask for a snapshot of all ranks and, unless ``once``, for every change after it; no change in between is lost."""
 
     once: bool = False
 
 
 class Attach(Message, sender=Sender.CLIENT):
-    """Sit down at a rank, leaving the one before; answered by Seat or Refusal.
+    """Attach to a rank, and detach from the rank before; answered by Seat or Refusal.
 
-    Where somebody else types already, ``drive`` gives a watcher's seat. ``resume`` is the generation that this terminal
-    held before its connection broke: it keeps the keyboard if nobody else took it since. ``engine`` and
+    If another terminal has the keyboard, ``drive`` makes this one a watcher. ``resume`` is the generation that this
+    terminal held before its connection broke: it keeps the keyboard if no other terminal took it since. ``engine`` and
     ``fallback_engine`` are for the rank's Audience.
     """
 
@@ -38,11 +38,11 @@ class Attach(Message, sender=Sender.CLIENT):
 
 
 class Detach(Message, sender=Sender.CLIENT):
-    """Leave the rank; it stays as it is."""
+    """Leave the rank; the rank stays as it is."""
 
 
 class Take(Message, sender=Sender.CLIENT):
-    """Take the keyboard of the rank one is attached to; answered by Seat or Refusal."""
+    """Take the keyboard of the rank that this terminal is attached to; answered by Seat or Refusal."""
 
 
 class Resize(Message, sender=Sender.CLIENT):
@@ -56,9 +56,9 @@ class Question(Message, sender=Sender.CLIENT):
     """Ask every named rank for one action; answered by one Answers at the deadline or before.
 
     ``text`` is the expression or command. With ``live`` running ranks are asked, too; with ``stats`` tensors are
-    described by their figures as well. With ``parts`` no expression is evaluated: it asks for the parts of the value
-    that was the last answer, as :mod:`dbg_wire.parts` writes it, and ``text`` is one that does nothing in older ranks.
-    With ``withdrawn`` an ``interrupt`` that was asked for before is given up.
+    described by their statistics as well. With ``parts``, a question in the form of :mod:`dbg_wire.parts`, no
+    expression is evaluated: it asks for the parts of the value that was the last answer, and ``text`` is an expression
+    that does nothing in an older rank. With ``withdrawn`` an earlier ``interrupt`` is given up.
     """
 
     request: int
@@ -75,7 +75,7 @@ class Question(Message, sender=Sender.CLIENT):
 
 
 class Dial(Message, sender=Sender.CLIENT):
-    """Ask the broker to connect to a stock ``remote_pdb`` that listens on its own loopback; Dialled or Refusal."""
+    """Ask the broker to connect to a stock ``remote_pdb`` on the broker's loopback; answered by Dialled or Refusal."""
 
     host: Sentence
     port: int
@@ -84,7 +84,7 @@ class Dial(Message, sender=Sender.CLIENT):
 class Reply(Message, sender=(Sender.CLIENT, Sender.BROKER)):
     """Answer a prompt with one line or block, as the driver of this ``generation``; settled by Replied.
 
-    It may be sent again after any number of reconnects: a prompt takes one reply.
+    A client may send it again after any number of reconnects: a prompt takes one reply.
     """
 
     prompt: int
@@ -93,7 +93,7 @@ class Reply(Message, sender=(Sender.CLIENT, Sender.BROKER)):
 
 
 class Complete(Message, sender=(Sender.CLIENT, Sender.BROKER)):
-    """Ask what ``line[begin:end]`` may become at this prompt; answered by Completions, or not at all if too late."""
+    """Ask for texts that may replace ``line[begin:end]`` at this prompt; answered by Completions unless too late."""
 
     request: int
     prompt: int
@@ -103,22 +103,22 @@ class Complete(Message, sender=(Sender.CLIENT, Sender.BROKER)):
     end: int
 
     def contradiction(self) -> str:
-        """Refuse what is not within the line."""
+        """Refuse a part that is not within the line."""
         if 0 <= self.begin <= self.end <= len(self.line):
             return ""
         return f" is about {self.begin} to {self.end} of {len(self.line)} characters"
 
 
 class Interrupt(Message, sender=(Sender.CLIENT, Sender.BROKER)):
-    """Interrupt what a command of this ``generation``'s driver runs, or break into the traced program."""
+    """Interrupt the command that this ``generation``'s driver has started, or break into the traced program."""
 
     generation: int
 
 
 class Replay(Message, sender=(Sender.CLIENT, Sender.BROKER)):
-    """Ask for the log of a session from ``offset`` on; what the log no longer has is missing from what comes.
+    """Ask for the log of a session from ``offset`` on; bytes that the log no longer holds are left out.
 
-    A rank sends a part of a long log at once, and the rest when that is asked for.
+    A rank sends a part of a long log, and the rest after further requests.
     """
 
     session: Serial

@@ -1,4 +1,4 @@
-"""What is true of a rank, as it restates it after every change."""
+"""The state of a rank, which the rank sends as a whole after every change."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from ..records import Record
 from .vocabulary import PromptState
 
 Reported = Annotated[RankState, OneOf(RankState.RUNNING, RankState.STOPPED, RankState.HELD)]
-"""What a rank says of itself; the other states are what a broker makes of its silence."""
+"""The states that a rank reports itself; the broker infers the others from a rank's silence."""
 
 Size = Annotated[int, Number(0, MAX_RANK)]
 
@@ -17,9 +17,9 @@ UserBreakpoints = Annotated[tuple[Breakpoint, ...], AtMost(limits.MAX_BREAKPOINT
 
 
 class StopInfo(Record):
-    """Describe the current stop: its number in this process, why, where, and for how many seconds already.
+    """The current stop: its number in this process, why, where, and for how many seconds already.
 
-    ``detail`` is the exception of a crash, or which clock will ring first, in a sentence.
+    ``detail`` is the exception of a crash, or a sentence that says which time limit ends first.
     """
 
     number: Serial
@@ -31,7 +31,7 @@ class StopInfo(Record):
 
 
 class Arrival(Record):
-    """Count how often this rank, chosen to stop there, has arrived at a site and has completed its stop there."""
+    """How often this rank, chosen to stop at a site, has arrived there and has completed its stop there."""
 
     site: Sentence
     arrived: int
@@ -39,7 +39,7 @@ class Arrival(Record):
 
 
 class Waiting(Record):
-    """Say that this rank is held at a site, on its ``count``-th visit, until all these ranks have completed that."""
+    """What a rank is held for: the completion of the ``count``-th stop at a site by each of ``ranks``."""
 
     site: Sentence
     count: int
@@ -47,7 +47,7 @@ class Waiting(Record):
 
 
 class SessionInfo(Record):
-    """Describe the debugger open on the stop; ``rows`` and ``columns`` are its screen's."""
+    """The debugger open on the stop; ``rows`` and ``columns`` are its screen's."""
 
     number: Serial
     engine: Word
@@ -56,9 +56,9 @@ class SessionInfo(Record):
 
 
 class PromptInfo(Record):
-    """Describe the line that a debugger waits for; ``offset`` is the length of the session's log before it.
+    """The line that a debugger waits for; ``offset`` is the length of the session's log before the prompt.
 
-    ``number`` counts the prompts of the process: a reply to any other prompt than the current one comes too late.
+    ``number`` counts the prompts of the process: a reply to any prompt but the current one comes too late.
     """
 
     number: Count
@@ -68,15 +68,15 @@ class PromptInfo(Record):
 
 
 class RankReport(Record):
-    """State all that is true of a rank now.
+    """The whole state of a rank now.
 
     ``generation`` is the last driver's number that the rank knows; ``applied`` counts the bytes of that driver's
-    input which the debugger took or the rank discarded. ``stepping`` means that the stop's thread runs to the end of
-    a step; then the state is ``running`` while the stop goes on. ``breakpoints`` counts those that may stop it again,
-    ``queued`` the threads that wait for their own stop. ``prompt`` is what a line debugger waits for, if it does.
-    ``arrivals`` are the sites where this rank was chosen to stop, ``waits`` is what it is held for.
-    ``user_breakpoints`` are those that people have set, to be set again in a later job; they stay when a debugger is
-    left in a way that lets the rank run past them, until the next one is open.
+    input that the debugger took or the rank discarded. ``stepping`` means that the stop's thread runs to the end of
+    a step; then the state is ``running`` while the stop goes on. ``breakpoints`` counts the breakpoints that may stop
+    the rank again, ``queued`` the threads that wait for their own stop. ``prompt`` is the line that a line debugger
+    waits for, if any. ``arrivals`` are the sites where this rank was chosen to stop, ``waits`` is what it is held for.
+    ``user_breakpoints`` are the breakpoints that users have set, to be set again in a later job. They stay in the
+    report when a debugger is left in a way that lets the rank run past them, until the next debugger is open.
     """
 
     state: Reported

@@ -4,7 +4,7 @@ import enum
 
 
 class Sender(str, enum.Enum):
-    """Name the three roles."""
+    """The three roles."""
 
     AGENT = "agent"
     BROKER = "broker"
@@ -12,7 +12,7 @@ class Sender(str, enum.Enum):
 
 
 class Mode(str, enum.Enum):
-    """Say how a terminal attaches: type, look only, or take the keyboard from whoever has it."""
+    """How a terminal attaches: type, look only, or take the keyboard from the current driver."""
 
     DRIVE = "drive"
     WATCH = "watch"
@@ -20,7 +20,7 @@ class Mode(str, enum.Enum):
 
 
 class Action(str, enum.Enum):
-    """Name what a question asks of each rank."""
+    """The action that a question asks of each rank."""
 
     CONTINUE = "continue"
     KILL = "kill"
@@ -28,7 +28,7 @@ class Action(str, enum.Enum):
     EVAL = "eval"
     """The value of an expression in the stopped thread; with ``live`` also in a running rank, broken into for it."""
     COMMAND = "command"
-    """A debugger's command, and what it printed or where it led."""
+    """A debugger's command; the answer is its output, or the place where the rank then stops."""
     WHERE = "where"
     """The stack of the stop's thread, or of the main thread, of running ranks too."""
     INTERRUPT = "interrupt"
@@ -38,7 +38,7 @@ class Action(str, enum.Enum):
 
 
 class PromptState(str, enum.Enum):
-    """Say what a line debugger waits for, so that the terminal knows how to edit and complete it."""
+    """What a line debugger waits for; the terminal edits and completes the line accordingly."""
 
     COMMAND = "command"
     """A command or a statement, at the debugger's own prompt."""
@@ -49,13 +49,13 @@ class PromptState(str, enum.Enum):
     INTERACT = "interact"
     """A statement in ``interact``."""
     INPUT = "input"
-    """A line for the program's own ``input()`` or ``sys.stdin``, in what a command runs."""
+    """A line for the program's own ``input()`` or ``sys.stdin``, in code that a command runs."""
     CONFIRM = "confirm"
     """An answer to the debugger's question."""
 
 
 class Kind(str, enum.Enum):
-    """Say what sort of answer one rank gave; ``silent``, ``lost`` and ``running`` are the broker's own words."""
+    """The kind of one rank's answer; the broker gives ``silent`` and ``lost``, and ``running`` like an agent."""
 
     VALUE = "value"
     ERROR = "error"
@@ -65,10 +65,10 @@ class Kind(str, enum.Enum):
 
 
 class Finding(str, enum.Enum):
-    """Say what a rank's guard has found."""
+    """What a rank's guard has found."""
 
     STUCK = "stuck"
-    """The interpreter has not run for a while: it is in C code that keeps it from every thread."""
+    """The interpreter has not run for a while: C code holds it and lets no thread run."""
     SUSPENDED = "suspended"
     """The process has not run for a while, since a signal or a tracer stopped it."""
     FATAL = "fatal"
@@ -78,7 +78,7 @@ class Finding(str, enum.Enum):
 
 
 class RefusalCode:
-    """Name the codes of Refusal."""
+    """The codes of Refusal."""
 
     UNKNOWN_TYPE = "unknown-type"
     BAD_MESSAGE = "bad-message"
