@@ -105,7 +105,8 @@ def _locks_of(node: ast.Assign) -> Iterator[str]:
         targets = target.elts if isinstance(target, ast.Tuple) else [target]
         values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
         for one, value in zip(targets, values, strict=False):
-            if isinstance(value, ast.Call) and _is_of_threading(value.func, LOCKS):
+            made = value.values[-1] if isinstance(value, ast.BoolOp) else value
+            if isinstance(made, ast.Call) and _is_of_threading(made.func, LOCKS):
                 yield one.attr if isinstance(one, ast.Attribute) else ast.unparse(one)
 
 

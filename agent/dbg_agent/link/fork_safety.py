@@ -12,7 +12,7 @@ import threading
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from selectors import SelectorKey
@@ -26,16 +26,32 @@ ROUND_SECONDS = 1.0
 server does not answer, or if the round waits for a lock that the forking thread holds."""
 
 
+class TurnLock(Protocol):
+    """What ForkSafety needs of its reentrant lock for turns."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Take the lock, within ``timeout`` seconds unless that is negative; return whether it is taken."""
+
+    def release(self) -> None:
+        """Give the lock back once."""
+
+    def __enter__(self) -> bool: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+
 class ForkSafety:
     """A lock that the link's thread holds except while it waits for events, and that a forking thread holds in a fork.
 
     Both inner locks are reentrant: the link's thread may fork itself, and a signal handler may fork within a fork.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, turn: TurnLock | None = None) -> None:
         self._busy = threading.RLock()
         # Python's locks are not fair: a thread that releases a lock and takes it again leaves others no chance.
-        self._turn = threading.RLock()
+        self._turn = turn or threading.RLock()
         self._round = 0
         self._waited_in_vain: int | None = None
 

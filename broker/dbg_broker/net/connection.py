@@ -400,15 +400,8 @@ class PeerConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        for data in websocket.data_to_send():
-            # The library ends its output again when more bytes come. After a second close, all methods of asyncio's
-            # TLS transport fail.
-            if transport.is_closing():
-                continue
-            if data:
-                self._outgoing.write(data)
-            else:
-                self._end_output(transport)
+        if self._outgoing.write_to_end(websocket.data_to_send()):
+            self._end_output(transport)
         if not transport.is_closing() and self._outgoing.held > limits.MAX_VIEWER_BACKLOG:
             # The peer sends pings without end and doesn't read the answers.
             self.abort()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from dbg_broker.net.outbox import Fate, Outbox
 from dbg_wire import limits
@@ -63,6 +63,20 @@ class OutgoingFrames:
         # asyncio logs a warning when a connection that has failed is written to.
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write(data)
+
+    def write_to_end(self, pieces: Iterable[bytes]) -> bool:
+        """Write the library's own frames past all that waits; tell whether an empty piece now ends the output.
+
+        The library ends its output again when more bytes come. The output ends once: after a second close all methods
+        of asyncio's TLS transport fail.
+        """
+        if self.transport is None or self.transport.is_closing():
+            return False
+        for data in pieces:
+            if not data:
+                return True
+            self.write(data)
+        return False
 
     def pump(self) -> None:
         """Write what waits for as long as the transport takes it."""

@@ -48,8 +48,8 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 class Link:
     """A thread that does one thing after another and is at rest between them."""
 
-    def __init__(self) -> None:
-        self.fork_safety = ForkSafety()
+    def __init__(self, fork_safety: ForkSafety | None = None) -> None:
+        self.fork_safety = fork_safety or ForkSafety()
         self.selector = ForkSafeSelector(self.fork_safety)
         self._read, self._write = os.pipe()
         self._ending = False
@@ -81,10 +81,17 @@ class Link:
 
 @pytest.fixture
 def link() -> Iterator[Link]:
-    link = Link()
+    with running(Link()) as link:
+        yield link
+
+
+@contextmanager
+def running(link: Link) -> Iterator[Link]:
     link.start()
-    yield link
-    link.end()
+    try:
+        yield link
+    finally:
+        link.end()
 
 
 @contextmanager
@@ -151,8 +158,8 @@ class Turn:
     def __init__(self, taken: Callable[[], object]) -> None:
         self._lock, self._taken, self._owner = threading.RLock(), taken, threading.get_ident()
 
-    def acquire(self, timeout: float = -1) -> bool:
-        if not self._lock.acquire(timeout=timeout):
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        if not self._lock.acquire(blocking, timeout):
             return False
         if threading.get_ident() == self._owner:
             self._taken()
@@ -161,14 +168,14 @@ class Turn:
     def release(self) -> None:
         self._lock.release()
 
-    def __enter__(self) -> None:
-        self.acquire()
+    def __enter__(self) -> bool:
+        return self.acquire()
 
     def __exit__(self, *_: object) -> None:
         self.release()
 
 
-def test_a_thread_that_is_never_idle_lets_a_fork_in_between(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_is_never_idle_lets_a_fork_in_between() -> None:
     begun, ending = threading.Event(), threading.Event()
     rounds: list[int] = []
     seen: list[int] = []
@@ -178,22 +185,22 @@ def test_a_thread_that_is_never_idle_lets_a_fork_in_between(link: Link, monkeypa
         # Time for several rounds, if they could begin.
         threading.Event().wait(0.02)
 
-    monkeypatch.setattr(link.fork_safety, "_turn", Turn(taken))
+    with running(Link(ForkSafety(Turn(taken)))) as link:
 
-    def again() -> None:
-        begun.set()
-        rounds.append(1)
-        time.sleep(0.001)
-        if not ending.is_set():
-            link.do(again)
+        def again() -> None:
+            begun.set()
+            rounds.append(1)
+            time.sleep(0.001)
+            if not ending.is_set():
+                link.do(again)
 
-    link.do(again)
-    assert begun.wait(LONG)
-    passed = []
-    for _ in range(20):
-        with forking(link.fork_safety):
-            passed.append(len(rounds) - seen[-1])
-    ending.set()
+        link.do(again)
+        assert begun.wait(LONG)
+        passed = []
+        for _ in range(20):
+            with forking(link.fork_safety):
+                passed.append(len(rounds) - seen[-1])
+        ending.set()
     # One round may have begun when the fork got its turn; no other begins after that.
     assert max(passed) <= 1
 

@@ -39,17 +39,3 @@ async def test_peer_that_sends_on_after_its_last_frame(
     await terminal.closed()
     await secure.left(lambda hub: not hub.terminals)
     assert caplog.messages == []
-
-
-async def test_library_that_ends_its_output_a_second_time(secure: Broker) -> None:
-    terminal = await secure.terminal()
-    ((_, link),) = secure.hub.terminals.items()
-    websocket = link.connection._websocket
-    assert websocket is not None
-    websocket.fail(1002)
-    link.connection._write_library_frames(websocket)
-    # The library asks to end its output again when more bytes arrive.
-    websocket.writes.append(b"")
-    link.connection._write_library_frames(websocket)
-    assert (await terminal.closed())[0] == 1002
-    await secure.left(lambda hub: not hub.terminals)

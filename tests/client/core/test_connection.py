@@ -87,14 +87,6 @@ async def test_a_terminal_greets_and_is_welcome() -> None:
         assert broker.wait_for(Greet).name == "me@here"
 
 
-async def test_keys_are_sent_at_once_and_not_gathered() -> None:
-    with FakeBroker(make_rank()) as broker:
-        connection = await dialled(reach(broker.port))
-        connected = connection._websocket.transport.get_extra_info("socket")
-        assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-        await connection.close()
-
-
 async def test_the_pinned_broker_is_reached_over_tls() -> None:
     context, fingerprint = certified()
     with FakeBroker(tls=context) as broker:
