@@ -23,7 +23,7 @@ from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.listener import listen
 from dbg_broker.net.server import Server
 from dbg_broker.ranks.probe_schedule import ProbeIntervals
-from dbg_client.core.deadline import within
+from dbg_dial.deadline import within
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
 from dbg_wire.endpoint import Endpoint

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable
 from functools import partial
 
+from dbg_dial.deadline import within
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
 from dbg_dial.tcp import Address, connected, seconds_since_ack_of
 from dbg_wire.endpoint import Endpoint, Reach
@@ -82,7 +83,7 @@ async def _ask(lookups: Lookups, endpoint: Endpoint, find: Callable[[], AddressI
 async def _dial_address(reach: Reach, path: str, address: Address, answered: Answered | None) -> BrokerWebSocket:
     url = reach.endpoint.url
     try:
-        sock = await asyncio.wait_for(connected(address, keep_asking=True), CONNECT_SECONDS)
+        sock = await within(CONNECT_SECONDS, connected(address, keep_asking=True))
     except Exception as error:
         raise explain(url, error, CONNECT_SECONDS, WORDING) from None
     if answered is not None:

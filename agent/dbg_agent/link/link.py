@@ -272,10 +272,12 @@ class Link:
         """Send what waits and close; then cancel the task that serves."""
         import asyncio
 
+        from dbg_dial.deadline import within
+
         connection = self._connection
         if connection is not None:
             try:
-                await asyncio.wait_for(self._flush_and_close(connection), CLOSE_SECONDS)
+                await within(CLOSE_SECONDS, self._flush_and_close(connection))
             except Exception:
                 # The process ends, so the error is not reported.
                 connection.transport.abort()
@@ -346,12 +348,13 @@ class Link:
     async def _serve(self, connection: BrokerWebSocket) -> None:
         import asyncio
 
+        from dbg_dial.deadline import within
         from dbg_wire.messages import Welcome
 
         self.outgoing.open()
         self._connection = connection
         await connection.send(self._owner.registration())
-        if not isinstance(self._receive(await asyncio.wait_for(connection.recv(), HANDSHAKE_SECONDS)), Welcome):
+        if not isinstance(self._receive(await within(HANDSHAKE_SECONDS, connection.recv())), Welcome):
             raise PeerError("a broker that does not begin with welcome")
         with self._status:
             self._connected, self._problem = True, None

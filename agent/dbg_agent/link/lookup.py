@@ -132,6 +132,8 @@ async def find(lookup: Lookup, seconds: float | None) -> Reach:
     """
     import asyncio
 
+    from dbg_dial.deadline import within
+
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
     def tell() -> None:
@@ -141,5 +143,5 @@ async def find(lookup: Lookup, seconds: float | None) -> Reach:
 
     lookup.begin(tell)
     with suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(ended.wait(), seconds)
+        await within(seconds, ended.wait())
     return lookup.result(0.0)

@@ -23,6 +23,7 @@ from dbg_broker.classic.session import ClassicSession
 from dbg_broker.classic.turns import CallerTurns
 from dbg_broker.hub import from_ranks
 from dbg_broker.hub.state import Hub
+from dbg_dial.deadline import within
 from dbg_wire.errors import printable
 from dbg_wire.messages import Dialled, RefusalCode
 
@@ -216,13 +217,13 @@ class StockSessions:
             return self._connection(LineSession(self.loop.time()))
 
         connecting = self.loop.create_connection(made, host, port)
-        _, connection = await asyncio.wait_for(connecting, DIAL_SECONDS)
+        _, connection = await within(DIAL_SECONDS, connecting)
         self._dialled[host, port] = connection
         return connection
 
     async def _wait_until_listed(self, connection: ClassicConnection) -> str | None:
         try:
-            return await asyncio.wait_for(asyncio.shield(connection.listed), DIAL_SECONDS)
+            return await within(DIAL_SECONDS, asyncio.shield(connection.listed))
         except asyncio.TimeoutError:
             connection.list_if_ready(anyway=True)
             return connection.listed.result() if connection.listed.done() else None

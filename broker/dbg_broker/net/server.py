@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from dbg_broker.net import tcp
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.owner import Owner
+from dbg_dial.deadline import within
 from dbg_wire import limits
 
 logger = logging.getLogger("dbg_broker")
@@ -105,7 +106,7 @@ class Server:
         empty = asyncio.Event()
         self._owner.close_all(empty.set)
         try:
-            await asyncio.wait_for(empty.wait(), SHUTDOWN_SECONDS)
+            await within(SHUTDOWN_SECONDS, empty.wait())
         except asyncio.TimeoutError:
             logger.info("some connections did not close in time")
         for task in self._handshakes:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dbg_dial.deadline import within
 from dbg_wire.errors import DbgError, PeerError, printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.parts import NOTHING, Part, PartsQuestion, decode_parts, encode_question
@@ -44,7 +45,7 @@ async def with_differences(
         if other is not group and len(found) < MAX_TWINS:
             pair = _Pair(asker, [(each.ranks[0], answers[each.ranks[0].key]) for each in (other, group)], exact=exact)
             try:
-                where = await asyncio.wait_for(pair.difference(), max(0.0, end - loop.time()))
+                where = await within(max(0.0, end - loop.time()), pair.difference())
             except (DbgError, asyncio.TimeoutError):
                 break
             found[group.id] = f"{where}, {other.id} first" if where else ""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
+from dbg_dial.deadline import within
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError
 
@@ -83,7 +84,7 @@ async def _keep_up(link: BrokerLink, directory: Directory, seconds: float) -> No
     until = loop.time() + seconds
     while (left := until - loop.time()) > 0:
         try:
-            event = await asyncio.wait_for(link.next(), left)
+            event = await within(left, link.next())
         except asyncio.TimeoutError:
             return
         if isinstance(event, (Up, Down)):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from dbg_dial.deadline import within
 from dbg_wire.codec import Input, Output
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Answers, Kind, Message, Question, RankAnswer, Refusal
@@ -14,7 +15,6 @@ from dbg_wire.ranks import RankInfo
 from dbg_wire.records import fitted
 
 from ..errors import Declined, TimedOut
-from .deadline import within
 from .directory import Directory
 from .link import Down, Event, Up
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 
+from dbg_dial.deadline import within
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
 from dbg_dial.tcp import connected
 from dbg_wire import limits
@@ -19,7 +20,7 @@ from dbg_wire.messages import Greet, Message, Refusal, Sender, Welcome
 from dbg_wire.records import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
-from .deadline import in_thread, within
+from .deadline import in_thread
 
 PING_SECONDS = 2.0
 """Seconds between two pings: how soon a terminal notices that its network is gone."""

@@ -1,32 +1,16 @@
-"""Waiting with a deadline: for a task, or for a thread that may hang."""
+"""Waiting with a deadline for a thread that may hang."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from dbg_dial.deadline import within
+
 T = TypeVar("T")
-
-
-async def within(seconds: float, waited_for: Awaitable[T]) -> T:
-    """Return what ``waited_for`` returns; raise asyncio.TimeoutError after ``seconds``, when it has been cancelled.
-
-    Before Python 3.12 ``asyncio.wait_for`` loses a cancellation that comes in the moment of the answer, and then a
-    cancelled task goes on for ever.
-    """
-    task = asyncio.ensure_future(waited_for)
-    try:
-        done, _ = await asyncio.wait({task}, timeout=seconds)
-        if done:
-            return task.result()
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-    raise asyncio.TimeoutError
 
 
 async def in_thread(call: Callable[[], T], seconds: float) -> T:

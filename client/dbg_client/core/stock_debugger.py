@@ -6,6 +6,7 @@ import asyncio
 import re
 from dataclasses import dataclass
 
+from dbg_dial.deadline import within
 from dbg_wire.codec import Output
 from dbg_wire.errors import BadTarget, BrokerUnreachable, printable
 from dbg_wire.messages import Dial, Dialled, Refusal, RefusalCode
@@ -13,7 +14,6 @@ from dbg_wire.ranks import RankInfo
 from dbg_wire.records import fitted
 
 from ..errors import CantDial, Declined, TimedOut
-from .deadline import within
 from .directory import Directory
 from .link import BrokerLink, Down, Up
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
+from dbg_dial.deadline import within
 from dbg_wire.codec import Output
 from dbg_wire.errors import BrokerUnreachable, printable
 from dbg_wire.ranks import RankInfo
@@ -30,7 +31,7 @@ async def list_ranks(link: BrokerLink, directory: Directory, seconds: float) -> 
         return directory.complete or None
 
     try:
-        await asyncio.wait_for(until(link, directory, complete), seconds)
+        await within(seconds, until(link, directory, complete))
     except asyncio.TimeoutError:
         raise BrokerUnreachable(link.url, f"it did not list its ranks within {seconds:g} s") from None
 
@@ -62,7 +63,7 @@ async def wait_for_stop(
     shown = printable(target.text)
     tell(f"Waiting for {shown} to stop; Ctrl-C gives up.")
     try:
-        return await asyncio.wait_for(until(link, directory, chosen, tell), None if math.isinf(seconds) else seconds)
+        return await within(None if math.isinf(seconds) else seconds, until(link, directory, chosen, tell))
     except asyncio.TimeoutError:
         raise TimedOut(f"{shown} did not stop within {seconds:g} s") from None
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from dbg_dial.deadline import within
 from dbg_wire.errors import DbgError, PeerError, printable
 from dbg_wire.messages import Action
 from dbg_wire.ranks import LIVE_STATES, RankInfo
@@ -235,7 +236,7 @@ class _Following:
             return rank
         try:
             looking = until(self._link, self._directory, partial(self._look, clear=True), tell)
-            return (await asyncio.wait_for(looking, self._wanted.seconds))[0]
+            return (await within(self._wanted.seconds, looking))[0]
         except asyncio.TimeoutError:
             # The wanted rank did not come in time. The stop found before may have ended meanwhile, so look again.
             self._wanted = None
@@ -334,7 +335,7 @@ class _Following:
             return not self._living or None
 
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(until(self._link, self._directory, gone), GOODBYE_SECONDS)
+            await within(GOODBYE_SECONDS, until(self._link, self._directory, gone))
         return self._living
 
     @property

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
+from dbg_dial.deadline import within
 from dbg_wire import limits
 
-from ..core.deadline import within
 from ..views import pages
 from ..views.status_line import paint
 from .screen import RawTerminal, TerminalWriter

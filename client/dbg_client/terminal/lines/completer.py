@@ -8,9 +8,8 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from dbg_dial.deadline import within
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
-
-from ...core.deadline import within
 
 DELIMITERS = " \t\n`@#%^&*()=+[{]}\\|;:'\",<>?"
 """What ends a word to pdb: ``.`` and ``/`` don't, since names have attributes and files directories."""
