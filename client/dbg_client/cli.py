@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from dbg_wire.errors import DbgError, printable
 
-from .streams import silence, tell
+from .streams import silence, tell, write_result
 from .words.arguments import read_arguments
 from .words.settings import CommandSettings, Verb, settle
 
@@ -25,7 +25,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     verbose = "-v" in words or "--verbose" in words
     try:
-        return carry_out(settle(read_arguments(words), os.environ, stdout_is_tty=sys.stdout.isatty()))
+        settings = settle(read_arguments(words), os.environ, stdout_is_tty=sys.stdout.isatty())
+        for note in settings.notes:
+            tell(f"dbg-attach: {note}")
+        return carry_out(settings)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -46,6 +49,11 @@ def _fail(sentence: str, status: int, verbose: bool) -> int:
 
 def carry_out(settings: CommandSettings) -> int:
     """Do what the settings ask for and return the exit status. Raises DbgError."""
+    if settings.verb is Verb.HELP:
+        from .words.help import help_page
+
+        write_result(help_page())
+        return 0
     import asyncio
     import logging
 

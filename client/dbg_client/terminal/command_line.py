@@ -13,8 +13,8 @@ from dbg_wire.errors import DbgError, printable
 from dbg_wire.ranks import RankInfo
 
 from ..actions.in_session import Answered, Answering, NeedsYes
-from ..views import pages
 from ..words.commands import parse_command
+from ..words.help import session_help
 from ..words.settings import CommandSettings
 from .command_row import CommandRow, terminal_output
 from .key_presses import key_bytes, key_presses
@@ -73,7 +73,7 @@ class SessionCommandLine:
     async def _answer(self, text: str) -> Answered | None:
         settings = parse_command(text, os.environ)
         if settings is None:
-            return Answered(pages.COMMANDS)
+            return Answered(session_help())
         settings = replace(settings, color=self._color)
         try:
             return await self._wait(text, settings)
