@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from dbg_wire.errors import DbgError, printable
 
+from .core.config_file import read_config
 from .streams import silence, tell, write_result
 from .words.arguments import read_arguments
 from .words.settings import CommandSettings, Verb, settle
@@ -25,8 +26,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     verbose = "-v" in words or "--verbose" in words
     try:
-        settings = settle(read_arguments(words), os.environ, stdout_is_tty=sys.stdout.isatty())
-        for note in settings.notes:
+        arguments, config = read_arguments(words), read_config(os.environ)
+        settings = settle(arguments, os.environ, stdout_is_tty=sys.stdout.isatty(), config=config)
+        if settings.verb is Verb.CONFIG:
+            from .actions.preferences import show_preferences
+
+            return show_preferences(settings, arguments, os.environ, config)
+        for note in (*settings.notes, *(f"{problem} (left out)" for problem in config.problems.values())):
             tell(f"dbg-attach: {note}")
         return carry_out(settings)
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from dbg_wire.errors import DbgError, printable
 from dbg_wire.ranks import RankInfo
 
 from ..actions.in_session import Answered, Answering, NeedsYes
+from ..core.config_file import read_config
 from ..words.commands import parse_command
 from ..words.help import session_help
 from ..words.settings import CommandSettings
@@ -71,7 +73,7 @@ class SessionCommandLine:
         return answered.rank if answered is not None else None
 
     async def _answer(self, text: str) -> Answered | None:
-        settings = parse_command(text, os.environ)
+        settings = parse_command(text, os.environ, await asyncio.to_thread(read_config, os.environ))
         if settings is None:
             return Answered(session_help())
         settings = replace(settings, color=self._color)

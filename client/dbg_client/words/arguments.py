@@ -34,6 +34,7 @@ class Arguments:
 
     target: str | None = None
     verb: str | None = None
+    shell: str | None = None
     list: bool = False
     screen: bool = False
     resume: bool = False
@@ -148,6 +149,8 @@ def _spoken(row: VerbRow, operands: list[str], given: dict[str, Any], help_page:
     """Return the arguments that a verb and its operands make, together with the options."""
     if row.operands is Operands.NONE and operands:
         raise BadInput(f"{row.name} takes no word behind it, and has '{printable(operands[0])}'", "leave it out")
+    if row.operands is Operands.SHELL:
+        return given | {"verb": row.name, "shell": " ".join(operands)}
     if row.operands in (Operands.EXPRESSION, Operands.COMMAND):
         return given | _asked(row, operands, given)
     target = _target(operands, help_page)

@@ -15,6 +15,7 @@ from dbg_wire.errors import BadInput, printable
 from dbg_wire.target_grammar import JOB_NAME, Group, Target, Term
 
 from .arguments import Arguments, read_arguments
+from .config import NO_CONFIG, Config
 from .near import is_target, refuse_mistyped
 from .options import OPTIONS, OptionRow, options_of
 from .settings import CommandSettings, Verb, settle
@@ -37,7 +38,7 @@ USUAL_TARGETS = {Verb.EVAL: "stopped,held", Verb.RELEASE: "all", Verb.WHERE: "al
 """The ranks that a command means if it names none."""
 
 
-def parse_command(text: str, environ: Mapping[str, str]) -> CommandSettings | None:
+def parse_command(text: str, environ: Mapping[str, str], config: Config = NO_CONFIG) -> CommandSettings | None:
     """Return the settings that a command line makes, None where help is asked for; raise BadInput."""
     word, _, rest = text.strip().partition(" ")
     if word in _HELP:
@@ -50,7 +51,7 @@ def parse_command(text: str, environ: Mapping[str, str]) -> CommandSettings | No
     if arguments is None:
         return None
     _refuse_others(arguments)
-    settings = settle(arguments, environ, stdout_is_tty=True)
+    settings = settle(arguments, environ, stdout_is_tty=True, config=config)
     _require_target(settings)
     return settings
 

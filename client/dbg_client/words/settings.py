@@ -1,6 +1,6 @@
 """What the user asked for: arguments and environment, as one frozen value.
 
-Precedence everywhere: argument, then ``DBG_*`` variable, then ``broker.json``, then default.
+Precedence everywhere: argument, then ``DBG_*`` variable, then ``config.toml`` or ``broker.json``, then default.
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Mode
 
 from .arguments import WAIT_FOR_EVER, Arguments
+from .config import NO_CONFIG, PREFERENCES, Config, Origin, settle_one
 from .duration import read_duration
 from .engine import NO_WISH, Wish
 from .escape_key import DEFAULT_PREFIX, parse_escape_key
 from .options import DEFAULT_TIMEOUT, OPTIONS
-from .verbs import VERBS
+from .verbs import VERBS, Operands
 
 LONGEST_WAIT = 30 * 24 * 3600.0
 """Seconds that ``--wait`` takes at most: no job is in a queue for longer, and event loops still count them exactly."""
+
+SHELLS = tuple(Operands.SHELL.value.split("|"))
+"""Shells for which there is a completion."""
 
 SHORTEST_EVERY = 0.1
 """Seconds between two answers at least: nobody reads faster, and each one asks all ranks."""
@@ -44,6 +48,8 @@ class Verb(enum.Enum):
     INTERRUPT = "--interrupt"
     RELEASE = "--release"
     TMUX = "--tmux"
+    CONFIG = "config"
+    COMPLETION = "completion"
     HELP = "help"
 
     @property
@@ -68,8 +74,9 @@ class CommandSettings:
     is a status line. ``prefix`` is the byte of the escape key, None for no such key. ``commands`` is the file whose
     lines a line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before. ``question`` is
     the expression or command that ranks are asked; ``tolerance`` and ``every`` are None where not asked for. ``run`` is
-    the descriptor of the socket to the ``dbg-broker run`` whose terminal this is, None in any other terminal. ``notes``
-    are sentences for the user, told before anything else.
+    the descriptor of the socket to the ``dbg-broker run`` whose terminal this is, None in any other terminal. ``shell``
+    is the one to complete for, ``pager`` the command for long answers, empty for none. ``notes`` are sentences for the
+    user, told before anything else.
     """
 
     target: str | None
@@ -100,13 +107,18 @@ class CommandSettings:
     verbose: bool = False
     color: bool = False
     run: int | None = None
+    shell: str = ""
+    pager: str = PREFERENCES["pager"].default
     notes: tuple[str, ...] = ()
 
 
-def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: bool) -> CommandSettings:
-    """Return the settings that arguments and environment make together.
+def settle(
+    arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: bool, config: Config = NO_CONFIG
+) -> CommandSettings:
+    """Return the settings that arguments, environment and the user's file make together.
 
-    Raises BadInput for options that contradict each other and for values that can't be used.
+    Raises BadInput for options that contradict each other and for values that can't be used; a bad value of the file
+    stops only what needs it.
     """
     verb = _verb(arguments)
     _refuse_contradictions(arguments, verb)
@@ -128,19 +140,21 @@ def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: b
         follow=arguments.follow,
         all=arguments.all,
         format=Format.JSON if arguments.json else Format.PLAIN if arguments.plain else Format.TABLE,
-        timeout=_timeout(arguments.timeout, environ),
-        prefix=_prefix(arguments.escape, environ, verb),
+        timeout=_timeout(arguments.timeout, environ, config),
+        prefix=_prefix(arguments, environ, config, verb),
         yes=arguments.yes,
         status=not arguments.no_status,
-        wish=_wish(arguments.engine, environ, verb),
+        wish=_wish(arguments, environ, config, verb),
         commands=arguments.commands,
         rc=not arguments.no_rc,
-        vi=arguments.vi or environ.get("DBG_EDITING", "").lower() == "vi",
+        vi=_vi(arguments, environ, config, verb),
         broker=arguments.broker,
         verbose=arguments.verbose,
         run=arguments.run,
+        shell=_shell(arguments.shell, verb),
         notes=(*arguments.notes, *notes),
-        color=stdout_is_tty and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb",
+        pager=settle_one("pager", None, environ, config).value,
+        color=_color(environ, config, stdout_is_tty=stdout_is_tty),
     )
 
 
@@ -168,7 +182,7 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
         raise BadInput(f"--plain is a format of --list, not of {verb.value}", "write --json, or leave it out")
     if arguments.all and verb not in (Verb.LIST, Verb.WHERE):
         raise BadInput("--all adds exited ranks to --list and --where", "add one of them, or write `all` for all ranks")
-    if verb is Verb.HELP and arguments.wait is not None:
+    if verb in (Verb.CONFIG, Verb.COMPLETION, Verb.HELP) and arguments.wait is not None:
         raise BadInput(f"--wait waits for a rank, and {verb.value} is about none", "give one of them")
     if verb is Verb.INTERRUPT and arguments.wait is not None:
         raise BadInput("--wait waits for a stop and --interrupt makes one", "give one of them")
@@ -224,28 +238,56 @@ def _target_and_wait(arguments: Arguments, verb: Verb) -> tuple[str | None, floa
     return target, _seconds(wait, "--wait", LONGEST_WAIT), ()
 
 
-def _prefix(argument: str | None, environ: Mapping[str, str], verb: Verb) -> bytes | None:
-    # A variable that only matters to a session must not stand in the way of a list.
-    text = argument if argument is not None else environ.get("DBG_ESCAPE") if verb.attaches else None
+def _shell(text: str | None, verb: Verb) -> str:
+    if verb is not Verb.COMPLETION:
+        return ""
+    if text not in SHELLS:
+        what = f"'{printable(text)}' is no shell that is completed for" if text else "completion needs a shell"
+        raise BadInput(what, f"write {', '.join(SHELLS[:-1])} or {SHELLS[-1]}")
+    return text
+
+
+def _prefix(arguments: Arguments, environ: Mapping[str, str], config: Config, verb: Verb) -> bytes | None:
+    # What only matters to a session must not stand in the way of a list.
+    if arguments.escape is None and not verb.attaches:
+        return DEFAULT_PREFIX
+    text = settle_one("escape", arguments.escape, environ, config, strict=_is_strict(arguments)).value
     return parse_escape_key(text) if text else DEFAULT_PREFIX
 
 
-def _wish(argument: str | None, environ: Mapping[str, str], verb: Verb) -> Wish:
+def _is_strict(arguments: Arguments) -> bool:
+    """Tell whether a bad file stops a session: it does not where a job waits for its terminal."""
+    return arguments.run is None
+
+
+def _wish(arguments: Arguments, environ: Mapping[str, str], config: Config, verb: Verb) -> Wish:
     if not verb.attaches:
         return NO_WISH
-    default = environ.get(ENGINE) or None
+    argument = arguments.engine
+    told = settle_one("engine", None, environ, config, strict=argument is None and _is_strict(arguments))
+    default = None if told.origin is Origin.DEFAULT else told.value
     for name, value in (("--engine", argument), (ENGINE, default)):
         if value is not None and value not in ENGINES:
             raise BadInput(f"{name} {printable(value)!r} is no debugger of ours", f"take {' or '.join(ENGINES)}")
     return Wish(argument, default)
 
 
-def _timeout(argument: str | None, environ: Mapping[str, str]) -> float:
-    if argument is not None:
-        return _seconds(argument, "--timeout", limits.MAX_ASK_SECONDS)
-    if text := environ.get("DBG_TIMEOUT"):
-        return _seconds(text, "DBG_TIMEOUT", limits.MAX_ASK_SECONDS)
-    return DEFAULT_TIMEOUT
+def _vi(arguments: Arguments, environ: Mapping[str, str], config: Config, verb: Verb) -> bool:
+    argument = "vi" if arguments.vi else None
+    return (
+        settle_one("editing", argument, environ, config, strict=verb.attaches and _is_strict(arguments)).value.lower()
+        == "vi"
+    )
+
+
+def _color(environ: Mapping[str, str], config: Config, *, stdout_is_tty: bool) -> bool:
+    wanted = settle_one("colors", None, environ, config).value
+    return wanted == "always" or (wanted == "auto" and stdout_is_tty and environ.get("TERM") != "dumb")
+
+
+def _timeout(argument: str | None, environ: Mapping[str, str], config: Config) -> float:
+    told = settle_one("timeout", argument, environ, config)
+    return _seconds(told.value, told.where or "the default", limits.MAX_ASK_SECONDS)
 
 
 def _seconds(text: str, name: str, most: float, least: float = 0.0) -> float:

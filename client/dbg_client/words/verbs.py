@@ -18,6 +18,7 @@ class Operands(enum.Enum):
     MAYBE_TARGET = "[TARGET]"
     EXPRESSION = "[TARGET] EXPR"
     COMMAND = "TARGET CMD"
+    SHELL = "bash|zsh|fish"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +176,18 @@ VERBS: tuple[VerbRow, ...] = (
         example="tmux 0-3",
         flags=("--tmux",),
         field="tmux",
+    ),
+    VerbRow(
+        name="config",
+        operands=Operands.NONE,
+        help="show each setting, its value and where it comes from",
+        example="config",
+    ),
+    VerbRow(
+        name="completion",
+        operands=Operands.SHELL,
+        help="print what makes a shell complete verbs, options and live ranks",
+        example="completion bash",
     ),
     VerbRow(
         name="help",
