@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=_version())
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     # In the order in which `--help` lists them.
-    for add in (_add_serve, _add_run, _add_status, _add_token, _add_check):
+    for add in (_add_serve, _add_run, _add_status, _add_token, _add_check, _add_config):
         add(verbs).add_argument("--home", metavar="DIR", help="where certificate, tokens and broker.json are")
     return parser
 
@@ -169,6 +169,13 @@ def _add_check(verbs: _Verbs) -> argparse.ArgumentParser:
     return check
 
 
+def _add_config(verbs: _Verbs) -> argparse.ArgumentParser:
+    config = verbs.add_parser("config", help="show what config.toml, variables and defaults make of each setting")
+    config.add_argument("--json", action="store_true", help="one JSON document")
+    config.set_defaults(run=_config)
+    return config
+
+
 def _version() -> str:
     return f"dbg-broker {RELEASE} (Python {platform.python_version()}, protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR})"
 
@@ -245,6 +252,12 @@ def _token(given: argparse.Namespace) -> int:
 
     _say(token_of(Role(given.role), open_home(_home(given))))
     return 0
+
+
+def _config(given: argparse.Namespace) -> int:
+    from dbg_broker.run.config import show_config
+
+    return show_config(None if given.home is None else _home(given), os.environ, as_json=given.json)
 
 
 def _check(given: argparse.Namespace) -> int:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from dbg_wire.errors import DbgError, printable
 
-from .streams import silence, tell
+from .core.config_file import read_config
+from .streams import silence, tell, write_result
 from .words.arguments import read_arguments
 from .words.settings import CommandSettings, Verb, settle
 
@@ -25,7 +26,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     verbose = "-v" in words or "--verbose" in words
     try:
-        return carry_out(settle(read_arguments(words), os.environ, stdout_is_tty=sys.stdout.isatty()))
+        arguments, config = read_arguments(words), read_config(os.environ)
+        settings = settle(arguments, os.environ, stdout_is_tty=sys.stdout.isatty(), config=config)
+        if settings.verb is Verb.CONFIG:
+            from .actions.preferences import show_preferences
+
+            return show_preferences(settings, arguments, os.environ, config)
+        for note in (*settings.notes, *(f"{problem} (left out)" for problem in config.problems.values())):
+            tell(f"dbg-attach: {note}")
+        return carry_out(settings)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -46,6 +55,11 @@ def _fail(sentence: str, status: int, verbose: bool) -> int:
 
 def carry_out(settings: CommandSettings) -> int:
     """Do what the settings ask for and return the exit status. Raises DbgError."""
+    if settings.verb is Verb.HELP:
+        from .words.help import help_page
+
+        write_result(help_page())
+        return 0
     import asyncio
     import logging
 

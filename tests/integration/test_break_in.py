@@ -121,7 +121,7 @@ def test_one_in_c_code_says_where_it_is_and_stops_on_return(processes: Processes
 
 def test_every_rank_of_a_set_is_broken_into(processes: Processes, home: Path) -> None:
     ranks = start(processes, home, "loop", 3)
-    assert texts(ask(home, "all", "-i")) == {"0-2": "stopped"}
+    assert texts(ask(home, "all", "-i", "-y")) == {"0-2": "stopped"}
     wait_until_states(home, dict.fromkeys(range(3), "stopped"))
     for number in range(3):
         (home / "homes" / f"rank{number}" / "end").touch()

@@ -268,7 +268,7 @@ def interview(home: Path, n: int, job: Child, within: float | None = None) -> No
     assert [group["ranks"] for group in ask(home, "all", "-w")["groups"]] == [everyone]
     assert texts(ask(home, "all", "-e", "count >= 0", "--live")) == {everyone: "True"}
     # Ranks in their short sleep stop when it returns, so all are stopped a moment later.
-    assert ask(home, "all", "-i")["asked"] == n
+    assert ask(home, "all", "-i", "-y")["asked"] == n
     wait_until_states(home, dict.fromkeys(range(n), "stopped"))
     assert texts(ask(home, "all", "-e", "count >= 0")) == {everyone: "True"}
     moved = ask(home, "all", "-c", "n")

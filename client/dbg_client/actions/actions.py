@@ -29,9 +29,10 @@ from ..views.answers import show_answers, show_answers_json, show_screen, show_s
 from ..views.compare import SavedAnswers
 from ..views.list import show_json, show_plain, show_table
 from ..views.naming import name_few
+from ..words.commands import USUAL_TARGETS
 from ..words.settings import CommandSettings, Format, Verb
 from .giving_up import unless_given_up
-from .many import PARTIAL, ShownAnswers, ask_many, break_in, read_saved
+from .many import MOVING, PARTIAL, ShownAnswers, ask_many, break_in, read_saved
 from .repeat import repeat
 
 WITHDRAWAL_SECONDS = 2.0
@@ -46,6 +47,8 @@ async def run_action(settings: CommandSettings, attach: Callable[[CommandSetting
 
     ``attach`` holds the session at a rank that was broken into, and returns the exit status.
     """
+    if settings.target is None and settings.verb is Verb.EVAL:
+        settings = replace(settings, target=USUAL_TARGETS[Verb.EVAL])
     if settings.target is None and settings.verb not in _WITHOUT_TARGET:
         raise NeedsTarget(settings.verb.value)
     target = await asyncio.to_thread(read_target, settings.target, os.environ) if settings.target is not None else None
@@ -160,6 +163,11 @@ class _Acting:
     async def _interrupt(self, target: Target) -> int:
         found = self._select(target).ranks
         rank = found[0]
+        moving = [rank for rank in found if rank.state in MOVING]
+        if len(moving) > 1 and not self._settings.yes:
+            sentence = f"--interrupt would stop {name_few(moving)}, and there is no terminal to ask"
+            if not await _agrees(f"Break into {name_few(moving)}?", sentence):
+                return 1
         if len(found) > 1 or self._settings.format is not Format.TABLE or not _on_terminal():
             return _print(await break_in(self._settings, self._asker, found))
         if is_ready(rank):
@@ -241,8 +249,8 @@ class _Acting:
         living = [rank for rank in found if rank.state in LIVE_STATES]
         if not living:
             raise why_not_stopped(found[0], target.text)
-        if not self._settings.yes and not await _agrees(living):
-            tell("Nothing was done.")
+        sentence = f"--kill would end {name_few(living)}, and there is no terminal to ask"
+        if not self._settings.yes and not await _agrees(f"End {name_few(living)}?", sentence):
             return 1
         return self._report(await self._asker.ask(Action.KILL, living))
 
@@ -267,13 +275,16 @@ def _on_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-async def _agrees(ranks: Sequence[RankInfo]) -> bool:
-    what = name_few(ranks)
+async def _agrees(question: str, without_terminal: str) -> bool:
+    """Ask, and return whether the answer is yes; if not, say that nothing was done. Raises NeedsAnswer."""
     if not sys.stdin.isatty():
-        raise NeedsAnswer(f"--kill would end {what}, and there is no terminal to ask", "add -y to do it unasked")
-    sys.stderr.write(f"End {what}? [y/N] ")
+        raise NeedsAnswer(without_terminal, "add -y to do it unasked")
+    sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
-    return (await _read_line()).strip().lower() in ("y", "yes")
+    if (await _read_line()).strip().lower() in ("y", "yes"):
+        return True
+    tell("Nothing was done.")
+    return False
 
 
 async def _read_line() -> str:

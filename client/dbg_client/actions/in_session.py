@@ -24,7 +24,7 @@ from ..views.list import show_table
 from ..views.naming import name_few
 from ..words.commands import USUAL_TARGETS, read_scope
 from ..words.settings import CommandSettings, Verb
-from .many import ask_many, break_in, read_saved
+from .many import MOVING, ask_many, break_in, read_saved
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,9 @@ class Answering:
             shown = await ask_many(settings, self._asker, ranks, saved)
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
         if settings.verb is Verb.INTERRUPT:
+            moving = [rank for rank in ranks if rank.state in MOVING]
+            if len(moving) > 1 and not settings.yes:
+                raise NeedsYes(f"Break into {name_few(moving)}?")
             return (await break_in(settings, self._asker, ranks)).text
         action, fits, nobody = _DEEDS[settings.verb]
         fitting = [rank for rank in ranks if fits(rank)]

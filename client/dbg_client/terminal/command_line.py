@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import replace
 
@@ -13,8 +14,9 @@ from dbg_wire.errors import DbgError, printable
 from dbg_wire.ranks import RankInfo
 
 from ..actions.in_session import Answered, Answering, NeedsYes
-from ..views import pages
+from ..core.config_file import read_config
 from ..words.commands import parse_command
+from ..words.help import session_help
 from ..words.settings import CommandSettings
 from .command_row import CommandRow, terminal_output
 from .key_presses import key_bytes, key_presses
@@ -71,9 +73,9 @@ class SessionCommandLine:
         return answered.rank if answered is not None else None
 
     async def _answer(self, text: str) -> Answered | None:
-        settings = parse_command(text, os.environ)
+        settings = parse_command(text, os.environ, await asyncio.to_thread(read_config, os.environ))
         if settings is None:
-            return Answered(pages.COMMANDS)
+            return Answered(session_help())
         settings = replace(settings, color=self._color)
         try:
             return await self._wait(text, settings)

@@ -22,6 +22,7 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, 
 from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor
 from prompt_toolkit.output import Output
 
+from ..words.help import session_hint
 from .key_presses import ESCAPE_SECONDS
 from .lines.prompt import LineOutput
 
@@ -29,8 +30,6 @@ T = TypeVar("T")
 
 MAX_HISTORY = 1000
 """Commands that are kept for the arrow keys: more than anybody goes back."""
-
-_HINT = "where   e 0-7 loss   c all n   release   help      Esc leaves"
 
 
 def terminal_output() -> Output:
@@ -53,7 +52,7 @@ class CommandRow:
         """Return the command that is typed, None if the user leaves."""
         buffer = Buffer(multiline=False)
         is_empty = Condition(lambda: not buffer.text)
-        hint = ConditionalProcessor(AfterInput(_HINT, style="fg:ansibrightblack"), is_empty)
+        hint = ConditionalProcessor(AfterInput(session_hint(), style="fg:ansibrightblack"), is_empty)
         control = BufferControl(buffer, input_processors=[BeforeInput(":"), hint])
         keys = KeyBindings()
 

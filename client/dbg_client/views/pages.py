@@ -34,27 +34,6 @@ _KEYS = (
 )
 
 
-COMMANDS = """\
-where [TARGET]        stacks of all ranks, or of these, as one tree
-e [TARGET] EXPR       a value, of all stopped and held ranks or of these
-c TARGET CMD          a pdb command, e.g. c all n: one step everywhere
-list [TARGET]         the ranks and their states; --all: exited ones, too
-release [TARGET]      let held ranks go on; all, or these
-continue TARGET       let stopped ranks go on
-interrupt [TARGET]    break into running ranks; none named: into this one
-screen [TARGET]       what a rank's debugger shows; none named: this one's
-kill TARGET           end ranks; asks first
-TARGET                go to that rank
-help                  this page
-
-TARGET is 5, 0-3,5, 0-1023/8, all, stopped, held, crashed, running, !5,
-gpu013:5, gpu013:*, or @2, a group of the last answer; of this job unless
-job/ or */ stands before it. The options of dbg-attach work as well:
-all -w, 0-7 -e 'loss, lr', held --release.
-"""
-"""What the command line of a session takes."""
-
-
 def last_row(rows: int) -> bytes:
     """Return the bytes that bring any terminal to a known state and clear its last row, the cursor at its beginning."""
     return _KNOWN_STATE + b"\x1b[%d;1H\x1b[2K\x1b[?25h" % rows

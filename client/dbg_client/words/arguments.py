@@ -1,90 +1,40 @@
-"""The command line of ``dbg-attach``: its options, their help, and what argparse makes of them."""
+"""The command line of ``dbg-attach``: from the words of a shell to the values of its verb and options. Pure."""
 
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
-DEFAULT_TIMEOUT = 10.0
-"""Seconds to wait for the broker and for answers of ranks: a busy login node needs a few, a person gives up after."""
+from .near import is_target, refuse_mistyped, refuse_unknown_option
+from .options import OPTIONS
+from .verbs import BY_FLAG, BY_NAME, VERBS, Operands, VerbRow
 
 WAIT_FOR_EVER = ""
-"""What argparse puts for ``--wait`` without a number."""
+"""What argparse puts for ``--wait`` without a value."""
 
-_DESCRIPTION = """\
-Attach this terminal to the debugger of any rank of a running job.
+HELP_PAGE = "dbg-attach --help"
 
-examples:
-  dbg-attach                     pick a rank from a live list
-  dbg-attach gpu013:5            attach to global rank 5 on gpu013
-  dbg-attach 5                   the same, if 5 is on one host only
-  dbg-attach 4711.0/gpu013:5     the same, of one of several jobs
-  dbg-attach --wait 5            as soon as rank 5 stops
-  dbg-attach --follow 5          again at its next stop, also after a relaunch
-  dbg-attach --tmux 0-3          a window of tmux with a pane for each of four ranks
-  dbg-attach --watch 5           look only; --take takes the keyboard from whoever has it
-  dbg-attach tcp://127.0.0.1:4444
-                                 a stock remote_pdb that listens on the broker's host
-  dbg-attach --list              the ranks and where they are
-  dbg-attach --screen 5          print the debugger's screen as text
-  dbg-attach --continue stopped  let all stopped ranks go on
-  dbg-attach -w                  where all ranks are, running ones too, as one tree
-  dbg-attach all -e loss         a value of every stopped rank; equal ones are one group
-  dbg-attach @2 -e 'loss, lr'    the same of a group of the last answer; @err, @? work as well
-  dbg-attach 0-7 -c n            one step on each of eight ranks
-  dbg-attach -i 5                break into rank 5, and attach to it
-  dbg-attach held --release      let ranks go that wait for others
-"""
-
-_EPILOG = """\
-TARGET is host:rank, :rank, rank, host:*, all, 0-3,5, 0-1023/8, gpu[01-04]:*, stopped, held, crashed or !5, each
-optionally with job/ or */ before it; @1, @err, @run, @lost and '@?' (which shells want quoted) are groups of the last
-answer in this terminal.
-Attaching takes one rank, the other actions take any number, and --tmux up to 16: inside of tmux a new window, elsewhere
-a new session, in which each pane follows its rank from stop to stop.
-
-Answers to -e and -c are grouped by equality of the whole values, memory addresses apart, biggest group first; ranks
-that run, are silent or are lost are groups, too. An exception that -e raises is an answer. -c takes any command of pdb;
-n, s, r, unt and c move whatever debugger is open there; q, interact, debug, commands and run are not for several ranks
-at once.
-
-Attached, Ctrl-] is the prefix: d detaches, ? helps, r picks another rank, n and p go to the next and previous
-stopped rank, w takes the keyboard, : opens a command line for these actions on any ranks (where all, e 0-7 loss,
-release, help), R ends a job that `dbg-broker run` has started and runs it again, ] sends Ctrl-] itself. Leaving never
-resumes or ends a rank. At pdb's prompt `detach` leaves, too, and
-`sticky` shows the source after every stop. To change the debugger that is open while somebody else types, add --take
-to --engine.
-
-environment (an argument goes before it, broker.json after it):
-  DBG_BROKER                 host:port#fingerprint of the broker
-  DBG_TOKEN_FILE, DBG_TOKEN  the token, or the file that has it
-  DBG_HOME                   where broker.json is
-  DBG_ESCAPE, DBG_TIMEOUT    as --escape and --timeout
-  DBG_ENGINE                 the debugger to open where the rank has no wish of its own
-  DBG_EDITING                vi: as --vi
-  NO_COLOR                   no colour
-
-exit status:
-  0  done, or detached              5  the broker refused us, or is not the one pinned
-  1  error; the rank is running     6  timed out, or some ranks did not answer
-     or lost                        7  the stop ended: the rank went on
-  2  usage, or an ambiguous target  8  the rank died or has exited
-  3  no such rank                 130  interrupted
-  4  no broker answers
-"""
+_NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """The command line as argparse found it, before options are checked against each other."""
+    """The command line as it was typed, before options are checked against each other.
+
+    ``verb`` is the verb that was spoken if no flag means the same. ``notes`` are told to the user, each a sentence.
+    """
 
     target: str | None = None
+    verb: str | None = None
+    shell: str | None = None
     list: bool = False
     screen: bool = False
     resume: bool = False
@@ -106,6 +56,7 @@ class Arguments:
     watch: bool = False
     take: bool = False
     wait: str | None = None
+    bound: str | None = None
     follow: bool = False
     all: bool = False
     json: bool = False
@@ -121,94 +72,162 @@ class Arguments:
     broker: str | None = None
     verbose: bool = False
     run: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 class _ArgumentParser(argparse.ArgumentParser):
     """Say what is wrong in one sentence, like every other error of this command."""
 
     def error(self, message: str) -> NoReturn:
-        raise BadInput(printable(message, 300), "see `dbg-attach --help`")
+        raise BadInput(printable(message, 300), f"see `{HELP_PAGE}`")
+
+    def format_help(self) -> str:
+        """Return the page that is made of the table."""
+        from .help import help_page  # hardly any command asks for it
+
+        return help_page()
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser; its result has the fields of Arguments."""
-    parser = _ArgumentParser(
-        prog="dbg-attach",
-        usage="dbg-attach [TARGET] [action] [options]",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("target", nargs="?", metavar="TARGET", help="which ranks; none: pick from a live list")
-    actions = parser.add_argument_group("actions; none of them: attach")
-    actions.add_argument("-l", "--list", action="store_true", help="list the ranks and their states")
-    actions.add_argument("--screen", action="store_true", help="print the debugger's screen as text")
-    actions.add_argument("--continue", dest="resume", action="store_true", help="let the stopped ranks go on")
-    actions.add_argument("--kill", action="store_true", help="end the ranks; asks first")
-    actions.add_argument("-e", dest="expression", metavar="EXPR", help="evaluate on the stopped and held ranks")
-    actions.add_argument("-c", dest="command", metavar="CMD", help="a pdb command on the stopped and held ranks")
-    actions.add_argument("-w", "--where", action="store_true", help="merge the stacks of all ranks into one tree")
-    actions.add_argument("-i", "--interrupt", action="store_true", help="break in; attach if it is one rank")
-    actions.add_argument("--release", action="store_true", help="let held ranks go on")
-    actions.add_argument("--tmux", action="store_true", help="attach to each rank in a pane of its own, in tmux")
-    _add_asking_options(parser.add_argument_group("asking many ranks"))
-    _add_attach_options(parser.add_argument_group("attaching"))
-    _add_common_options(parser.add_argument_group("other options"))
-    return parser
-
-
-def read_arguments(words: Sequence[str]) -> Arguments:
-    """Return the command line as values; raise BadInput. argparse itself exits for --help and --version."""
-    return Arguments(**vars(build_parser().parse_args(words)))
-
-
-def _add_asking_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--live", action="store_true", help="with -e: break into running ranks for it, too")
-    group.add_argument("--stats", action="store_true", help="with -e: figures of tensors, e.g. min, max and NaN count")
-    group.add_argument("--exact", action="store_true", help="with -e, -c: tell memory addresses apart")
-    group.add_argument("--tol", metavar="X", help="with -e: floats that differ by less, relative above 1, are equal")
-    group.add_argument("--save", metavar="FILE", help="with -e: keep the answers")
-    group.add_argument("--against", metavar="FILE", help="with -e: which ranks differ from the answers kept")
-    group.add_argument("--fail-if-differ", action="store_true", help="with -e, -c: status 1 if ranks disagree")
-    group.add_argument("--every", metavar="S", help="with -l, -e, -w: again every S seconds, until Ctrl-C")
-
-
-def _add_attach_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--watch", action="store_true", help="look only")
-    group.add_argument("--take", action="store_true", help="take the keyboard from whoever has it")
-    group.add_argument(
-        "--wait",
-        nargs="?",
-        const=WAIT_FOR_EVER,
-        metavar="S",
-        help="wait, at most S seconds, until the target is stopped",
-    )
-    group.add_argument("--follow", action="store_true", help="wait for the next stop whenever one ends")
-    group.add_argument("--engine", metavar="NAME", help="the debugger to open, pudb or pdb (or DBG_ENGINE)")
-    group.add_argument("-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first")
-    group.add_argument("--no-rc", action="store_true", help="don't tell pdb the lines of ~/.pdbrc")
-    group.add_argument("--vi", action="store_true", help="vi keys at pdb's prompt (or DBG_EDITING=vi)")
-    group.add_argument("--escape", metavar="KEY", help="prefix key, e.g. ^], ^\\ or none (default ^]; or DBG_ESCAPE)")
-    group.add_argument("--no-status", action="store_true", help="no status line; the debugger gets the last row, too")
-
-
-def _add_common_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--all", action="store_true", help="with --list, --where: exited ranks, too")
-    group.add_argument("--json", action="store_true", help="one JSON document on stdout")
-    group.add_argument("--plain", action="store_true", help="with --list: tab separated; column 1 is a unique target")
-    group.add_argument(
-        "--timeout",
-        metavar="S",
-        help=f"seconds to wait for broker and answers (default {DEFAULT_TIMEOUT:g}; or DBG_TIMEOUT)",
-    )
-    group.add_argument("-y", "--yes", action="store_true", help="don't ask")
-    group.add_argument("--broker", metavar="ADDRESS", help="host:port or URL of the broker (or DBG_BROKER)")
+    """Return the parser of options and flags; the words between them are left over, in their order."""
+    parser = _ArgumentParser(prog="dbg-attach", usage="dbg-attach [VERB] [TARGET] [options]", allow_abbrev=False)
+    for verb in VERBS:
+        if verb.name == "wait":
+            parser.add_argument(*verb.flags, nargs="?", const=WAIT_FOR_EVER)
+        elif verb.flags and verb.operands in (Operands.EXPRESSION, Operands.COMMAND):
+            parser.add_argument(*verb.flags, dest=verb.field)
+        elif verb.flags:
+            parser.add_argument(*verb.flags, dest=verb.field, action="store_true")
+    for option in OPTIONS:
+        if option.metavar is None:
+            parser.add_argument(*option.flags, dest=option.field, action="store_true")
+        else:
+            parser.add_argument(*option.flags, dest=option.field, metavar=option.metavar)
     # What `dbg-broker run` starts its terminal with: the socket by which the two talk.
-    group.add_argument("--run", type=int, help=argparse.SUPPRESS)
-    group.add_argument("-v", "--verbose", action="store_true", help="show where an error came from")
-    group.add_argument(
+    parser.add_argument("--run", type=int)
+    parser.add_argument(
         "--version",
         action="version",
         version=f"dbg-attach {RELEASE} (protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR}, Python {sys.version.split()[0]})",
     )
+    return parser
+
+
+def read_arguments(words: Sequence[str], *, help_page: str = HELP_PAGE) -> Arguments:
+    """Return the command line as values; raise BadInput. argparse itself exits for --help and --version.
+
+    ``help_page`` is named where the user is sent to it.
+    """
+    front, behind = _part(words)
+    parser = build_parser()
+    found, left = parser.parse_known_args(front)
+    for word in left:
+        if _is_option(word):
+            refuse_unknown_option(word, parser._option_string_actions, help_page)
+    given = vars(found)
+    operands = [*left, *behind]
+    _refuse_forgotten_quotes(front, given, operands)
+    row = BY_NAME.get(operands[0]) if operands else None
+    if row is None:
+        return Arguments(**given, target=_target(operands, help_page))
+    return Arguments(**_spoken(row, operands[1:], given, help_page))
+
+
+def read_operands(row: VerbRow, words: Sequence[str]) -> tuple[str | None, str]:
+    """Part what stands behind ``eval`` and ``command``; return the target, if there is one, and the text to ask.
+
+    The first word is the target if it can be one and something stands behind it.
+    """
+    if len(words) > 1 and is_target(words[0]):
+        return words[0], " ".join(words[1:])
+    if row.operands is Operands.COMMAND and words and not is_target(words[0]):
+        raise BadInput(f"{row.name} needs ranks before its command", f"write them, e.g. `{row.example}`")
+    return None, " ".join(words)
+
+
+def _spoken(row: VerbRow, operands: list[str], given: dict[str, Any], help_page: str) -> dict[str, Any]:
+    """Return the arguments that a verb and its operands make, together with the options."""
+    if row.operands is Operands.NONE and operands:
+        raise BadInput(f"{row.name} takes no word behind it, and has '{printable(operands[0])}'", "leave it out")
+    if row.operands is Operands.SHELL:
+        return given | {"verb": row.name, "shell": " ".join(operands)}
+    if row.operands in (Operands.EXPRESSION, Operands.COMMAND):
+        return given | _asked(row, operands, given)
+    target = _target(operands, help_page)
+    if row.name == "wait":
+        # As with the flag, `wait --for 60s 5` and `--wait 5` are the same, and whatever the flag has taken is its own.
+        wait = given["wait"] if given["wait"] is not None else WAIT_FOR_EVER
+        return given | {"wait": wait, "target": target}
+    return given | {"target": target} | ({"verb": row.name} if row.field is None else {row.field: True})
+
+
+def _asked(row: VerbRow, operands: list[str], given: dict[str, Any]) -> dict[str, Any]:
+    target, text = read_operands(row, operands)
+    if given[str(row.field)] is not None:
+        raise BadInput(f"{row.name} and {row.flags[0]} are the same, and both are given", "give one of them")
+    notes: tuple[str, ...] = ()
+    words = len(operands) - (target is not None)
+    if row.operands is Operands.EXPRESSION and words > 1:
+        notes = (f"{words} words are asked for as one expression, {printable(text)}; quotes keep it from the shell.",)
+    elif row.operands is Operands.EXPRESSION and words == 1 and target is None and is_target(text):
+        notes = (f"'{printable(text)}' is asked for as an expression; to ask ranks, write one behind it.",)
+    return {"target": target, str(row.field): text, "notes": notes}
+
+
+def _target(operands: list[str], help_page: str) -> str | None:
+    """Return the only word as target. Raise BadInput for several, and for one that is a verb mistyped."""
+    if not operands:
+        return None
+    refuse_mistyped(operands[0], [row.name for row in VERBS])
+    if len(operands) > 1:
+        _refuse_several(operands, help_page)
+    return operands[0]
+
+
+def _refuse_several(operands: list[str], help_page: str) -> NoReturn:
+    first, second = (printable(word) for word in operands[:2])
+    if operands[1] in BY_NAME:
+        raise BadInput(f"the verb '{second}' stands behind '{first}'", f"write `{second} {first}`")
+    if operands[0].startswith("@") and operands[1].startswith("@"):
+        raise BadInput(
+            f"'{first}' and '{second}' are two targets", "if the shell has made them of @?, put that into quotes: '@?'"
+        )
+    if all(map(is_target, operands)):
+        raise BadInput(f"'{first}' and '{second}' are two targets", f"write one: {printable(','.join(operands))}")
+    raise BadInput(f"'{second}' is one word too many behind '{first}'", f"see `{help_page}`")
+
+
+def _refuse_forgotten_quotes(words: list[str], given: dict[str, Any], operands: list[str]) -> None:
+    """Raise BadInput if words stand behind the value of ``-e`` or ``-c`` which can only be more of it."""
+    for at, flag in enumerate(words[:-2]):
+        row = BY_FLAG.get(flag)
+        if row is None or row.operands not in (Operands.EXPRESSION, Operands.COMMAND):
+            continue
+        if given[str(row.field)] != words[at + 1]:
+            continue
+        behind = _up_to_option(words[at + 2 :])
+        if not behind or (len(operands) == 1 and is_target(behind[0])):
+            return
+        if len(behind) > 1 and len(operands) == len(behind) and is_target(behind[-1]):
+            behind.pop()
+        text = shlex.quote(" ".join([words[at + 1], *behind]))
+        raise BadInput(
+            f"'{printable(behind[0])}' stands behind {flag} {printable(words[at + 1])}",
+            f"did you forget quotes: {flag} {printable(text)}?",
+        )
+
+
+def _up_to_option(words: list[str]) -> list[str]:
+    end = next((at for at, word in enumerate(words) if _is_option(word)), len(words))
+    return words[:end]
+
+
+def _part(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Part the words at the first ``--``: what is behind it is no option."""
+    parted = list(words)
+    at = parted.index("--") if "--" in parted else len(parted)
+    return parted[:at], parted[at + 1 :]
+
+
+def _is_option(word: str) -> bool:
+    return len(word) > 1 and word[0] == "-" and " " not in word and not _NEGATIVE_NUMBER.fullmatch(word)

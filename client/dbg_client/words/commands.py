@@ -1,13 +1,8 @@
-"""What is typed behind ``Ctrl-] :`` in a session: the actions of ``dbg-attach`` in words, or as its options. Pure.
+"""What is typed behind ``Ctrl-] :`` in a session: the verbs of ``dbg-attach``, or its flags. Pure.
 
-::
-
-    where [TARGET]         list [TARGET]          screen [TARGET]      release [TARGET]
-    e [TARGET] EXPR        c TARGET CMD           interrupt [TARGET]   continue TARGET     kill TARGET
-    TARGET                 (attaches there)       help
-
-The words take options behind them (``list --all``), those of ``e`` before its expression (``e --stats 0-7 loss``). An
-expression is taken as it stands; in the form of ``dbg-attach`` (``0-7 -e 'loss, lr'``) quotes are the shell's.
+Options stand behind a verb (``list --all``), those of ``eval`` and ``command`` before what is asked, as in
+``e --stats 0-7 loss``. An expression is taken as it stands; in the form of ``dbg-attach`` (``0-7 -e 'loss, lr'``)
+quotes are the shell's.
 """
 
 from __future__ import annotations
@@ -16,52 +11,48 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
-from dbg_wire.errors import BadInput, BadTarget, printable
+from dbg_wire.errors import BadInput, printable
 from dbg_wire.target_grammar import JOB_NAME, Group, Target, Term
-from dbg_wire.targets import parse_target
 
 from .arguments import Arguments, read_arguments
+from .config import NO_CONFIG, Config
+from .near import is_target, refuse_mistyped
+from .options import OPTIONS, OptionRow, options_of
 from .settings import CommandSettings, Verb, settle
+from .verbs import BY_NAME, VERBS, Operands, VerbRow
 
-_ACTIONS = {
-    **dict.fromkeys(("where", "w"), "--where"),
-    **dict.fromkeys(("list", "l"), "--list"),
-    **dict.fromkeys(("interrupt", "i"), "--interrupt"),
-    "screen": "--screen",
-    "continue": "--continue",
-    "release": "--release",
-    "kill": "--kill",
-}
-_QUESTIONS = {**dict.fromkeys(("e", "eval"), "expression"), **dict.fromkeys(("c", "command"), "command")}
 _HELP = frozenset({"help", "h", "?", "-h", "--help"})
-_FLAGS = frozenset({"--live", "--stats", "--exact"})
-_HERE = frozenset({"target", "list", "screen", "resume", "kill", "expression", "command", "where", "interrupt"}) | {
-    *("release", "exact", "tol", "stats", "live", "save", "against", "all", "timeout", "yes")
+
+_HERE = frozenset({"target", "verb", "notes"}).union(
+    (option.field for option in OPTIONS if option.in_session),
+    (verb.field for verb in VERBS if verb.field is not None and verb.in_session is not None),
+)
+"""Fields of what makes sense inside of a session; the rest needs a terminal of its own."""
+
+_NAMES = {option.field: option.name for option in OPTIONS} | {
+    str(verb.field or verb.name): verb.flags[-1] for verb in VERBS if verb.flags
 }
-"""Options that make sense inside of a session; the other ones need a terminal of their own."""
+"""How the user calls each field."""
 
 USUAL_TARGETS = {Verb.EVAL: "stopped,held", Verb.RELEASE: "all", Verb.WHERE: "all"}
 """The ranks that a command means if it names none."""
 
-_NEED = {
-    Verb.COMMAND: "c needs ranks and a command, e.g. `c all n`",
-    Verb.CONTINUE: "continue needs ranks, e.g. `continue stopped`",
-    Verb.KILL: "kill needs ranks, e.g. `kill 5`",
-}
 
-
-def parse_command(text: str, environ: Mapping[str, str]) -> CommandSettings | None:
+def parse_command(text: str, environ: Mapping[str, str], config: Config = NO_CONFIG) -> CommandSettings | None:
     """Return the settings that a command line makes, None where help is asked for; raise BadInput."""
     word, _, rest = text.strip().partition(" ")
     if word in _HELP:
         return None
-    arguments = _question(_QUESTIONS[word], rest.strip()) if word in _QUESTIONS else _options(word, rest, text)
+    row = BY_NAME.get(word)
+    if row is not None and row.operands in (Operands.EXPRESSION, Operands.COMMAND):
+        arguments: Arguments | None = _question(row, rest.strip())
+    else:
+        arguments = _options(word, text)
     if arguments is None:
         return None
     _refuse_others(arguments)
-    settings = settle(arguments, environ, stdout_is_tty=True)
-    if settings.verb in _NEED and settings.target is None:
-        raise BadInput(_NEED[settings.verb], "`help` lists what there is")
+    settings = settle(arguments, environ, stdout_is_tty=True, config=config)
+    _require_target(settings)
     return settings
 
 
@@ -74,46 +65,61 @@ def read_scope(target: Target, job: str) -> Target:
     return replace(target, include=include, exclude=exclude)
 
 
-def _question(kind: str, rest: str) -> Arguments:
-    flags = []
-    while rest.split(" ", 1)[0] in _FLAGS:
+def _question(row: VerbRow, rest: str) -> Arguments:
+    """Return the arguments of a verb whose text is taken as it stands, behind its options."""
+    asked: dict[str, object] = {}
+    while (option := _first_option(row, rest)) is not None:
         flag, _, rest = rest.partition(" ")
-        flags.append(flag)
+        value: object = True
+        if option.metavar is not None:
+            _, equals, value = flag.partition("=")
+            if not equals:
+                value, _, rest = rest.strip().partition(" ")
+        asked[option.field] = value
         rest = rest.strip()
     first, _, behind = rest.partition(" ")
-    target = first if behind.strip() and _is_target(first) else None
-    asked = {kind: behind.strip() if target else rest, **{flag.lstrip("-"): True for flag in flags}}
-    return replace(Arguments(target=target), **asked)  # type: ignore[arg-type]
+    target = first if behind.strip() and is_target(first) else None
+    text = behind.strip() if target else rest
+    return replace(Arguments(target=target), **asked, **{str(row.field): text})  # type: ignore[arg-type]
 
 
-def _options(word: str, rest: str, text: str) -> Arguments | None:
-    if word not in _ACTIONS and not word.startswith("-") and not _is_target(word):
-        raise BadInput(f"{printable(word)!r} is no command", "`help` lists those that are")
+def _first_option(row: VerbRow, text: str) -> OptionRow | None:
+    """Return the option at the beginning of the text, if it is one of the verb's that is meant for sessions."""
+    first = text.split(" ", 1)[0].partition("=")[0]
+    return next((row for row in options_of(row.name) if row.in_session and first in row.flags), None)
+
+
+def _options(word: str, text: str) -> Arguments | None:
+    if word not in BY_NAME and not word.startswith("-") and not is_target(word):
+        refuse_mistyped(word, [row.name for row in VERBS if row.in_session is not None])
+        raise BadInput(f"{printable(word)!r} is no verb and no rank", "`help` lists the verbs")
     try:
-        words = [*shlex.split(rest), _ACTIONS[word]] if word in _ACTIONS else shlex.split(text)
+        words = shlex.split(text)
     except ValueError:
         raise BadInput(f"'{printable(text)}' has a quote that is not closed", "close it") from None
     if _HELP.intersection(words):
         return None
     if "--version" in words:
         raise BadInput("--version is not for a session", "run `dbg-attach --version`")
-    return read_arguments(words)
+    return read_arguments(words, help_page="help")
 
 
 def _refuse_others(arguments: Arguments) -> None:
     usual = Arguments()
-    for field in fields(Arguments):
-        if field.name not in _HERE and getattr(arguments, field.name) != getattr(usual, field.name):
-            name = field.name.replace("_", "-")
-            raise BadInput(f"--{name} is not for the command line of a session", "run dbg-attach in another terminal")
+    given = [field.name for field in fields(Arguments) if getattr(arguments, field.name) != getattr(usual, field.name)]
+    spoken = BY_NAME.get(arguments.verb or "attach")
+    names = [_NAMES.get(name, f"--{name}") for name in given if name not in _HERE]
+    if spoken is not None and spoken.in_session is None:
+        names.insert(0, spoken.name)
+    if names:
+        raise BadInput(f"{names[0]} is not for the command line of a session", "run dbg-attach in another terminal")
 
 
-def _is_target(word: str) -> bool:
-    try:
-        parse_target(word)
-    except BadTarget:
-        return False
-    return True
+def _require_target(settings: CommandSettings) -> None:
+    row = next(row for row in VERBS if row.name == settings.verb.name.lower())
+    if settings.target is None and row.in_session in (Operands.TARGET, Operands.COMMAND):
+        needed = "ranks and a command" if row.in_session is Operands.COMMAND else "ranks"
+        raise BadInput(f"{row.name} needs {needed}, e.g. `{row.example}`", "`help` lists the verbs")
 
 
 def _in_job(term: Term, job: str) -> Term:

@@ -1,6 +1,6 @@
 """What the user asked for: arguments and environment, as one frozen value.
 
-Precedence everywhere: argument, then ``DBG_*`` variable, then ``broker.json``, then default.
+Precedence everywhere: argument, then ``DBG_*`` variable, then ``config.toml`` or ``broker.json``, then default.
 """
 
 from __future__ import annotations
@@ -16,12 +16,19 @@ from dbg_wire.environment import ENGINE
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Mode
 
-from .arguments import DEFAULT_TIMEOUT, WAIT_FOR_EVER, Arguments
+from .arguments import WAIT_FOR_EVER, Arguments
+from .config import NO_CONFIG, PREFERENCES, Config, Origin, settle_one
+from .duration import read_duration
 from .engine import NO_WISH, Wish
 from .escape_key import DEFAULT_PREFIX, parse_escape_key
+from .options import DEFAULT_TIMEOUT, OPTIONS
+from .verbs import VERBS, Operands
 
 LONGEST_WAIT = 30 * 24 * 3600.0
 """Seconds that ``--wait`` takes at most: no job is in a queue for longer, and event loops still count them exactly."""
+
+SHELLS = tuple(Operands.SHELL.value.split("|"))
+"""Shells for which there is a completion."""
 
 SHORTEST_EVERY = 0.1
 """Seconds between two answers at least: nobody reads faster, and each one asks all ranks."""
@@ -41,6 +48,9 @@ class Verb(enum.Enum):
     INTERRUPT = "--interrupt"
     RELEASE = "--release"
     TMUX = "--tmux"
+    CONFIG = "config"
+    COMPLETION = "completion"
+    HELP = "help"
 
     @property
     def attaches(self) -> bool:
@@ -64,7 +74,9 @@ class CommandSettings:
     is a status line. ``prefix`` is the byte of the escape key, None for no such key. ``commands`` is the file whose
     lines a line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before. ``question`` is
     the expression or command that ranks are asked; ``tolerance`` and ``every`` are None where not asked for. ``run`` is
-    the descriptor of the socket to the ``dbg-broker run`` whose terminal this is, None in any other terminal.
+    the descriptor of the socket to the ``dbg-broker run`` whose terminal this is, None in any other terminal. ``shell``
+    is the one to complete for, ``pager`` the command for long answers, empty for none. ``notes`` are sentences for the
+    user, told before anything else.
     """
 
     target: str | None
@@ -95,16 +107,22 @@ class CommandSettings:
     verbose: bool = False
     color: bool = False
     run: int | None = None
+    shell: str = ""
+    pager: str = PREFERENCES["pager"].default
+    notes: tuple[str, ...] = ()
 
 
-def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: bool) -> CommandSettings:
-    """Return the settings that arguments and environment make together.
+def settle(
+    arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: bool, config: Config = NO_CONFIG
+) -> CommandSettings:
+    """Return the settings that arguments, environment and the user's file make together.
 
-    Raises BadInput for options that contradict each other and for values that can't be used.
+    Raises BadInput for options that contradict each other and for values that can't be used; a bad value of the file
+    stops only what needs it.
     """
     verb = _verb(arguments)
     _refuse_contradictions(arguments, verb)
-    target, wait = _target_and_wait(arguments)
+    target, wait, notes = _target_and_wait(arguments, verb)
     return CommandSettings(
         target=target,
         verb=verb,
@@ -122,37 +140,29 @@ def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: b
         follow=arguments.follow,
         all=arguments.all,
         format=Format.JSON if arguments.json else Format.PLAIN if arguments.plain else Format.TABLE,
-        timeout=_timeout(arguments.timeout, environ),
-        prefix=_prefix(arguments.escape, environ, verb),
+        timeout=_timeout(arguments.timeout, environ, config),
+        prefix=_prefix(arguments, environ, config, verb),
         yes=arguments.yes,
         status=not arguments.no_status,
-        wish=_wish(arguments.engine, environ, verb),
+        wish=_wish(arguments, environ, config, verb),
         commands=arguments.commands,
         rc=not arguments.no_rc,
-        vi=arguments.vi or environ.get("DBG_EDITING", "").lower() == "vi",
+        vi=_vi(arguments, environ, config, verb),
         broker=arguments.broker,
         verbose=arguments.verbose,
         run=arguments.run,
-        color=stdout_is_tty and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb",
+        shell=_shell(arguments.shell, verb),
+        notes=(*arguments.notes, *notes),
+        pager=settle_one("pager", None, environ, config).value,
+        color=_color(environ, config, stdout_is_tty=stdout_is_tty),
     )
 
 
 def _verb(arguments: Arguments) -> Verb:
     asked = [
-        verb
-        for verb, given in (
-            (Verb.LIST, arguments.list),
-            (Verb.SCREEN, arguments.screen),
-            (Verb.CONTINUE, arguments.resume),
-            (Verb.KILL, arguments.kill),
-            (Verb.EVAL, arguments.expression is not None),
-            (Verb.COMMAND, arguments.command is not None),
-            (Verb.WHERE, arguments.where),
-            (Verb.INTERRUPT, arguments.interrupt),
-            (Verb.RELEASE, arguments.release),
-            (Verb.TMUX, arguments.tmux),
-        )
-        if given
+        Verb[row.name.upper()]
+        for row in VERBS
+        if (row.field is not None and getattr(arguments, row.field) not in (None, False)) or row.name == arguments.verb
     ]
     if len(asked) > 1:
         raise BadInput(f"{asked[0].value} and {asked[1].value} are two actions", "give one of them")
@@ -165,16 +175,6 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
     if arguments.json and arguments.plain:
         raise BadInput("--json and --plain are two formats", "give one of them")
     _refuse_misplaced(arguments, verb)
-    if not verb.attaches:
-        for name, given in (
-            ("--watch", arguments.watch),
-            ("--take", arguments.take),
-            ("--follow", arguments.follow),
-            ("--engine", arguments.engine is not None),
-            ("-x", arguments.commands is not None),
-        ):
-            if given:
-                raise BadInput(f"{name} is for attaching and {verb.value} does not attach", "give one of them")
     if verb in (Verb.ATTACH, Verb.TMUX) and (arguments.json or arguments.plain):
         name = "--json" if arguments.json else "--plain"
         raise BadInput(f"{name} is a format of --list and other actions, not of a terminal session", "add --list")
@@ -182,26 +182,30 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
         raise BadInput(f"--plain is a format of --list, not of {verb.value}", "write --json, or leave it out")
     if arguments.all and verb not in (Verb.LIST, Verb.WHERE):
         raise BadInput("--all adds exited ranks to --list and --where", "add one of them, or write `all` for all ranks")
+    if verb in (Verb.CONFIG, Verb.COMPLETION, Verb.HELP) and arguments.wait is not None:
+        raise BadInput(f"--wait waits for a rank, and {verb.value} is about none", "give one of them")
     if verb is Verb.INTERRUPT and arguments.wait is not None:
         raise BadInput("--wait waits for a stop and --interrupt makes one", "give one of them")
 
 
+_WITH_SENTENCES = frozenset({"all", "plain"})
+"""Options whose misplacement has a sentence of its own."""
+
+
 def _refuse_misplaced(arguments: Arguments, verb: Verb) -> None:
-    values, answers = (Verb.EVAL,), (Verb.EVAL, Verb.COMMAND)
-    for name, given, verbs in (
-        ("--tol", arguments.tol is not None, values),
-        ("--stats", arguments.stats, values),
-        ("--live", arguments.live, values),
-        ("--save", arguments.save is not None, values),
-        ("--against", arguments.against is not None, values),
-        ("--exact", arguments.exact, answers),
-        ("--fail-if-differ", arguments.fail_if_differ, answers),
-        ("--every", arguments.every is not None, (Verb.LIST, Verb.EVAL, Verb.WHERE)),
-    ):
-        if given and verb not in verbs:
-            *others, last = (one.value for one in verbs)
-            actions = f"{', '.join(others)} and {last}" if others else last
-            raise BadInput(f"{name} is for {actions}", f"add {verbs[0].value}, or leave {name} out")
+    usual = Arguments()
+    for option in OPTIONS:
+        is_given = getattr(arguments, option.field) != getattr(usual, option.field)
+        if not is_given or not option.verbs or not option.refused or option.field in _WITH_SENTENCES:
+            continue
+        if verb.name.lower() in option.verbs:
+            continue
+        if "attach" in option.verbs:
+            raise BadInput(f"{option.name} is for attaching and {verb.value} does not attach", "give one of them")
+        *others, last = (Verb[name.upper()].value for name in option.verbs)
+        actions = f"{', '.join(others)} and {last}" if others else last
+        first = Verb[option.verbs[0].upper()].value
+        raise BadInput(f"{option.name} is for {actions}", f"add {first}, or leave {option.name} out")
     if arguments.tol is not None and arguments.stats:
         raise BadInput("--tol compares values and --stats adds figures to them", "give one of them")
     if arguments.tol is not None and arguments.exact:
@@ -211,40 +215,79 @@ def _refuse_misplaced(arguments: Arguments, verb: Verb) -> None:
             raise BadInput(f"{name} is for one answer and --every never ends", "give one of them")
 
 
-def _target_and_wait(arguments: Arguments) -> tuple[str | None, float | None]:
-    if arguments.wait is None:
-        return arguments.target, None
-    if arguments.wait == WAIT_FOR_EVER:
+def _target_and_wait(arguments: Arguments, verb: Verb) -> tuple[str | None, float | None, tuple[str, ...]]:
+    """Return the target, the seconds to wait for it, and how that was understood where it could be something else."""
+    bound = None if arguments.bound is None else read_duration(arguments.bound, "--for", LONGEST_WAIT)
+    wait, target = arguments.wait, arguments.target
+    if wait is None:
+        if bound is not None:
+            raise BadInput("--for bounds a wait, and there is none", "add --wait, or write `wait TARGET --for 60s`")
+        return target, None, ()
+    if wait == WAIT_FOR_EVER:
         # A list and a tree are of all ranks; every other action waits for a stop, and then takes the stopped ranks.
-        return arguments.target or (None if arguments.list or arguments.where else "stopped"), math.inf
-    if arguments.target is None:
+        return target or (None if verb in (Verb.LIST, Verb.WHERE) else "stopped"), bound or math.inf, ()
+    if target is None:
         # `--wait 5` and `--wait gpu1:5`: argparse took the only target for the option's value.
-        return arguments.wait, math.inf
-    return arguments.target, _seconds(arguments.wait, "--wait", LONGEST_WAIT)
+        if not math.isnan(_number(wait)) and bound is None:
+            return wait, math.inf, (f"Waits for rank {wait}; for {wait} seconds write --for {wait}s.",)
+        return wait, bound or math.inf, ()
+    if bound is not None:
+        raise BadInput(
+            f"--wait {printable(wait)} and --for {printable(str(arguments.bound))} are two bounds", "keep --for"
+        )
+    return target, _seconds(wait, "--wait", LONGEST_WAIT), ()
 
 
-def _prefix(argument: str | None, environ: Mapping[str, str], verb: Verb) -> bytes | None:
-    # A variable that only matters to a session must not stand in the way of a list.
-    text = argument if argument is not None else environ.get("DBG_ESCAPE") if verb.attaches else None
+def _shell(text: str | None, verb: Verb) -> str:
+    if verb is not Verb.COMPLETION:
+        return ""
+    if text not in SHELLS:
+        what = f"'{printable(text)}' is no shell that is completed for" if text else "completion needs a shell"
+        raise BadInput(what, f"write {', '.join(SHELLS[:-1])} or {SHELLS[-1]}")
+    return text
+
+
+def _prefix(arguments: Arguments, environ: Mapping[str, str], config: Config, verb: Verb) -> bytes | None:
+    # What only matters to a session must not stand in the way of a list.
+    if arguments.escape is None and not verb.attaches:
+        return DEFAULT_PREFIX
+    text = settle_one("escape", arguments.escape, environ, config, strict=_is_strict(arguments)).value
     return parse_escape_key(text) if text else DEFAULT_PREFIX
 
 
-def _wish(argument: str | None, environ: Mapping[str, str], verb: Verb) -> Wish:
+def _is_strict(arguments: Arguments) -> bool:
+    """Tell whether a bad file stops a session: it does not where a job waits for its terminal."""
+    return arguments.run is None
+
+
+def _wish(arguments: Arguments, environ: Mapping[str, str], config: Config, verb: Verb) -> Wish:
     if not verb.attaches:
         return NO_WISH
-    default = environ.get(ENGINE) or None
+    argument = arguments.engine
+    told = settle_one("engine", None, environ, config, strict=argument is None and _is_strict(arguments))
+    default = None if told.origin is Origin.DEFAULT else told.value
     for name, value in (("--engine", argument), (ENGINE, default)):
         if value is not None and value not in ENGINES:
             raise BadInput(f"{name} {printable(value)!r} is no debugger of ours", f"take {' or '.join(ENGINES)}")
     return Wish(argument, default)
 
 
-def _timeout(argument: str | None, environ: Mapping[str, str]) -> float:
-    if argument is not None:
-        return _seconds(argument, "--timeout", limits.MAX_ASK_SECONDS)
-    if text := environ.get("DBG_TIMEOUT"):
-        return _seconds(text, "DBG_TIMEOUT", limits.MAX_ASK_SECONDS)
-    return DEFAULT_TIMEOUT
+def _vi(arguments: Arguments, environ: Mapping[str, str], config: Config, verb: Verb) -> bool:
+    argument = "vi" if arguments.vi else None
+    return (
+        settle_one("editing", argument, environ, config, strict=verb.attaches and _is_strict(arguments)).value.lower()
+        == "vi"
+    )
+
+
+def _color(environ: Mapping[str, str], config: Config, *, stdout_is_tty: bool) -> bool:
+    wanted = settle_one("colors", None, environ, config).value
+    return wanted == "always" or (wanted == "auto" and stdout_is_tty and environ.get("TERM") != "dumb")
+
+
+def _timeout(argument: str | None, environ: Mapping[str, str], config: Config) -> float:
+    told = settle_one("timeout", argument, environ, config)
+    return _seconds(told.value, told.where or "the default", limits.MAX_ASK_SECONDS)
 
 
 def _seconds(text: str, name: str, most: float, least: float = 0.0) -> float:

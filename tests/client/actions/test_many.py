@@ -90,7 +90,7 @@ def test_ranks_that_all_run_are_status_1_and_it_says_what_to_do(environ: dict[st
 
 @pytest.mark.parametrize(
     ("words", "status"),
-    [(["8", "-e", "x"], 8), (["8", "-i"], 8), (["9", "-e", "x"], 3), (["-e", "x"], 2), (["-i"], 2), (["--release"], 2)],
+    [(["8", "-e", "x"], 8), (["8", "-i"], 8), (["9", "-e", "x"], 3), (["-i"], 2), (["--release"], 2)],
 )
 def test_questions_to_nobody(words: list[str], status: int, environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5), GONE) as broker:
@@ -303,6 +303,35 @@ def test_breaking_into_a_set_prints_a_table(environ: dict[str, str]) -> None:
 
     assert done.returncode == 0
     assert done.stdout.splitlines()[1:] == ["@1    1 rank  5  stopped already", f"@run  1 rank  6  {in_c}"]
+
+
+@pytest.mark.parametrize(("answer", "status", "asked"), [("y\n", 0, True), ("\n", 1, False)])
+def test_breaking_into_several_ranks_asks_first(answer: str, status: int, asked: bool, environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5), RUNNING, make_rank(7, state=RankState.UNRESPONSIVE)) as broker:
+        with Terminal(command("interrupt", "all"), env=Desk(broker, environ).environ) as terminal:
+            terminal.wait_for("Break into 2 ranks (gpu013:6, gpu013:7)? [y/N]")
+            terminal.send(answer)
+            assert terminal.exit_status() == status
+        assert asked == any(isinstance(item, Question) for item in broker.received)
+
+
+def test_breaking_into_several_ranks_without_a_terminal_needs_y(environ: dict[str, str]) -> None:
+    with FakeBroker(RUNNING, make_rank(7, state=RankState.RUNNING)) as broker:
+        refused = Desk(broker, environ).run("interrupt", "all")
+        assert not any(isinstance(item, Question) for item in broker.received)
+        done = Desk(broker, environ).run("interrupt", "all", "-y")
+
+    assert (refused.returncode, done.returncode) == (2, 0)
+    assert "add -y" in refused.stderr
+
+
+def test_an_expression_without_ranks_is_for_those_that_can_answer(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5), HELD, RUNNING) as broker:
+        done = Desk(broker, environ).run("eval", "loss")
+        asked = [item for item in broker.received if isinstance(item, Question)]
+
+    assert done.returncode == 0
+    assert [len(question.keys) for question in asked] == [2]
 
 
 @pytest.mark.parametrize(("kind", "status"), [(Kind.ERROR, 1), (Kind.SILENT, 6), (Kind.LOST, 6)])

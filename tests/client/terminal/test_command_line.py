@@ -159,6 +159,21 @@ def test_without_held_ranks_there_is_nobody_to_release(broker: FakeBroker, windo
     shows(window, "none of 3 ranks (gpu013:5, gpu013:6, gpu013:7) is held, waiting for others")
 
 
+def test_breaking_into_several_ranks_asks_first(broker: FakeBroker, window: test_raw.Window) -> None:
+    broker.answers[Action.INTERRUPT] = RankAnswer(key="", kind=Kind.VALUE, text="stopped")
+    for number in (6, 7):
+        broker.tell(Change(rank=make_rank(number, state=RankState.RUNNING, where=None, reason=None)))
+    window.send(f"{OPEN}interrupt all\r")
+    window.wait_for(lambda it: it.row(-1).startswith("Break into 2 ranks (gpu013:6, gpu013:7)? [y/N]"))
+    window.send("n")
+    shows(window, "Nothing was done.")
+    assert not [item for item in broker.received if isinstance(item, Question)]
+
+    window.send(f"q{OPEN}i all -y\r")
+
+    assert len(asked(broker, Action.INTERRUPT).keys) == 3
+
+
 def test_pasted_lines_are_one_command(broker: FakeBroker, window: test_raw.Window) -> None:
     window.send(f"{OPEN}e 5 \x1b[200~max(1,\n2)\x1b[201~\r")
     shows(window, "1 of 1 rank answered")
@@ -168,7 +183,7 @@ def test_pasted_lines_are_one_command(broker: FakeBroker, window: test_raw.Windo
 
 def test_what_is_wrong_is_said_on_the_page(broker: FakeBroker, window: test_raw.Window) -> None:
     for command, says in (
-        ("nonsense", "'nonsense' is no command; `help` lists those that are"),
+        ("nonsense", "'nonsense' is no verb and no rank; `help` lists the verbs"),
         ("release 5", "gpu013:5 is not held, waiting for others"),
         ("where 99", "no rank fits '99'"),
         ("c all q", "`q` is not for 3 ranks at once"),
@@ -178,7 +193,7 @@ def test_what_is_wrong_is_said_on_the_page(broker: FakeBroker, window: test_raw.
         window.send("q")
         back(window)
     window.send(f"{OPEN}help\r")
-    shows(window, "e [TARGET] EXPR")
+    shows(window, "e, eval [TARGET] EXPR")
 
 
 def test_a_refused_question_says_so_and_the_session_goes_on(broker: FakeBroker, window: test_raw.Window) -> None:

@@ -34,6 +34,10 @@ def parsed(text: str) -> tuple[Verb, str | None, str]:
         ("continue stopped", (Verb.CONTINUE, "stopped", "")),
         ("kill gpu013:5", (Verb.KILL, "gpu013:5", "")),
         ("5", (Verb.ATTACH, "5", "")),
+        ("attach 5", (Verb.ATTACH, "5", "")),
+        ("w all", (Verb.WHERE, "all", "")),
+        ("command all n", (Verb.COMMAND, "all", "n")),
+        ("eval 0-7 loss", (Verb.EVAL, "0-7", "loss")),
         ("c all n", (Verb.COMMAND, "all", "n")),
         ("c 0-3 b train.py:7, rank == 1", (Verb.COMMAND, "0-3", "b train.py:7, rank == 1")),
         ("all -c n", (Verb.COMMAND, "all", "n")),
@@ -63,6 +67,13 @@ def test_options_may_stand_with_words() -> None:
     assert slow.timeout == 3
 
 
+@pytest.mark.parametrize("text", ["e --tol 1e-3 0-7 loss", "e --tol=1e-3 0-7 loss"])
+def test_options_with_a_value_stand_before_an_expression(text: str) -> None:
+    settings = parse_command(text, {})
+
+    assert settings == CommandSettings(verb=Verb.EVAL, target="0-7", question="loss", tolerance=1e-3, color=True)
+
+
 @pytest.mark.parametrize("text", ["help", "?", "-h", "list --help", "  help  "])
 def test_help_is_asked_for(text: str) -> None:
     assert parse_command(text, {}) is None
@@ -71,9 +82,17 @@ def test_help_is_asked_for(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("what is this", "'what' is no command; `help`"),
+        ("what is this", "'what' is no verb and no rank; `help`"),
         ("c", "-c needs a command"),
-        ("c n", "c needs ranks and a command"),
+        ("wher", "`wher` is no verb and no rank; did you mean `where`?"),
+        ("stoped", "did you mean `stopped`?"),
+        ("wait 5", "wait is not for the command line of a session"),
+        ("--wait 5", "--wait is not for"),
+        ("5 --for 3", "--for is not for"),
+        ("tmux all", "--tmux is not for"),
+        ("attach", "attach needs ranks"),
+        ("list --al", "did you mean --all?"),
+        ("c n", "command needs ranks and a command"),
         ("e", "-e needs an expression"),
         ("continue", "continue needs ranks"),
         ("kill", "kill needs ranks"),
@@ -82,10 +101,10 @@ def test_help_is_asked_for(text: str) -> None:
         ("5 --take", "--take is not for"),
         ("list --json", "--json is not for"),
         ("--version", "--version is not for a session"),
-        ("where all 5", "unrecognized arguments: 5"),
+        ("where all 5", "'all' and '5' are two targets; write one: all,5"),
         ("-e", "expected one argument"),
         ("-w -l", "two actions"),
-        ("\x1b[2J", "'\\x1b[2J' is no command"),
+        ("\x1b[2J", "'\\x1b[2J' is no verb and no rank"),
     ],
 )
 def test_what_can_not_be_done_is_said(text: str, says: str) -> None:

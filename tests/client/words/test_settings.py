@@ -113,6 +113,34 @@ def test_a_list_that_waits_is_still_of_all_ranks() -> None:
     assert settled(wait="", list=True).target is None
 
 
+@pytest.mark.parametrize("arguments", [{"wait": ""}, {"wait": "2"}, {"wait": "", "target": "2"}])
+def test_for_bounds_a_wait(arguments: dict[str, Any]) -> None:
+    settings = settled(bound="5m", **arguments)
+
+    assert settings.wait == 300.0
+    assert settings.notes == ()
+
+
+def test_a_number_behind_wait_says_how_it_was_understood() -> None:
+    assert settled(wait="2").notes == ("Waits for rank 2; for 2 seconds write --for 2s.",)
+    assert settled(wait="gpu1:5").notes == settled(wait="2", target="5").notes == ()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"bound": "60s", "target": "5"},
+        {"bound": "60s", "target": "5", "wait": "60"},
+        {"bound": "soon", "wait": ""},
+        {"verb": "attach", "where": True},
+        {"verb": "help", "wait": ""},
+    ],
+)
+def test_a_wait_has_one_bound_and_a_verb_is_one(arguments: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        settled(**arguments)
+
+
 @pytest.mark.parametrize("text", ["little", "-1", "nan", "inf"])
 def test_a_tolerance_that_is_none_is_refused_by_name(text: str) -> None:
     with pytest.raises(BadInput, match="--tol"):

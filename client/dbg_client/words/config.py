@@ -1,0 +1,210 @@
+"""What the user prefers: ``config.toml``, variables and options together, and where each value comes from. Pure.
+
+Precedence: option, then variable, then the file, then default.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import posixpath
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from dbg_wire.engines import ENGINES, PUDB
+from dbg_wire.environment import ENGINE
+from dbg_wire.errors import BadInput, printable
+
+from .escape_key import parse_escape_key
+from .near import nearest
+from .options import DEFAULT_TIMEOUT
+
+FILE_NAME = "config.toml"
+
+EDITING = ("emacs", "vi")
+COLORS = ("auto", "never", "always")
+
+
+class Origin(str, enum.Enum):
+    """Where a value comes from."""
+
+    OPTION = "option"
+    VARIABLE = "variable"
+    FILE = "file"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preference:
+    """Describe one setting: its key in the file, the option and the variables that go before it, and its default.
+
+    ``check`` raises BadInput or ValueError for a text that can't be its value. ``takes`` says what can.
+    ``late_variables`` are those that the file goes before.
+    """
+
+    key: str
+    help: str
+    default: str
+    takes: str
+    check: Callable[[str], object]
+    option: str | None = None
+    variables: tuple[str, ...] = ()
+    late_variables: tuple[str, ...] = ()
+
+
+def _one_of(*values: str) -> Callable[[str], object]:
+    return values.index
+
+
+def _check_timeout(text: str) -> None:
+    if not 0 < float(text) < math.inf:
+        raise ValueError(text)
+
+
+PREFERENCES = {
+    each.key: each
+    for each in (
+        Preference(
+            key="escape",
+            help="the prefix key of a session",
+            default="^]",
+            takes='a control key such as "^]" or "^\\\\", or "none"',
+            check=parse_escape_key,
+            option="--escape",
+            variables=("DBG_ESCAPE",),
+        ),
+        Preference(
+            key="engine",
+            help="the debugger that opens where the rank has no wish of its own",
+            default=PUDB,
+            takes=" or ".join(f'"{engine}"' for engine in ENGINES),
+            check=_one_of(*ENGINES),
+            option="--engine",
+            variables=(ENGINE,),
+        ),
+        Preference(
+            key="editing",
+            help="the keys at pdb's prompt",
+            default="emacs",
+            takes='"emacs" or "vi"',
+            check=_one_of(*EDITING),
+            option="--vi",
+            variables=("DBG_EDITING",),
+        ),
+        Preference(
+            key="colors",
+            help="colours of answers: auto is for terminals alone",
+            default="auto",
+            takes='"auto", "never" or "always"',
+            check=_one_of(*COLORS),
+            variables=("NO_COLOR",),
+        ),
+        Preference(
+            key="timeout",
+            help="seconds to wait for the broker and for answers",
+            default=f"{DEFAULT_TIMEOUT:g}",
+            takes="a number of seconds such as 10",
+            check=_check_timeout,
+            option="--timeout",
+            variables=("DBG_TIMEOUT",),
+        ),
+        Preference(
+            key="pager",
+            help="the command that shows long answers",
+            default="less -FRX",
+            takes='a command such as "less -FRX", or "" for none',
+            check=str,
+            variables=("DBG_PAGER",),
+            late_variables=("PAGER",),
+        ),
+    )
+}
+"""All settings that the file may have, by their keys; a new one is a row here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Hold what the file at ``path`` says: good ``values`` as text, and a sentence for each bad one by its key.
+
+    The key of a sentence on the file as a whole is "".
+    """
+
+    path: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[str, BadInput] = field(default_factory=dict)
+
+    def require(self, key: str) -> str | None:
+        """Return the value of a key, None if the file has none. Raise BadInput if it has a bad one."""
+        if problem := self.problems.get(key) or self.problems.get(""):
+            raise problem
+        return self.values.get(key)
+
+
+NO_CONFIG = Config()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The value of a setting, and where it comes from; ``where`` names the option, the variable or the file."""
+
+    value: str
+    origin: Origin
+    where: str | None = None
+
+
+def config_path(environ: Mapping[str, str]) -> str | None:
+    """Return where the file is: under $XDG_CONFIG_HOME, else ~/.config; None if nothing names a home."""
+    config, home = environ.get("XDG_CONFIG_HOME", ""), environ.get("HOME", "")
+    if posixpath.isabs(config):
+        return posixpath.join(config, "dbg-broker", FILE_NAME)
+    return posixpath.join(home, ".config", "dbg-broker", FILE_NAME) if posixpath.isabs(home) else None
+
+
+def read_values(document: Mapping[str, object], path: str) -> Config:
+    """Return what a file's document says; what is wrong with a key is kept with it."""
+    values: dict[str, str] = {}
+    problems: dict[str, BadInput] = {}
+    for key, value in document.items():
+        try:
+            values[key] = _value(key, value, path)
+        except BadInput as error:
+            problems[key] = error
+    return Config(path, values, problems)
+
+
+def settle_one(
+    key: str, argument: str | None, environ: Mapping[str, str], config: Config, *, strict: bool = False
+) -> Setting:
+    """Return the setting that option, variables and file make. With ``strict`` raise BadInput for a bad file."""
+    row = PREFERENCES[key]
+    if argument is not None:
+        return Setting(argument, Origin.OPTION, row.option)
+    for name in row.variables:
+        if text := environ.get(name):
+            return Setting("never" if name == "NO_COLOR" else text, Origin.VARIABLE, name)
+    told = config.require(key) if strict else config.values.get(key)
+    if told is not None:
+        return Setting(told, Origin.FILE, config.path)
+    for name in row.late_variables:
+        if text := environ.get(name):
+            return Setting(text, Origin.VARIABLE, name)
+    return Setting(row.default, Origin.DEFAULT)
+
+
+def _value(key: str, value: object, path: str) -> str:
+    row, file = PREFERENCES.get(key), printable(path)
+    if row is None:
+        meant = nearest(key, PREFERENCES)
+        remedy = f"did you mean `{meant}`?" if meant is not None else f"take {', '.join(PREFERENCES)}"
+        raise BadInput(f"{file} has an unknown key `{printable(key)}`", remedy)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not isinstance(value, str) and not (is_number and key == "timeout"):
+        raise BadInput(f"{file} has no good value for `{key}`", f"give it {row.takes}")
+    text = str(value)
+    try:
+        row.check(text)
+    except BadInput as error:
+        raise BadInput(f"{file}, `{key}`: {error.what}", error.remedy) from None
+    except ValueError:
+        raise BadInput(f"{file}, `{key}`: {printable(text)!r} can't be used", f"give it {row.takes}") from None
+    return text

@@ -1,0 +1,144 @@
+"""The help of ``dbg-attach``, made of the tables of verbs and options. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+
+from .options import ASKING, ATTACH, OPTIONS, OTHER, OptionRow
+from .verbs import VERBS, VerbRow
+
+_USAGE = "usage: dbg-attach [VERB] [TARGET] [options]"
+
+_DESCRIPTION = "Attach this terminal to the debugger of any rank of a running job."
+
+_EXAMPLES = """\
+  dbg-attach                     pick a rank from a live list
+  dbg-attach gpu013:5            attach to global rank 5 on gpu013
+  dbg-attach 5                   the same, if 5 is on one host only
+  dbg-attach 4711.0/gpu013:5     the same, of one of several jobs
+  dbg-attach wait 5 --for 60s    as soon as rank 5 stops
+  dbg-attach --follow 5          again at its next stop, also after a relaunch
+  dbg-attach tmux 0-3            a window of tmux with a pane for each of four ranks
+  dbg-attach --watch 5           look only; --take takes the keyboard from whoever has it
+  dbg-attach tcp://127.0.0.1:4444
+                                 a stock remote_pdb that listens on the broker's host
+  dbg-attach list                the ranks and where they are
+  dbg-attach screen 5            print the debugger's screen as text
+  dbg-attach continue stopped    let all stopped ranks go on
+  dbg-attach where               where all ranks are, running ones too, as one tree
+  dbg-attach eval all loss       a value of every stopped rank; equal ones are one group
+  dbg-attach eval @2 'loss, lr'  the same of a group of the last answer; @err, '@?' work as well
+  dbg-attach command 0-7 n       one step on each of eight ranks
+  dbg-attach interrupt 5         break into rank 5, and attach to it
+  dbg-attach release held        let ranks go that wait for others
+"""
+
+TARGETS = """\
+TARGET is host:rank, :rank, rank, host:*, all, 0-3,5, 0-1023/8, gpu[01-04]:*, stopped, held, crashed, running or !5,
+each optionally with job/ or */ before it; @1, @err, @run, @lost and '@?' (which shells want quoted) are groups of the
+last answer in this terminal. The first word is a verb if it is one of those above, else a TARGET; a host that is called
+like a verb is reached as list:0.
+"""
+
+_MORE = """\
+Attaching takes one rank, the other actions take any number, and tmux up to 16: inside of tmux a new window, elsewhere
+a new session, in which each pane follows its rank from stop to stop.
+
+Answers to eval and command are grouped by equality of the whole values, memory addresses apart, biggest group first;
+ranks that run, are silent or are lost are groups, too. An exception that an expression raises is an answer. command
+takes any command of pdb; n, s, r, unt and c move whatever debugger is open there; q, interact, debug, commands and run
+are not for several ranks at once.
+
+Attached, Ctrl-] is the prefix: d detaches, ? helps, r picks another rank, n and p go to the next and previous
+stopped rank, w takes the keyboard, : opens a command line for these verbs on any ranks (where all, eval 0-7 loss,
+release, help), R ends a job that `dbg-broker run` has started and runs it again, ] sends Ctrl-] itself. Leaving never
+resumes or ends a rank. At pdb's prompt `detach` leaves, too, and
+`sticky` shows the source after every stop. To change the debugger that is open while somebody else types, add --take
+to --engine.
+"""
+
+_ENVIRONMENT = """\
+environment (an argument goes before it, broker.json after it):
+  DBG_BROKER                 host:port#fingerprint of the broker
+  DBG_TOKEN_FILE, DBG_TOKEN  the token, or the file that has it
+  DBG_HOME                   where broker.json is
+  DBG_ESCAPE, DBG_TIMEOUT    as --escape and --timeout
+  DBG_ENGINE                 the debugger to open where the rank has no wish of its own
+  DBG_EDITING                vi: as --vi
+  NO_COLOR                   no colour
+"""
+
+EXIT_STATUSES = """\
+  0  done, or detached              5  the broker refused us, or is not the one pinned
+  1  error; the rank is running     6  timed out, or some ranks did not answer
+     or lost                        7  the stop ended: the rank went on
+  2  usage, or an ambiguous target  8  the rank died or has exited
+  3  no such rank                 130  interrupted
+  4  no broker answers
+"""
+
+
+def help_page() -> str:
+    """Return what ``dbg-attach --help`` prints."""
+    parts = [
+        f"{_USAGE}\n",
+        f"{_DESCRIPTION}\n",
+        f"examples:\n{_EXAMPLES}",
+        "verbs; a flag beside one says the same:\n" + "".join(map(_verb_line, VERBS)),
+        TARGETS,
+        *(f"{group}:\n" + "".join(_option_line(row) for row in _in_group(group)) for group in (ASKING, ATTACH)),
+        f"{OTHER}:\n"
+        + "".join(map(_option_line, _in_group(OTHER)))
+        + _line("-h, --help", "show this page")
+        + _line("--version", "show release and protocol"),
+        _MORE,
+        _ENVIRONMENT,
+        f"exit status:\n{EXIT_STATUSES}",
+    ]
+    return "\n".join(parts)
+
+
+def session_help() -> str:
+    """Return the page of verbs that a session's command line shows."""
+    rows = [row for row in VERBS if row.in_session is not None]
+    lines = [f"{_short_usage(row):<26}{row.help_in_session}" for row in rows]
+    return "\n".join(lines) + f"\n\n{_SESSION_TARGETS}"
+
+
+_SESSION_TARGETS = """\
+TARGET is 5, 0-3,5, 0-1023/8, all, stopped, held, crashed, running, !5,
+gpu013:5, gpu013:*, or @2, a group of the last answer; of this job unless
+job/ or */ stands before it. A TARGET alone goes to that rank. The options
+of dbg-attach work as well: all -w, 0-7 -e 'loss, lr', held --release.
+"""
+
+
+def session_hint() -> str:
+    """Return the few verbs that stand in an empty command row."""
+    return "where   e 0-7 loss   c all n   release   help      Esc leaves"
+
+
+def _in_group(group: str) -> list[OptionRow]:
+    return [row for row in OPTIONS if row.group == group]
+
+
+def _verb_line(row: VerbRow) -> str:
+    return _line(f"{row.usage:<22} {', '.join(row.flags)}", row.help, 42)
+
+
+def _option_line(row: OptionRow) -> str:
+    value = "" if row.metavar is None else f" {row.metavar}"
+    return _line(f"{', '.join(row.flags)}{value}", row.full_help)
+
+
+def _line(name: str, text: str, column: int = 24) -> str:
+    """Return one entry of a list: the name, and behind it the text from ``column`` on, in as many lines as it takes."""
+    first, *more = textwrap.wrap(text, 110 - column)
+    margin = " " * column
+    begin = f"  {name:<{column - 2}}" if len(name) < column - 3 else f"  {name}\n{margin}"
+    return f"{begin}{first}\n" + "".join(f"{margin}{line}\n" for line in more)
+
+
+def _short_usage(row: VerbRow) -> str:
+    short = f"{row.short}, " if row.short is not None else ""
+    return f"{short}{row.usage_in_session}"

@@ -1,0 +1,213 @@
+"""The verbs, one row each: parser, help, command row, completion, man page and reference are made from these. Pure.
+
+A verb is the first word of a command line: ``dbg-attach where all``, and ``where all`` behind ``Ctrl-] :``. Its flag
+says the same: ``dbg-attach all -w``. A first word that is no verb is a target.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Operands(enum.Enum):
+    """What follows a verb, as it is written in a usage line."""
+
+    NONE = ""
+    TARGET = "TARGET"
+    MAYBE_TARGET = "[TARGET]"
+    EXPRESSION = "[TARGET] EXPR"
+    COMMAND = "TARGET CMD"
+    SHELL = "bash|zsh|fish"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerbRow:
+    """Describe one verb.
+
+    ``field`` is the one of Arguments that the verb fills: True for a switch, the text for an expression or a command;
+    a verb without one is itself the value of ``Arguments.verb``. ``operands`` are those of a shell, ``in_session``
+    those behind the escape key, None where the verb is not spoken. ``example`` is typed behind ``dbg-attach``.
+    ``changes`` says that ranks may move or end by it.
+    """
+
+    name: str
+    help: str
+    example: str
+    operands: Operands
+    in_session: Operands | None = None
+    help_in_session: str = ""
+    short: str | None = None
+    flags: tuple[str, ...] = ()
+    field: str | None = None
+    changes: bool = False
+
+    @property
+    def usage(self) -> str:
+        """Return the verb with its operands."""
+        return f"{self.name} {self.operands.value}".rstrip()
+
+    @property
+    def usage_in_session(self) -> str:
+        """Return how the verb is written in a session."""
+        return f"{self.name} {self.in_session.value}".rstrip() if self.in_session is not None else ""
+
+
+VERBS: tuple[VerbRow, ...] = (
+    VerbRow(
+        name="attach",
+        operands=Operands.MAYBE_TARGET,
+        help="attach to a stopped rank; without TARGET pick one from a live list",
+        example="attach gpu013:5",
+        in_session=Operands.TARGET,
+        help_in_session="go to that rank; the word may be left out",
+    ),
+    VerbRow(
+        name="wait",
+        operands=Operands.MAYBE_TARGET,
+        help="wait until TARGET stops, for the time of --for at most, and attach",
+        example="wait 5 --for 60s",
+        flags=("--wait",),
+    ),
+    VerbRow(
+        name="list",
+        operands=Operands.MAYBE_TARGET,
+        help="list the ranks and their states",
+        example="list stopped",
+        in_session=Operands.MAYBE_TARGET,
+        help_in_session="the ranks and their states; --all: exited ones, too",
+        short="l",
+        flags=("-l", "--list"),
+        field="list",
+    ),
+    VerbRow(
+        name="where",
+        operands=Operands.MAYBE_TARGET,
+        help="merge the stacks of all ranks, or of TARGET, into one tree",
+        example="where all",
+        in_session=Operands.MAYBE_TARGET,
+        help_in_session="stacks of all ranks, or of these, as one tree",
+        short="w",
+        flags=("-w", "--where"),
+        field="where",
+    ),
+    VerbRow(
+        name="eval",
+        operands=Operands.EXPRESSION,
+        help="evaluate on the stopped and held ranks; equal answers are one group",
+        example="eval 0-7 'loss, lr'",
+        in_session=Operands.EXPRESSION,
+        help_in_session="a value, of all stopped and held ranks or of these",
+        short="e",
+        flags=("-e",),
+        field="expression",
+    ),
+    VerbRow(
+        name="command",
+        operands=Operands.COMMAND,
+        help="a pdb command on the stopped and held ranks",
+        example="command all n",
+        in_session=Operands.COMMAND,
+        help_in_session="a pdb command, e.g. c all n: one step everywhere",
+        short="c",
+        flags=("-c",),
+        field="command",
+        changes=True,
+    ),
+    VerbRow(
+        name="screen",
+        operands=Operands.TARGET,
+        help="print the debugger's screen as text",
+        example="screen 2",
+        in_session=Operands.MAYBE_TARGET,
+        help_in_session="what a rank's debugger shows; none named: this one's",
+        flags=("--screen",),
+        field="screen",
+    ),
+    VerbRow(
+        name="interrupt",
+        operands=Operands.TARGET,
+        help="break in; attach if it is one rank; asks before it stops several",
+        example="interrupt 4",
+        in_session=Operands.MAYBE_TARGET,
+        help_in_session="break into running ranks; none named: into this one",
+        short="i",
+        flags=("-i", "--interrupt"),
+        field="interrupt",
+        changes=True,
+    ),
+    VerbRow(
+        name="continue",
+        operands=Operands.TARGET,
+        help="let the stopped ranks go on",
+        example="continue stopped",
+        in_session=Operands.TARGET,
+        help_in_session="let stopped ranks go on",
+        flags=("--continue",),
+        field="resume",
+        changes=True,
+    ),
+    VerbRow(
+        name="release",
+        operands=Operands.TARGET,
+        help="let held ranks go on",
+        example="release held",
+        in_session=Operands.MAYBE_TARGET,
+        help_in_session="let held ranks go on; all, or these",
+        flags=("--release",),
+        field="release",
+        changes=True,
+    ),
+    VerbRow(
+        name="kill",
+        operands=Operands.TARGET,
+        help="end the ranks; asks first",
+        example="kill 5",
+        in_session=Operands.TARGET,
+        help_in_session="end ranks; asks first",
+        flags=("--kill",),
+        field="kill",
+        changes=True,
+    ),
+    VerbRow(
+        name="tmux",
+        operands=Operands.TARGET,
+        help="attach to each rank in a pane of its own, in tmux",
+        example="tmux 0-3",
+        flags=("--tmux",),
+        field="tmux",
+    ),
+    VerbRow(
+        name="config",
+        operands=Operands.NONE,
+        help="show each setting, its value and where it comes from",
+        example="config",
+    ),
+    VerbRow(
+        name="completion",
+        operands=Operands.SHELL,
+        help="print what makes a shell complete verbs, options and live ranks",
+        example="completion bash",
+    ),
+    VerbRow(
+        name="help",
+        operands=Operands.NONE,
+        help="show this page",
+        example="help",
+        in_session=Operands.NONE,
+        help_in_session="this page",
+        short="h",
+    ),
+)
+"""All verbs in the order in which they are listed.
+
+A new one is a row here, a field in Arguments if it has a flag, and a member of settings.Verb.
+"""
+
+ATTACHING = ("attach", "wait", "interrupt", "tmux")
+"""Verbs that may open a session."""
+
+BY_NAME = {row.name: row for row in VERBS} | {row.short: row for row in VERBS if row.short is not None}
+"""The rows by the words that stand for them."""
+
+BY_FLAG = {flag: row for row in VERBS for flag in row.flags}

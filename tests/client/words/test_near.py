@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from dbg_client.words.near import is_target, nearest, refuse_mistyped, refuse_unknown_option
+from dbg_wire.errors import BadInput
+
+VERBS = ("where", "list", "continue")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("wher", "where"), ("LIST", "list"), ("contineu", "continue"), ("stoped", "stopped")]
+)
+def test_a_word_like_a_verb_or_a_state_is_told_what_it_may_be(word: str, meant: str) -> None:
+    with pytest.raises(BadInput) as error:
+        refuse_mistyped(word, VERBS)
+
+    assert str(error.value) == f"`{word}` is no verb and no rank; did you mean `{meant}`?"
+
+
+@pytest.mark.parametrize(
+    "word", ["5", "all", "gpu013", "gpu013:5", "list:0", "@2", "tcp://127.0.0.1:4444", "zebra", ""]
+)
+def test_what_is_like_no_verb_passes(word: str) -> None:
+    refuse_mistyped(word, VERBS)
+
+
+@pytest.mark.parametrize(
+    ("option", "says"), [("--exat", "did you mean --exact?"), ("--exat=3", "did you mean --exact?"), ("-Q", "see `h`")]
+)
+def test_an_option_that_there_is_not_is_told_the_nearest(option: str, says: str) -> None:
+    with pytest.raises(BadInput) as error:
+        refuse_unknown_option(option, ["--exact", "--every"], "h")
+
+    assert str(error.value) == f"there is no option {option.partition('=')[0]}; {says}"
+
+
+def test_nearest_is_none_where_nothing_is_near() -> None:
+    assert nearest("zebra", VERBS) is None
+
+
+def test_a_group_can_be_a_target_and_a_bare_host_can_not() -> None:
+    assert is_target("@x")
+    assert not is_target("gpu013")
