@@ -120,6 +120,10 @@ class OpenQuestions:
             self._asked.setdefault(key, set()).add(self._last)
         return self._last, to_ask
 
+    def open_about(self, key: str) -> list[tuple[int, Question]]:
+        """Return the open questions that wait for this rank's answer, with their numbers."""
+        return [(number, self._open[number].question) for number in sorted(self._asked.get(key, ()))]
+
     def is_open(self, number: int) -> bool:
         """Tell whether a question has not ended."""
         return number in self._open
