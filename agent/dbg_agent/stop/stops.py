@@ -48,7 +48,8 @@ class Stops:
         self.session_before: SessionInfo | None = None
         """The session on the last stop that had one."""
         self._is_passing = False
-        self._reason = self._detail = ""
+        self._reason = self._detail = self._limit = ""
+        self._limit_seconds: float | None = None
         self._place = Place(file="", line=0, function="")
         self._since = 0.0
         self._thread = ""
@@ -136,6 +137,8 @@ class Stops:
                     age=time.monotonic() - self._since,
                     thread=self._thread,
                     detail=self._detail,
+                    limit=self._limit,
+                    limit_seconds=self._limit_seconds,
                 )
             return fitted(
                 RankReport,
@@ -199,6 +202,7 @@ class Stops:
                 self._phase = move_stop(self._phase, StopEvent.ARRIVES)
                 self._number += 1
                 self._reason, self._detail = reason, detail
+                self._limit, self._limit_seconds = "", None
                 # At its exit a rank waits in our code, which is no place in the program.
                 self._place = place_of(frame) if not is_own(frame) else Place(file="", line=0, function="")
                 self._since = time.monotonic()
@@ -321,12 +325,17 @@ class Stops:
             self._changed()
         logger.info("stop %d ends", number)
 
-    def note(self, detail: str, instead_of: str | None = None) -> bool:
-        """Replace the detail of the current stop; return False, without a change, if a given ``instead_of`` differs."""
+    def note(
+        self, detail: str, instead_of: str | None = None, *, limit: str = "", limit_seconds: float | None = None
+    ) -> bool:
+        """Replace the detail of the current stop; return False, without a change, if a given ``instead_of`` differs.
+
+        ``limit`` is the time limit that the detail ends with, and ``limit_seconds`` the time left.
+        """
         with self._turn:
             if instead_of is not None and self._detail != instead_of:
                 return False
-            self._detail = detail
+            self._detail, self._limit, self._limit_seconds = detail, limit, limit_seconds
         self._changed()
         return True
 

@@ -115,6 +115,8 @@ class RankRecord:
             exit=self.exit,
             detail=self.detail or (stop.detail if stop else ""),
             coordinates=said.coordinates,
+            limit=stop.limit if stop and not self.detail else "",
+            limit_seconds=stop.limit_seconds if stop and not self.detail else None,
         )
 
     def _reason(self) -> str | None:

@@ -11,6 +11,7 @@ from dbg_wire.targets import unique_targets
 
 from ..errors import describe_exit
 from .session_status import show_place
+from .time_limits import first_limits, without_limit
 from .width import text_width
 
 _COLORS = {
@@ -30,11 +31,14 @@ _JSON_FIELDS = (
 
 
 def show_table(ranks: Sequence[RankInfo], now: float, *, color: bool) -> str:
-    """Return an aligned table with a header; ``now`` is wall-clock seconds. Empty for no ranks."""
+    """Return an aligned table with a header, and below it each job's first time limit; empty for no ranks.
+
+    ``now`` is wall-clock seconds.
+    """
     if not ranks:
         return ""
     header, lines = align(ranks, now, color=color)
-    return "".join(f"{line}\n" for line in (header, *lines))
+    return "".join(f"{line}\n" for line in (header, *lines, *first_limits(ranks)))
 
 
 def align(ranks: Sequence[RankInfo], now: float, *, color: bool = False) -> tuple[str, list[str]]:
@@ -98,7 +102,7 @@ def _row(rank: RankInfo, now: float) -> tuple[str, ...]:
     who = (printable(rank.job), printable(rank.address))
     state = show_state(rank)
     # The state already names the signal that killed a rank, but not its core file.
-    detail = printable(rank.detail)
+    detail = printable(without_limit(rank))
     return *who, state, place, since, show_people(rank), queued, "" if detail in state else detail
 
 
