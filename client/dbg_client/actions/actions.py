@@ -121,7 +121,7 @@ class _Acting:
             return ShownAnswers(show_json(shown))
         if self._settings.format is Format.PLAIN:
             return ShownAnswers(show_plain(shown, known))
-        table = show_table(shown, time.time(), color=self._settings.color)
+        table = show_table(shown, time.time(), color=self._settings.color, known=known)
         return ShownAnswers(table, hint="" if shown else _empty(known, self._link.url))
 
     def _listed(self, target: Target | None) -> list[RankInfo]:

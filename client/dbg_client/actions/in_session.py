@@ -111,7 +111,8 @@ class Answering:
         listed = [rank for rank in ranks if settings.all or rank.state is not RankState.EXITED]
         away = self._directory.away
         news = "" if away is None else f"The broker is gone ({printable(away)}); its list was at last:\n\n"
-        return news + (show_table(listed, time.time(), color=settings.color) or "No rank is left.\n")
+        table = show_table(listed, time.time(), color=settings.color, known=self._directory.ranks)
+        return news + (table or "No rank is left.\n")
 
 
 def _is_held(rank: RankInfo) -> bool:
