@@ -287,7 +287,8 @@ class Witness:
         text = self._state()
         if self._finding() is Finding.STUCK and await self._ask_rank():
             text += "; asked now"
-        return fitted(Answer, request=ask.request, kind=Kind.VALUE, text=text, frames=self._frames)
+        age = self._age() or None
+        return fitted(Answer, request=ask.request, kind=Kind.VALUE, text=text, frames=self._frames, age=age)
 
     def _state(self) -> str:
         if self._process.is_suspended():

@@ -52,6 +52,8 @@ class Stops:
         self._limit_seconds: float | None = None
         self._place = Place(file="", line=0, function="")
         self._since = 0.0
+        self.stands_since = 0.0
+        """When the stopped thread came to the place where it stands, or stood last."""
         self._thread = ""
         self._queued = 0
         self._is_slow = False
@@ -205,7 +207,7 @@ class Stops:
                 self._limit, self._limit_seconds = "", None
                 # At its exit a rank waits in our code, which is no place in the program.
                 self._place = place_of(frame) if not is_own(frame) else Place(file="", line=0, function="")
-                self._since = time.monotonic()
+                self._since = self.stands_since = time.monotonic()
                 self._thread = threading.current_thread().name
                 if is_passing:
                     self._is_passing = True
@@ -292,8 +294,9 @@ class Stops:
         """Note that the step has ended here, in the same stop and session."""
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.OPENS)
+            self.stands_since = time.monotonic()
             if self._is_slow:
-                self._since = time.monotonic()
+                self._since = self.stands_since
             self._is_slow = False
             self._place = place_of(frame)
         self._changed()

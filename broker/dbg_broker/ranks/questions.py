@@ -145,6 +145,9 @@ class OpenQuestions:
             digest=answer.digest,
             exact=answer.exact,
             frames=answer.frames,
+            age=answer.age,
+            at_least=answer.at_least,
+            threads=answer.threads,
         )
         size, cost = _size(said), weight(said)
         if size > MAX_ANSWER_BYTES:
@@ -206,7 +209,7 @@ class OpenQuestions:
 
 
 def _without_content(answer: RankAnswer, text: str) -> RankAnswer:
-    return replace(answer, kind=Kind.ERROR, text=text, rows=(), frames=(), digest="", exact="")
+    return replace(answer, kind=Kind.ERROR, text=text, rows=(), frames=(), threads=(), digest="", exact="")
 
 
 def _size(answer: RankAnswer) -> int:

@@ -105,7 +105,7 @@ class _Acting:
         else:
             found = self._select(target).ranks
             ranks = self._with_exited(target, found) if self._settings.all else list(found)
-        return await ask_many(self._settings, self._asker, ranks, self._saved)
+        return await ask_many(self._settings, self._asker, ranks, self._saved, self._directory.ranks)
 
     def _everybody(self) -> list[RankInfo]:
         there = self._there()

@@ -90,7 +90,7 @@ class Answering:
     async def _ask(self, settings: CommandSettings, ranks: Sequence[RankInfo]) -> str:
         if settings.verb in (Verb.EVAL, Verb.COMMAND, Verb.WHERE):
             saved = await asyncio.to_thread(read_saved, settings.against)
-            shown = await ask_many(settings, self._asker, ranks, saved)
+            shown = await ask_many(settings, self._asker, ranks, saved, self._directory.ranks)
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
         if settings.verb is Verb.INTERRUPT:
             return (await break_in(settings, self._asker, ranks)).text
