@@ -41,6 +41,7 @@ def wait():
     print("WAITS", flush=True)
     sys.stdin = open(os.environ["GO"])
     sys.stdin.readline()
+    print("GOES", flush=True)
 
 """
 """The head of each program: short intervals of the watchdog; ``wait()`` blocks until the test says go, once."""
@@ -75,6 +76,7 @@ class Job:
     def __init__(self, broker: RunningBroker, rank: Child, peer: Peer, go: Path) -> None:
         self.broker = broker
         self.rank = rank
+        self.at_first: RankInfo | None = None
         self._peer = peer
         self._go = go
 
@@ -100,7 +102,7 @@ async def running(processes: Processes, home: Path, script: str, **env: str) -> 
     (rank,) = start_ranks(processes, home, script, 1, env={"GO": str(go), **env})
     async with raw_terminal(broker) as peer:
         job = Job(broker, rank, peer, go)
-        await job.listed(lambda listed: listed.state is RankState.RUNNING)
+        job.at_first = await job.listed(lambda listed: listed.state is RankState.RUNNING)
         rank.wait_for_output("WAITS")
         yield job
 
@@ -159,6 +161,19 @@ async def test_a_stuck_rank_is_unresponsive_says_where_and_is_not_disturbed(proc
         assert (place.file, place.line, place.function) == (str(home / "rank_script.py"), STUCK_LINE, "train")
         await job.listed(lambda listed: listed.state is RankState.RUNNING)
         job.rank.wait_for_output("LEFT TO SLEEP 0\n")
+
+
+async def test_a_rank_that_was_asked_before_its_guard_found_it_stuck_has_the_guards_stack(
+    processes: Processes, home: Path
+) -> None:
+    async with running(processes, home, STUCK_SCRIPT) as job:
+        job.go()
+        # The rank gets stuck within milliseconds, and its guard needs most of a second to find that out.
+        job.rank.wait_for_output("GOES")
+        assert job.at_first is not None
+        answer = await job.where(job.at_first)
+        assert answer.text.startswith("stuck in C code for ")
+        assert answer.frames[-1].line == STUCK_LINE
 
 
 async def test_a_suspended_rank_is_unresponsive_and_says_so(processes: Processes, home: Path) -> None:

@@ -350,7 +350,27 @@ print("after")
     told = rank.text("stderr").splitlines()
     assert len(told) == 2
     assert "no broker is known" in told[0]
+    assert told[0].endswith("and the rank keeps trying: its next set_trace() stops once it has connected")
     assert "stopped at" in told[1]
+
+
+def test_an_installed_rank_that_a_broker_comes_to_later_is_broken_into_as_it_said(
+    processes: Processes, home: Path
+) -> None:
+    script = """\
+import threading
+from dbg_agent import install
+install(guard=False)
+while True:
+    threading.Event().wait(0.1)
+"""
+    (rank,) = start_ranks(processes, home, script, 1, env={"DBG_CONNECT_TIMEOUT": "0.1"})
+    said = "the rank keeps trying: `dbg-attach -i` breaks in once it has connected"
+    rank.wait_for_output(said, stream="stderr")
+    running_broker(processes, home)
+    wait_until(home, bool, "the rank")
+    assert attach(home, "0", "-i", "--json").returncode == 0
+    wait_until_stopped(home, 1)
 
 
 def test_a_program_run_by_us_ends_as_it_would_by_itself(processes: Processes, home: Path) -> None:

@@ -47,6 +47,12 @@ MAX_LOG = 1 * MIB
 MAX_STACK_FRAMES = 256
 """Frames of one stack: a deeper stack recurses, and 512 stacks of this size still fit into a terminal's memory."""
 
+MAX_THREADS = 64
+"""Threads of one rank in one answer: a rank with data loaders and communication has some twenty."""
+
+MAX_THREAD_FRAMES = 64
+"""Frames of one of several threads: MAX_THREADS stacks of this size, at 120 bytes a frame, fit into one message."""
+
 MAX_BREAKPOINTS = 100
 """Breakpoints that one rank reports: no person sets more."""
 

@@ -4,7 +4,7 @@ import enum
 from typing import Annotated
 
 from . import limits
-from .bounds import MAX_RANK, AtMost, Line, Number, Path, Sentence, Text
+from .bounds import MAX_RANK, Age, AtMost, Line, Number, Path, Sentence, Text
 from .records import Record
 
 
@@ -38,6 +38,18 @@ Stack = Annotated[tuple[Place, ...], AtMost(limits.MAX_STACK_FRAMES)]
 """The frames of a thread, outermost first."""
 
 
+class ThreadStack(Record):
+    """One Python thread of a rank, by its name; ``halted`` tells whether it is the thread that stands in a stop."""
+
+    name: str
+    frames: Stack
+    halted: bool = False
+
+
+ThreadStacks = Annotated[tuple[ThreadStack, ...], AtMost(limits.MAX_THREADS)]
+"""The Python threads of a rank, without the debugger's own."""
+
+
 class Breakpoint(Record):
     """A breakpoint: its file's absolute path, its line, and the expression that must be true there, if any.
 
@@ -69,7 +81,9 @@ class RankInfo(Record):
     of state, in seconds since the epoch, for display only. ``exit`` is the process's exit status, negative for a
     signal, or None while the process lives or if the status is unknown. ``where`` and ``reason`` are None while the
     rank runs; for an exited rank they keep their last values, or the reason is :data:`DIED`. ``detail`` adds a sentence
-    to the reason: a crash's exception. ``driver_silent`` says that the driver's terminal is silent just now.
+    to the reason: a crash's exception. ``driver_silent`` says that the driver's terminal is silent just now. ``limit``
+    is the time limit that ``detail`` ends with, as in StopInfo. ``waits_in`` names the collective that a step has gone
+    into and has not left; it is empty for any other rank.
     """
 
     key: Sentence
@@ -96,6 +110,9 @@ class RankInfo(Record):
     detail: str = ""
     coordinates: tuple[Coordinate, ...] = ()
     driver_silent: bool = False
+    limit: str = ""
+    limit_seconds: Age | None = None
+    waits_in: str = ""
 
     @property
     def is_classic(self) -> bool:

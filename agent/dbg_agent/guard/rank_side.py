@@ -28,12 +28,13 @@ from dbg_wire.environment import BROKER, HOME, TOKEN, TOKEN_FILE
 from ..bounded import within
 from .dumps import BEAT, CALM, END, LEAVE, MARK
 
-BEAT_SECONDS = 5.0
+BEAT_SECONDS = 2.5
 """Seconds between two beats: each costs 10 µs and one wake-up, which no measurement of training shows."""
 
-STUCK_SECONDS = 10.0
-"""Seconds without a beat after which the interpreter counts as stuck: twice the pause between two beats, so that a beat
-may be late. A checkpoint may keep the interpreter for some seconds."""
+STUCK_SECONDS = 6.0
+"""Seconds without a beat after which the interpreter counts as stuck: more than twice the pause between two beats, so
+that a beat may be late, and few enough that the guard answers a question within its 10 s even if the interpreter got
+stuck when it was asked. A checkpoint may keep the interpreter for some seconds."""
 
 REQUEST_SIGNAL = signal.SIGRTMIN + 8
 """The signal that has the rank write its stacks: a real-time signal that no launcher, C library or debugger uses."""

@@ -148,14 +148,15 @@ class Witness:
         loop.call_later(LINGER_SECONDS, self._look, True)
 
     def _listen(self) -> None:
-        """Check whether beats have stopped, and why; then plan the next check."""
-        patience: float = self._about["stuck"]
-        if self._beat_at is not None and time.monotonic() >= self._beat_at + patience + GRACE_SECONDS:
+        """Check whether beats have stopped, and why; then plan the next check, for when the next beat is overdue."""
+        patience: float = self._about["stuck"] + GRACE_SECONDS
+        left = patience if self._beat_at is None else self._beat_at + patience - time.monotonic()
+        if left <= 0:
             silent = Finding.SUSPENDED if self._process.is_suspended() else Finding.STUCK
             if silent is not self._silent:
                 self._silent = silent
                 self._news.set()
-        asyncio.get_running_loop().call_later(patience / 2, self._listen)
+        asyncio.get_running_loop().call_later(left if left > 0 else patience / 2, self._listen)
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -286,7 +287,8 @@ class Witness:
         text = self._state()
         if self._finding() is Finding.STUCK and await self._ask_rank():
             text += "; asked now"
-        return fitted(Answer, request=ask.request, kind=Kind.VALUE, text=text, frames=self._frames)
+        age = self._age() or None
+        return fitted(Answer, request=ask.request, kind=Kind.VALUE, text=text, frames=self._frames, age=age)
 
     def _state(self) -> str:
         if self._process.is_suspended():

@@ -14,6 +14,7 @@ from types import FrameType
 from dbg_wire.errors import DbgError
 
 from ..launch.this_process import Identity, is_launcher
+from ..link.link import Ending
 from ..rank.rank import MAX_WARNINGS, Rank
 from ..settings import Settings, read_settings
 from ..stderr import say
@@ -66,7 +67,7 @@ def connected_rank(settings: Settings, unanswered: float = math.inf) -> Rank | N
         return rank
     if settings.on_missing == "raise":
         raise AskedForError(problem)
-    _warn_of_missing(rank, problem)
+    _warn_of_missing(rank, problem, ends=unanswered < math.inf)
     return None
 
 
@@ -92,12 +93,20 @@ def warn_if_alone(rank: Rank) -> None:
         _warn_of_missing(rank, problem)
 
 
-def _warn_of_missing(rank: Rank, problem: DbgError) -> None:
-    """Warn that this process goes on without a broker, once for all calls."""
+def _warn_of_missing(rank: Rank, problem: DbgError, *, ends: bool = False) -> None:
+    """Warn that this process goes on without a broker, once for all calls; ``ends`` says that it ends by a crash."""
     global _missing_told  # noqa: PLW0603 - one per process
     if not _missing_told:
         _missing_told = True
-        rank.warn(f"{problem}; going on without a debugger")
+        rank.warn(f"{problem}; {_what_follows(rank, problem, ends=ends)}")
+
+
+def _what_follows(rank: Rank, problem: DbgError, *, ends: bool) -> str:
+    """Return what becomes of the program, and how a debugger opens in it once the link has found a broker."""
+    if ends or isinstance(problem, Ending):
+        return "going on without a debugger"
+    how = "`dbg-attach -i` breaks in" if rank.break_in.installed else "its next set_trace() stops"
+    return f"the program goes on and the rank keeps trying: {how} once it has connected"
 
 
 def become_defaults(arguments: Mapping[str, object]) -> None:

@@ -202,6 +202,8 @@ class FromBroker:
             self._on_audience(message)
         elif isinstance(message, Probe):
             self._rank.break_in.note()
+            # The first question after this can tell for how long the rank has been where it is.
+            self._rank.position.age()
             self._rank.send(fitted(Pulse, where=self._rank.position.moving_place(), frames=self._rank.position.stack()))
         elif isinstance(message, Repaint):
             self.redraw()

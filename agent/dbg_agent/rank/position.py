@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import FrameType
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from dbg_wire.ranks import Place
 from ..stop.crash import Crash
 from ..stop.stacks import place_of, stack_of, thread_frame, traceback_of
 from ..stop.stops import Stops
+from .unmoved import Unmoved
 
 
 class HaltedStop(Protocol):
@@ -26,6 +28,7 @@ class Position:
     def __init__(self, stops: Stops, stopping: HaltedStop) -> None:
         self._stops = stops
         self._stopping = stopping
+        self._unmoved = Unmoved()
 
     def moving_place(self) -> Place | None:
         """Return the place of the stop's thread, or else of the main thread, now; None while it is halted."""
@@ -40,6 +43,18 @@ class Position:
         if crash is not None:
             return traceback_of(crash.error.__traceback__)
         return stack_of(self._stopping.frame if self._stands() else self._moving_frame())
+
+    def age(self) -> tuple[float | None, bool]:
+        """Return for how many seconds the rank has been where :meth:`stack` says, and whether it may be longer.
+
+        The seconds are None where they are unknown.
+        """
+        if self._stands():
+            return time.monotonic() - self._stops.stands_since, False
+        if self._stops.owner not in (None, threading.main_thread().ident):
+            return None, False
+        seconds = self._unmoved.look()
+        return seconds, seconds is not None
 
     def _stands(self) -> bool:
         return self._stops.is_halted and not self._stops.is_busy

@@ -134,9 +134,15 @@ class Questions:
     def _where(self, ask: Ask) -> None:
         rank = self._rank
         if rank.stops.is_halted and not rank.stops.is_busy and not rank.stops.is_passing:
-            self.answer(ask, Kind.VALUE, rank.stops.state_word, frames=rank.position.stack())
+            state = rank.stops.state_word
         else:
-            self.answer(ask, Kind.VALUE, "running", frames=rank.position.stack())
+            state = "running"
+        frames = rank.position.stack()
+        age, at_least = rank.position.age()
+        answer = fitted(
+            Answer, request=ask.request, kind=Kind.VALUE, text=state, frames=frames, age=age, at_least=at_least
+        )
+        rank.send(answer)
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 

@@ -48,9 +48,12 @@ class Stops:
         self.session_before: SessionInfo | None = None
         """The session on the last stop that had one."""
         self._is_passing = False
-        self._reason = self._detail = ""
+        self._reason = self._detail = self._limit = ""
+        self._limit_seconds: float | None = None
         self._place = Place(file="", line=0, function="")
         self._since = 0.0
+        self.stands_since = 0.0
+        """When the stopped thread came to the place where it stands, or stood last."""
         self._thread = ""
         self._queued = 0
         self._is_slow = False
@@ -136,6 +139,8 @@ class Stops:
                     age=time.monotonic() - self._since,
                     thread=self._thread,
                     detail=self._detail,
+                    limit=self._limit,
+                    limit_seconds=self._limit_seconds,
                 )
             return fitted(
                 RankReport,
@@ -199,9 +204,10 @@ class Stops:
                 self._phase = move_stop(self._phase, StopEvent.ARRIVES)
                 self._number += 1
                 self._reason, self._detail = reason, detail
+                self._limit, self._limit_seconds = "", None
                 # At its exit a rank waits in our code, which is no place in the program.
                 self._place = place_of(frame) if not is_own(frame) else Place(file="", line=0, function="")
-                self._since = time.monotonic()
+                self._since = self.stands_since = time.monotonic()
                 self._thread = threading.current_thread().name
                 if is_passing:
                     self._is_passing = True
@@ -288,8 +294,9 @@ class Stops:
         """Note that the step has ended here, in the same stop and session."""
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.OPENS)
+            self.stands_since = time.monotonic()
             if self._is_slow:
-                self._since = time.monotonic()
+                self._since = self.stands_since
             self._is_slow = False
             self._place = place_of(frame)
         self._changed()
@@ -321,12 +328,17 @@ class Stops:
             self._changed()
         logger.info("stop %d ends", number)
 
-    def note(self, detail: str, instead_of: str | None = None) -> bool:
-        """Replace the detail of the current stop; return False, without a change, if a given ``instead_of`` differs."""
+    def note(
+        self, detail: str, instead_of: str | None = None, *, limit: str = "", limit_seconds: float | None = None
+    ) -> bool:
+        """Replace the detail of the current stop; return False, without a change, if a given ``instead_of`` differs.
+
+        ``limit`` is the time limit that the detail ends with, and ``limit_seconds`` the time left.
+        """
         with self._turn:
             if instead_of is not None and self._detail != instead_of:
                 return False
-            self._detail = detail
+            self._detail, self._limit, self._limit_seconds = detail, limit, limit_seconds
         self._changed()
         return True
 

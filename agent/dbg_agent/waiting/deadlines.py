@@ -115,7 +115,10 @@ class Deadlines:
         now = time.monotonic()
         text = deadline.text(now)
         said = "; ".join(filter(None, (self._base, text)))
-        if self._rank.stops.current[0] == number and self._rank.stops.note(said, instead_of=self._said):
+        left = max(0.0, deadline.at - now)
+        if self._rank.stops.current[0] == number and self._rank.stops.note(
+            said, instead_of=self._said, limit=text, limit_seconds=left
+        ):
             self._said = said
             if now < deadline.at:
                 pause = MINUTE if deadline.at - now > SOON_SECONDS else SOON_AGAIN_SECONDS

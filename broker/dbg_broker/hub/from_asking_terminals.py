@@ -68,6 +68,7 @@ def _ask_of(message: Question, number: int, seconds: float) -> Ask:
         stats=message.stats,
         parts=message.parts,
         withdrawn=message.withdrawn,
+        threads=message.threads,
     )
 
 
@@ -122,7 +123,8 @@ def _known_answer(hub: Hub, key: str, question: Question) -> RankAnswer | None:
         return RankAnswer(key=key, kind=Kind.LOST, text="its connection is lost", frames=frames)
     if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and key not in hub.guards:
         age = hub.clock() - rank.heard
-        return RankAnswer(key=key, kind=Kind.VALUE, text=f"unresponsive, last seen {age:.0f} s ago", frames=frames)
+        text = f"unresponsive, last seen {age:.0f} s ago"
+        return RankAnswer(key=key, kind=Kind.VALUE, text=text, frames=frames, age=round(age, 3))
     if rank.state is RankState.UNRESPONSIVE and question.action is Action.INTERRUPT:
         if question.withdrawn:
             return RankAnswer(key=key, kind=Kind.VALUE, text="goes on")

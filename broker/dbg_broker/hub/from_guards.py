@@ -13,7 +13,7 @@ from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Answer, Ask, Finding, Kind, Message, RefusalCode, Testimony
+from dbg_wire.messages import Action, Answer, Ask, Finding, Kind, Message, RefusalCode, Testimony
 from dbg_wire.ranks import RankState
 
 logger = logging.getLogger("dbg_broker")
@@ -38,6 +38,7 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
     logger.info("%s (%s) is found %s by its guard", rank.address, rank.key, message.kind.value)
     if message.kind in (Finding.STUCK, Finding.SUSPENDED):
         lost_ranks.fell_silent(hub, rank)
+        _take_over(hub, link, message.key)
     else:
         _note_signal(rank, message)
     hub.registry.last_words(rank, message.frames or rank.frames, rank.detail)
@@ -81,6 +82,15 @@ def ask(guard: RankLink, message: Ask) -> None:
     if len(guard.asks) < MAX_ASKS:
         guard.asks[message.request] = message
     guard.connection.send_message(message)
+
+
+def _take_over(hub: Hub, guard: RankLink, key: str) -> None:
+    """Ask the guard for the stacks that terminals wait for: the rank fell silent before it could answer."""
+    now = hub.clock()
+    for number, question in hub.questions.open_about(key):
+        if question.action is Action.WHERE and number not in guard.asks:
+            left = max(0.0, hub.questions.deadline(number) - now)
+            ask(guard, Ask(request=number, action=Action.WHERE, rows=24, columns=80, seconds=left))
 
 
 def _note_signal(rank: RankRecord, message: Testimony) -> None:

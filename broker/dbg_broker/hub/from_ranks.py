@@ -13,6 +13,7 @@ from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
+from dbg_wire.collectives import collective_of
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import (
     Answer,
@@ -22,6 +23,7 @@ from dbg_wire.messages import (
     Goodbye,
     Message,
     Notice,
+    Probe,
     Pulse,
     Register,
     Replied,
@@ -119,6 +121,11 @@ def _report(hub: Hub, rank: RankRecord, message: Report) -> None:
         hub.glances.changed(rank.key)
     hub.rank_changed(rank)
     hub.tell_terminals(rank.key, message)
+    if not rank.steps:
+        rank.waits_in = ""
+    elif (link := hub.ranks.get(rank.key)) is not None:
+        # Its stack says whether the step has gone into a collective that waits for others.
+        link.connection.send_message(Probe(), "probe")
 
 
 def _pass_on(hub: Hub, rank: RankRecord, message: Applied | Discarded | Replied | Completions | Notice) -> None:
@@ -127,6 +134,10 @@ def _pass_on(hub: Hub, rank: RankRecord, message: Applied | Discarded | Replied 
 
 def _pulse(hub: Hub, rank: RankRecord, message: Pulse) -> None:
     rank.place, rank.frames = message.where, message.frames
+    waits_in = collective_of(message.frames) if rank.steps else ""
+    if waits_in != rank.waits_in:
+        rank.waits_in = waits_in
+        hub.listing.changed(rank.key)
     hub.tell_terminals(rank.key, message, "pulse")
 
 

@@ -120,6 +120,10 @@ class OpenQuestions:
             self._asked.setdefault(key, set()).add(self._last)
         return self._last, to_ask
 
+    def open_about(self, key: str) -> list[tuple[int, Question]]:
+        """Return the open questions that wait for this rank's answer, with their numbers."""
+        return [(number, self._open[number].question) for number in sorted(self._asked.get(key, ()))]
+
     def is_open(self, number: int) -> bool:
         """Tell whether a question has not ended."""
         return number in self._open
@@ -141,6 +145,9 @@ class OpenQuestions:
             digest=answer.digest,
             exact=answer.exact,
             frames=answer.frames,
+            age=answer.age,
+            at_least=answer.at_least,
+            threads=answer.threads,
         )
         size, cost = _size(said), weight(said)
         if size > MAX_ANSWER_BYTES:
@@ -202,7 +209,7 @@ class OpenQuestions:
 
 
 def _without_content(answer: RankAnswer, text: str) -> RankAnswer:
-    return replace(answer, kind=Kind.ERROR, text=text, rows=(), frames=(), digest="", exact="")
+    return replace(answer, kind=Kind.ERROR, text=text, rows=(), frames=(), threads=(), digest="", exact="")
 
 
 def _size(answer: RankAnswer) -> int:

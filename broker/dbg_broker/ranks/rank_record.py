@@ -33,6 +33,8 @@ class RankRecord:
     """Whether its process was found gone without a goodbye."""
     place: Place | None = None
     """Where it was at its last pulse."""
+    waits_in: str = ""
+    """The collective that its step was in at its last pulse; empty unless it steps."""
     frames: tuple[Place, ...] = ()
     """The last stack of it that is known, outermost frame first."""
     detail: str = ""
@@ -69,6 +71,11 @@ class RankRecord:
     def halted(self) -> bool:
         """Tell whether it last reported a stop or a hold."""
         return self.report.state is not RankState.RUNNING
+
+    @property
+    def steps(self) -> bool:
+        """Tell whether its stop's thread runs to the end of a step that takes long."""
+        return self.report.stop is not None and self.report.stepping
 
     def listed_state(self) -> tuple[object, ...]:
         """Return what a report may change in the list; a report that changes none of it is no news there."""
@@ -115,6 +122,9 @@ class RankRecord:
             exit=self.exit,
             detail=self.detail or (stop.detail if stop else ""),
             coordinates=said.coordinates,
+            limit=stop.limit if stop and not self.detail else "",
+            limit_seconds=stop.limit_seconds if stop and not self.detail else None,
+            waits_in=self.waits_in if self.state is RankState.RUNNING else "",
         )
 
     def _reason(self) -> str | None:

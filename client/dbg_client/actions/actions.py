@@ -108,7 +108,7 @@ class _Acting:
         else:
             found = self._select(target).ranks
             ranks = self._with_exited(target, found) if self._settings.all else list(found)
-        return await ask_many(self._settings, self._asker, ranks, self._saved)
+        return await ask_many(self._settings, self._asker, ranks, self._saved, self._directory.ranks)
 
     def _everybody(self) -> list[RankInfo]:
         there = self._there()
@@ -124,7 +124,7 @@ class _Acting:
             return ShownAnswers(show_json(shown))
         if self._settings.format is Format.PLAIN:
             return ShownAnswers(show_plain(shown, known))
-        table = show_table(shown, time.time(), color=self._settings.color)
+        table = show_table(shown, time.time(), color=self._settings.color, known=known)
         return ShownAnswers(table, hint="" if shown else _empty(known, self._link.url))
 
     def _listed(self, target: Target | None) -> list[RankInfo]:

@@ -90,7 +90,7 @@ class Answering:
     async def _ask(self, settings: CommandSettings, ranks: Sequence[RankInfo]) -> str:
         if settings.verb in (Verb.EVAL, Verb.COMMAND, Verb.WHERE):
             saved = await asyncio.to_thread(read_saved, settings.against)
-            shown = await ask_many(settings, self._asker, ranks, saved)
+            shown = await ask_many(settings, self._asker, ranks, saved, self._directory.ranks)
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
         if settings.verb is Verb.INTERRUPT:
             moving = [rank for rank in ranks if rank.state in MOVING]
@@ -114,7 +114,8 @@ class Answering:
         listed = [rank for rank in ranks if settings.all or rank.state is not RankState.EXITED]
         away = self._directory.away
         news = "" if away is None else f"The broker is gone ({printable(away)}); its list was at last:\n\n"
-        return news + (show_table(listed, time.time(), color=settings.color) or "No rank is left.\n")
+        table = show_table(listed, time.time(), color=settings.color, known=self._directory.ranks)
+        return news + (table or "No rank is left.\n")
 
 
 def _is_held(rank: RankInfo) -> bool:

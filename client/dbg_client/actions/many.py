@@ -106,9 +106,15 @@ def read_saved(path: str | None) -> SavedAnswers | None:
 
 
 async def ask_many(
-    settings: CommandSettings, asker: Asker, ranks: Sequence[RankInfo], saved: SavedAnswers | None
+    settings: CommandSettings,
+    asker: Asker,
+    ranks: Sequence[RankInfo],
+    saved: SavedAnswers | None,
+    known: Sequence[RankInfo] | None = None,
 ) -> ShownAnswers:
     """Ask ranks for a value, a command or their stacks, and return the answer; its groups are remembered.
+
+    ``known`` are all ranks there are, of which only these are asked.
 
     Raises BadInput for a command that is not for sets, DbgError if all ranks have exited or the broker fails.
     """
@@ -121,7 +127,7 @@ async def ask_many(
     )
     said = list(zip(ranks, answers, strict=True))
     shown = (
-        _show_stacks(settings, said)
+        _show_stacks(settings, said, known)
         if settings.verb is Verb.WHERE
         else await _show_values(settings, asker, said, saved)
     )
@@ -181,9 +187,9 @@ def _render(
     return table + (show_comparison(comparison, path, naming) if comparison is not None else "")
 
 
-def _show_stacks(settings: CommandSettings, said: Sequence[Said]) -> ShownAnswers:
+def _show_stacks(settings: CommandSettings, said: Sequence[Said], known: Sequence[RankInfo] | None) -> ShownAnswers:
     naming = Naming([rank for rank, _ in said])
-    stacks, others = group_stacks(said)
+    stacks, others = group_stacks(said, known)
     if settings.format is Format.JSON:
         text = json.dumps(stacks_document(stacks, others, naming)) + "\n"
     else:

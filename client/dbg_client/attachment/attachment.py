@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 
 from dbg_wire.codec import Input, Output
+from dbg_wire.collectives import collective_of
 from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_INPUT_PENDING
@@ -85,6 +86,8 @@ class Attachment:
         self.moving_since: float | None = None
         self._went_on_at: float | None = None
         self.pulse: Place | None = None
+        self.waits_in = ""
+        """The collective that the rank's step is in, as far as its last pulse tells."""
         self.heard = 0.0
         (self._rows, self._columns), self._colors = size, colors
         self._how_to_take = f"; {prefix} w takes the keyboard" if prefix else ""
@@ -213,6 +216,8 @@ class Attachment:
             return self._notices.discarded(lost, message.reason, now)
         elif isinstance(message, Pulse):
             self.pulse = message.where
+            steps = self.report is not None and self.report.stop is not None and self.report.stepping
+            self.waits_in = collective_of(message.frames) if steps else ""
         elif isinstance(message, Notice) and self.engine != LINE_ENGINE:
             self.say(message.text, now)
         return self.conversation.message(message)
@@ -413,6 +418,7 @@ class Attachment:
     def _keep_time(self, report: RankReport, now: float) -> None:
         if report.state is not RankState.RUNNING:
             self.moving_since = self.pulse = None
+            self.waits_in = ""
         elif self.moving_since is None:
             self.moving_since = now
 

@@ -11,6 +11,8 @@ from dbg_wire.targets import unique_targets
 
 from ..errors import describe_exit
 from .session_status import show_place
+from .time_limits import first_limits, without_limit
+from .waits import Standing
 from .width import text_width
 
 _COLORS = {
@@ -29,17 +31,23 @@ _JSON_FIELDS = (
 )
 
 
-def show_table(ranks: Sequence[RankInfo], now: float, *, color: bool) -> str:
-    """Return an aligned table with a header; ``now`` is wall-clock seconds. Empty for no ranks."""
+def show_table(ranks: Sequence[RankInfo], now: float, *, color: bool, known: Sequence[RankInfo] | None = None) -> str:
+    """Return an aligned table with a header, and below it each job's first time limit; empty for no ranks.
+
+    ``now`` is wall-clock seconds, ``known`` are all ranks there are, by default those of the table.
+    """
     if not ranks:
         return ""
-    header, lines = align(ranks, now, color=color)
-    return "".join(f"{line}\n" for line in (header, *lines))
+    header, lines = align(ranks, now, color=color, known=known)
+    return "".join(f"{line}\n" for line in (header, *lines, *first_limits(ranks)))
 
 
-def align(ranks: Sequence[RankInfo], now: float, *, color: bool = False) -> tuple[str, list[str]]:
+def align(
+    ranks: Sequence[RankInfo], now: float, *, color: bool = False, known: Sequence[RankInfo] | None = None
+) -> tuple[str, list[str]]:
     """Return the table's header and a line for each rank; columns that hold nothing are left out."""
-    rows = [_row(rank, now) for rank in ranks]
+    standing = Standing(ranks if known is None else known)
+    rows = [_row(rank, now, standing.show_wait(rank.waits_in, rank.job)) for rank in ranks]
     if len({rank.job for rank in ranks}) == 1:
         rows = [("", *row[1:]) for row in rows]
     empty = [not any(row[column] for row in rows) for column in range(len(_HEADERS))]
@@ -91,14 +99,14 @@ def show_people(rank: RankInfo) -> str:
     return ", ".join(part for part in (driver, watching) if part)
 
 
-def _row(rank: RankInfo, now: float) -> tuple[str, ...]:
+def _row(rank: RankInfo, now: float, wait: str) -> tuple[str, ...]:
     queued = f"{rank.queued} queued" if rank.queued else ""
     since = show_duration(now - rank.since) if rank.since else ""
     place = show_place(rank.where) or ""
     who = (printable(rank.job), printable(rank.address))
-    state = show_state(rank)
+    state = wait or show_state(rank)
     # The state already names the signal that killed a rank, but not its core file.
-    detail = printable(rank.detail)
+    detail = printable(without_limit(rank))
     return *who, state, place, since, show_people(rank), queued, "" if detail in state else detail
 
 

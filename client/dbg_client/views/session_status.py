@@ -13,6 +13,7 @@ from dbg_wire.ranks import Place, RankInfo, RankState
 
 from ..attachment.attachment import Attachment
 from .status_line import Status
+from .waits import show_wait
 
 LONG_STEP_SECONDS = 3.0
 """Seconds of running after which the line says where the rank is; most steps end sooner."""
@@ -61,6 +62,7 @@ def status_of(attachment: Attachment, others: Others, now: float, *, prefix: str
         prefix=prefix,
         pending=pending,
         cropped=attachment.cropped,
+        waits=show_wait(attachment.waits_in, others.stopped, others.held) if state == RankState.RUNNING.value else "",
     )
 
 

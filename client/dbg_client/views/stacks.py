@@ -6,11 +6,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbg_wire.messages import Kind
+from dbg_wire.collectives import collective_of
+from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import Place, RankInfo
 
+from .ages import Age, age_of, oldest, with_age
 from .groups import MAX_NAMES, MAX_REASONS, AnswerGroup, Said, count_answered, group_answers
 from .naming import Naming, clip, order
+from .waits import Standing
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
 """States that JSON leaves out: `--list` shows them. Other states say how far a stack can be trusted."""
@@ -18,17 +21,25 @@ USUAL_STATES = frozenset({"", "running", "stopped", "held"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackGroup(AnswerGroup):
-    """Ranks with the same stack. ``frames`` has the outermost first, ``states`` one for each rank.
+    """Ranks with the same stack. ``frames`` has the outermost first, ``states`` and ``ages`` one for each rank.
 
     ``kind`` is ``stack``, or for the last stack of a rank that can't answer any more, ``silent`` or ``lost``.
     """
 
     frames: tuple[Place, ...]
     states: tuple[str, ...]
+    ages: tuple[Age, ...]
 
 
-def group_stacks(said: Sequence[Said]) -> tuple[list[StackGroup], list[AnswerGroup]]:
-    """Return the groups of equal stacks, the biggest first, and the groups of ranks without one."""
+def group_stacks(
+    said: Sequence[Said], known: Sequence[RankInfo] | None = None
+) -> tuple[list[StackGroup], list[AnswerGroup]]:
+    """Return the groups of equal stacks, the biggest first, and the groups of ranks without one.
+
+    ``known`` are all ranks there are, by default those that were asked: a rank in a collective waits for those that
+    stand still.
+    """
+    standing = Standing([rank for rank, _ in said] if known is None else known)
     gathered: defaultdict[tuple[str, tuple[Place, ...]], list[Said]] = defaultdict(list)
     without: list[Said] = []
     for rank, answer in said:
@@ -46,23 +57,36 @@ def group_stacks(said: Sequence[Said]) -> tuple[list[StackGroup], list[AnswerGro
             ranks=tuple(rank for rank, _ in some),
             text="",
             frames=frames,
-            states=tuple(answer.text for _, answer in some),
+            states=tuple(_state(rank, answer, standing) for rank, answer in some),
+            ages=tuple(age_of(answer) for _, answer in some),
         )
         for number, (kind, frames, some) in enumerate(members, 1)
     ]
     return stacks, group_answers(without, compare=False)
 
 
+def _state(rank: RankInfo, answer: RankAnswer, standing: Standing) -> str:
+    if answer.kind is not Kind.VALUE or answer.text != "running":
+        return answer.text
+    return standing.show_wait(collective_of(answer.frames), rank.job) or answer.text
+
+
 def show_states(groups: Sequence[StackGroup], naming: Naming) -> str:
-    """Return the state of most ranks of some groups, and which ranks are in others."""
+    """Return the state of most ranks of some groups, and which ranks are in others, each with its age."""
     ranks_in: defaultdict[str, list[RankInfo]] = defaultdict(list)
+    ages_in: defaultdict[str, list[Age]] = defaultdict(list)
     for group in groups:
-        for rank, state in zip(group.ranks, group.states, strict=True):
+        for rank, state, age in zip(group.ranks, group.states, group.ages, strict=True):
             ranks_in[state].append(rank)
+            ages_in[state].append(age)
     usual, *others = sorted(ranks_in, key=lambda state: -len(ranks_in[state]))
-    named = [f"{clip(naming.names(ranks_in[state]), MAX_NAMES)}: {state}" for state in others[: MAX_REASONS - 1]]
+    named = [
+        f"{clip(naming.names(ranks_in[state]), MAX_NAMES)}: {with_age(state, ages_in[state])}"
+        for state in others[: MAX_REASONS - 1]
+    ]
     more = len(others) - len(named)
-    return "; ".join([usual, *named, f"and {more} more states"] if more else [usual, *named])
+    first = with_age(usual, ages_in[usual])
+    return "; ".join([first, *named, f"and {more} more states"] if more else [first, *named])
 
 
 def stacks_document(stacks: Sequence[StackGroup], others: Sequence[AnswerGroup], naming: Naming) -> dict[str, object]:
@@ -85,9 +109,12 @@ def _document(group: AnswerGroup, naming: Naming) -> dict[str, object]:
     }
     if not isinstance(group, StackGroup):
         document["text"] = group.text
+        document["age"] = None
         return document
     if group.kind != "stack" or not USUAL_STATES.issuperset(group.states):
         document["text"] = show_states([group], naming)
+    seconds = oldest(group.ages)
+    document["age"] = None if seconds is None else round(seconds, 3)
     document["frames"] = [
         {"file": place.file, "line": place.line, "function": place.function} for place in group.frames
     ]

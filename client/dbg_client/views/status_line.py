@@ -41,6 +41,7 @@ class Status:
 
     ``since`` is the seconds in this state, ``prefix`` "" if there is no escape key, ``cropped`` whether the terminal
     shows a part of the debugger's screen only. ``detail`` says more of the stop, e.g. the exception of a crash.
+    ``waits`` is said instead of the state: what a rank in a collective waits for.
     ``notices`` are wordings of one notice, the longest first; the first one that fits is shown.
     """
 
@@ -57,6 +58,7 @@ class Status:
     prefix: str = "Ctrl-]"
     pending: bool = False
     cropped: bool = False
+    waits: str = ""
 
 
 def render(status: Status, columns: int, *, color: bool = True) -> str:
@@ -115,7 +117,7 @@ def _by_priority(status: Status) -> Sequence[tuple[str, Sequence[str]]]:
         ("watching", () if status.driving else _watching_texts(status.driver)),
         ("error", [f": {text}" for text in detail] if crashed else ()),
         ("place", _texts(status.place)),
-        ("others", () if status.notices else _others_texts(status.others_stopped, status.others_held)),
+        ("others", () if status.notices or status.waits else _others_texts(status.others_stopped, status.others_held)),
         ("detail", () if crashed else detail),
         ("help", _help_texts(status)),
     )
@@ -131,6 +133,8 @@ def _shown_safely(foreign: str) -> str:
 
 
 def _state_text(status: Status) -> str:
+    if status.waits:
+        return _shown_safely(status.waits)
     state = "silent" if status.state == "unresponsive" else _shown_safely(status.state)
     if status.since is None or status.state in ("stopped", "exited"):
         return state

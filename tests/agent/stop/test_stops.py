@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 
 import pytest
 
@@ -51,6 +52,19 @@ def test_a_stop_goes_through_its_phases_and_is_told() -> None:
     stops.end()
     assert stops.current[0] is None
     assert watched.report().state is RankState.RUNNING
+
+
+def test_a_step_begins_the_time_at_its_new_place_and_not_that_of_the_stop() -> None:
+    stops = Watched().stops
+    stops.arrive(sys._getframe(), "breakpoint")
+    arrived = stops.stands_since
+    assert 0 < arrived <= time.monotonic()
+    stops.open_session("pudb", 30, 100)
+    assert stops.stands_since == arrived
+    stops.step()
+    stops.halt(sys._getframe())
+    assert stops.stands_since > arrived
+    stops.end()
 
 
 def test_a_slow_step_shows_as_running_with_its_stop_kept() -> None:

@@ -128,9 +128,16 @@ def test_a_crash_keeps_its_exception_and_what_is_said_later_stays(c10d: FakeC10d
     c10d.create("0", 600)
     rig.stop("crash", "ValueError: bad loss")
     assert rig.detail == "ValueError: bad loss; gloo collectives that wait for it time out in 10 min"
+    stop = rig.stops.report(breakpoints=0, generation=0, applied=0).stop
+    assert stop is not None
+    assert stop.limit == "gloo collectives that wait for it time out in 10 min"
+    assert stop.limit_seconds == pytest.approx(600.0, abs=1.0)
     rig.stops.note("got SIGTERM")
     rig.pass_time()
     assert rig.detail == "got SIGTERM"
+    stop = rig.stops.report(breakpoints=0, generation=0, applied=0).stop
+    assert stop is not None
+    assert (stop.limit, stop.limit_seconds) == ("", None)
     assert rig.later == []
 
 

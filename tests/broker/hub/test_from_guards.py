@@ -88,6 +88,24 @@ async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Br
     assert [known.state for known in broker.hub.registry.ranks()] == [RankState.STOPPED]
 
 
+async def test_a_guard_answers_what_its_rank_was_asked_before_the_guard_came(broker: Broker) -> None:
+    rank, watcher = await broker.rank(), await terminal(broker)
+    await watcher.say(Question(request=6, keys=(KEY,), action=Action.EVAL, seconds=5.0, text="loss"))
+    await ask_where(watcher)
+    await rank.expect(Ask, lambda ask: ask.action is Action.WHERE)
+    witness = await guard(broker, found())
+    ask = await witness.expect(Ask)
+    assert (ask.action, 0 < ask.seconds <= 5) == (Action.WHERE, True)
+    # What the guard finds later on is no reason to ask it again.
+    await witness.say(found(Finding.SUSPENDED))
+    await witness.say(Answer(request=ask.request, kind=Kind.VALUE, text="stuck", frames=OTHER_FRAMES))
+    answers = await watcher.expect(Answers)
+    assert answers.request == 7
+    assert [(said.kind, said.text, said.frames) for said in answers.answers] == [(Kind.VALUE, "stuck", OTHER_FRAMES)]
+    await ask_where(watcher, 8)
+    assert (await witness.expect(Ask)).request != ask.request
+
+
 async def test_when_the_guard_is_gone_the_last_stack_is_still_there(broker: Broker) -> None:
     await broker.rank()
     watcher = await terminal(broker)

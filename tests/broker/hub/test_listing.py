@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from dbg_wire import limits
-from dbg_wire.messages import Change, Goodbye, Report, Snapshot, Subscribe, Welcome
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.messages import Change, Goodbye, Probe, Pulse, Report, Snapshot, Subscribe, Welcome
+from dbg_wire.ranks import Place, RankInfo, RankState
 from tests.broker.peers import RUNNING, STOP, STOPPED, Broker, Peer, registration
 
 
@@ -35,6 +35,25 @@ async def test_snapshot_says_all_of_a_rank(broker: Broker) -> None:
     [rank] = await snapshot(terminal)
     assert (rank.address, rank.state, rank.reason, rank.engine) == ("gpu013:3", RankState.STOPPED, "breakpoint", "pudb")
     assert (rank.where, rank.world_size, rank.driver, rank.watchers) == (STOP.where, 8, None, 0)
+
+
+async def test_a_step_that_is_in_a_collective_is_listed_with_it_until_it_ends(broker: Broker) -> None:
+    rank = await broker.rank(3)
+    terminal = await broker.terminal()
+    await terminal.say(Subscribe())
+    reducing = Place(file="/torch/distributed/distributed_c10d.py", line=1, function="all_reduce")
+    # A pulse of a rank that doesn't step says nothing of that kind.
+    await rank.say(Pulse(where=None, frames=(STOP.where, reducing)))
+    await rank.say(Report(report=replace(STOPPED, state=RankState.RUNNING, stepping=True)))
+    await rank.expect(Probe)
+    assert (await terminal.expect(Change, lambda change: change.rank.state is RankState.RUNNING)).rank.waits_in == ""
+    await rank.say(Pulse(where=reducing, frames=(STOP.where, reducing)))
+    assert (await terminal.expect(Change)).rank.waits_in == "all_reduce"
+    await rank.say(Report(report=STOPPED))
+    change = await terminal.expect(Change)
+    assert (change.rank.state, change.rank.waits_in) == (RankState.STOPPED, "")
+    await rank.say(Report(report=replace(STOPPED, state=RankState.RUNNING, stepping=True)))
+    assert (await terminal.expect(Change)).rank.waits_in == ""
 
 
 async def test_once_is_once(broker: Broker) -> None:

@@ -48,6 +48,15 @@ def test_since_stays_while_nothing_begins() -> None:
     assert info(registry, rank).since == pytest.approx(1299.75)
 
 
+def test_a_time_limit_is_listed_while_its_stop_lasts() -> None:
+    registry = Registry()
+    limited = replace(STOP, detail="it rings in 3 min", limit="it rings in 3 min", limit_seconds=180.0)
+    rank = enter(registry, report=replace(STOPPED, stop=limited))
+    assert (info(registry, rank).limit, info(registry, rank).limit_seconds) == ("it rings in 3 min", 180.0)
+    registry.report(rank, RUNNING, 1.0)
+    assert (info(registry, rank).limit, info(registry, rank).limit_seconds) == ("", None)
+
+
 def test_silence_dates_from_the_last_word_and_ends_with_the_next() -> None:
     registry = Registry()
     rank = enter(registry, now=100.0, report=RUNNING)

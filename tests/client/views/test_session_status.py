@@ -49,6 +49,25 @@ def test_a_long_step_shows_where_the_rank_is() -> None:
     assert (later.state, later.since, later.place) == ("running", LONG_STEP_SECONDS, "data.py:61 in next_batch")
 
 
+def test_a_step_that_went_into_a_collective_says_what_it_waits_for() -> None:
+    attachment = attached()
+    attachment.message(Report(report=make_report(state=RankState.RUNNING, stepping=True)), 10.0)
+    place = Place(file="/x/torch/distributed/distributed_c10d.py", line=1, function="all_reduce")
+    attachment.message(Pulse(where=place, frames=(HERE, place)), 11.0)
+
+    def waits(others: Others) -> str:
+        return status_of(attachment, others, 14.0, prefix="", pending=False).waits
+
+    assert waits(Others(stopped=3)) == "waits in all_reduce for 3 stopped ranks"
+    assert waits(Others()) == ""
+    attachment.message(Report(report=make_report()), 15.0)
+    assert waits(Others(stopped=3)) == ""
+    # A rank that goes on without a stop is not known to wait: its next pulse may be of another moment.
+    attachment.message(Report(report=make_report(None, breakpoints=1)), 16.0)
+    attachment.message(Pulse(where=place, frames=(HERE, place)), 17.0)
+    assert waits(Others(stopped=3)) == ""
+
+
 def stepping(others: Others, now: float) -> Status:
     moving = make_report(state=RankState.RUNNING, stepping=True)
     attachment = attached(moving)

@@ -126,6 +126,14 @@ def test_the_state_says_how_long_where_that_matters(state: str, since: float | N
     assert line.startswith(f" h:0  {expected}  ")
 
 
+def test_a_wait_for_others_stands_for_the_state_and_for_their_number() -> None:
+    waits = "waits in all_reduce for 3 stopped ranks"
+    line = plain(Status(address="h:0", state="running", since=14.0, waits=waits, others_stopped=3), 100)
+    assert line.startswith(f" h:0  {waits}  ")
+    assert "others" not in line
+    assert "running" not in line
+
+
 @pytest.mark.parametrize(
     ("stopped", "held", "expected"),
     [

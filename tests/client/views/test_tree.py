@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import group_stacks, stacks_document
 from dbg_client.views.tree import MAX_JOINED, fold, show_tree
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import Place
+from dbg_wire.ranks import Place, RankState
 from tests.client.fake_broker import make_rank
 from tests.support.rank_infos import block
 
@@ -124,6 +125,34 @@ def test_states_are_told_where_they_differ() -> None:
     assert tree(answers)[1].endswith("(@1 running; 2: in C code for 12 s)")
 
 
+def test_ages_are_told_and_the_oldest_of_a_group_is_in_the_json() -> None:
+    answers = said(LOADING, LOADING)
+    aged = [
+        (rank, replace(answer, age=age, at_least=True))
+        for (rank, answer), age in zip(answers, (8.2, 20.0), strict=True)
+    ]
+    stacks, others = group_stacks(aged)
+    document = json.loads(json.dumps(stacks_document(stacks, others, Naming([rank for rank, _ in aged]))))
+
+    assert tree(aged)[1].endswith("(@1 running, the longest for at least 20 s)")
+    assert document["groups"][0]["age"] == 20.0
+
+
+def test_running_ranks_in_a_collective_wait_for_those_that_stand_in_the_whole_job() -> None:
+    reducing = (*LOADING, place("all_reduce /v/torch/distributed/distributed_c10d.py:9"))
+    answers = [(replace(rank, state=RankState.RUNNING), answer) for rank, answer in said(reducing, reducing)]
+    naming = Naming([rank for rank, _ in answers])
+    known = [*(rank for rank, _ in answers), make_rank(7)]
+
+    stacks, others = group_stacks(answers, known)
+
+    (line,) = show_tree(stacks, others, naming, command="where", color=False).splitlines()[1:]
+    assert line.endswith("(@1 waits in all_reduce for 1 stopped rank)")
+    assert "(@1 running)" in tree(answers)[1]
+    # A rank that stopped inside of it waits for nobody.
+    assert tree(said(reducing, text="stopped"))[1].endswith("(@1 stopped)")
+
+
 def test_many_states_are_cut() -> None:
     answers = [one for number in range(9) for one in said(REDUCING, text=f"in C code for {number} s", first=number)]
 
@@ -158,9 +187,10 @@ def test_json_is_the_agreed_one() -> None:
                 "kind": "stack",
                 "ranks": "0-6",
                 "count": 7,
+                "age": None,
                 "frames": [{"file": "/t.py", "line": 1, "function": "main"}],
             },
-            {"id": "@?", "kind": "silent", "ranks": "7", "count": 1, "text": "no answer in 10 s"},
+            {"id": "@?", "kind": "silent", "ranks": "7", "count": 1, "text": "no answer in 10 s", "age": None},
         ],
     }
 

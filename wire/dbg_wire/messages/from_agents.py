@@ -17,7 +17,7 @@ from ..bounds import (
     Sentence,
     Word,
 )
-from ..ranks import Coordinate, Place, Stack
+from ..ranks import Coordinate, Place, Stack, ThreadStacks
 from .declared import Message
 from .report import RankReport
 from .vocabulary import Finding, Kind, Sender
@@ -85,6 +85,9 @@ class Answer(Message, sender=Sender.AGENT):
     digest: str = ""
     exact: str = ""
     frames: Stack = ()
+    age: Age | None = None
+    at_least: bool = False
+    threads: ThreadStacks = ()
 
 
 class Testimony(Message, sender=Sender.AGENT):

@@ -1,7 +1,7 @@
 """The broker's own messages; a message that the broker passes on is in the module of its first sender."""
 
-from ..bounds import Sentence
-from ..ranks import Place, RankInfo, RankState
+from ..bounds import Age, Sentence
+from ..ranks import Place, RankInfo, RankState, ThreadStacks
 from ..records import Record
 from .declared import Message
 from .report import RankReport
@@ -88,6 +88,7 @@ class Ask(Message, sender=Sender.BROKER):
     stats: bool = False
     parts: str = ""
     withdrawn: bool = False
+    threads: bool = False
 
 
 class Snapshot(Message, sender=Sender.BROKER):
@@ -129,7 +130,9 @@ class RankAnswer(Record):
     """One rank's answer to a question.
 
     ``rows`` is a screen's text, ``frames`` a stack, outermost first. ``exact`` is the digest of a value's whole content
-    and ``digest`` the same without memory addresses; both are empty if the whole content was not read.
+    and ``digest`` the same without memory addresses; both are empty if the whole content was not read. ``age`` is for
+    how many seconds the rank has been where ``frames`` says, or with ``at_least`` for how many it is known to have
+    been; None if that is unknown. ``threads`` are all threads, if they were asked for.
     """
 
     key: Sentence
@@ -139,6 +142,9 @@ class RankAnswer(Record):
     digest: str = ""
     exact: str = ""
     frames: tuple[Place, ...] = ()
+    age: Age | None = None
+    at_least: bool = False
+    threads: ThreadStacks = ()
 
 
 class Answers(Message, sender=Sender.BROKER):

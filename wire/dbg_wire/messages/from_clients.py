@@ -58,7 +58,8 @@ class Question(Message, sender=Sender.CLIENT):
     ``text`` is the expression or command. With ``live`` running ranks are asked, too; with ``stats`` tensors are
     described by their statistics as well. With ``parts``, a question in the form of :mod:`dbg_wire.parts`, no
     expression is evaluated: it asks for the parts of the value that was the last answer, and ``text`` is an expression
-    that does nothing in an older rank. With ``withdrawn`` an earlier ``interrupt`` is given up.
+    that does nothing in an older rank. With ``withdrawn`` an earlier ``interrupt`` is given up. With ``threads`` the
+    answer to ``where`` has the stacks of all Python threads.
     """
 
     request: int
@@ -72,6 +73,7 @@ class Question(Message, sender=Sender.CLIENT):
     stats: bool = False
     parts: str = ""
     withdrawn: bool = False
+    threads: bool = False
 
 
 class Dial(Message, sender=Sender.CLIENT):

@@ -19,7 +19,8 @@ UserBreakpoints = Annotated[tuple[Breakpoint, ...], AtMost(limits.MAX_BREAKPOINT
 class StopInfo(Record):
     """The current stop: its number in this process, why, where, and for how many seconds already.
 
-    ``detail`` is the exception of a crash, or a sentence that says which time limit ends first.
+    ``detail`` is the exception of a crash, or a sentence that says which time limit ends first, or both. ``limit`` is
+    that sentence alone, and ``limit_seconds`` the time left, None without a limit.
     """
 
     number: Serial
@@ -28,6 +29,8 @@ class StopInfo(Record):
     age: Age
     thread: str
     detail: str = ""
+    limit: str = ""
+    limit_seconds: Age | None = None
 
 
 class Arrival(Record):

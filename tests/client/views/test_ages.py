@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from dbg_client.views.ages import Age, oldest, show_age, with_age
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (8.9, "8 s"),
+        (252.0, "4 min 12 s"),
+        (240.0, "4 min"),
+        (7500.0, "2 h 5 min"),
+        (273600.0, "3 d 4 h"),
+        (-1.0, "0 s"),
+    ],
+)
+def test_an_age_is_said_in_its_two_largest_units(seconds: float, shown: str) -> None:
+    assert show_age(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("state", "ages", "expected"),
+    [
+        ("running", [Age(252.0)], "running, in it for 4 min 12 s"),
+        ("running", [Age(8.2, True), Age(8.7, True)], "running, in it for at least 8 s"),
+        ("running", [Age(20.0, True), Age()], "running, the longest for at least 20 s"),
+        ("stopped", [Age(252.0)], "stopped for 4 min 12 s"),
+        ("held", [Age(5.0), Age(60.0)], "held, the longest for 1 min"),
+        (
+            "waits in barrier for 1 stopped rank",
+            [Age(9.0, True)],
+            "waits in barrier for 1 stopped rank, in it for at least 9 s",
+        ),
+        ("running", [Age()], "running"),
+        ("stopped", [Age(0.4)], "stopped"),
+        ("stuck in C code for 12 s", [Age(12.0)], "stuck in C code for 12 s"),
+    ],
+)
+def test_a_state_tells_what_is_known_of_the_age(state: str, ages: list[Age], expected: str) -> None:
+    assert with_age(state, ages) == expected
+
+
+def test_the_oldest_age_is_one_that_is_known() -> None:
+    assert oldest([Age(), Age(3.0), Age(2.0, True)]) == 3.0
+    assert oldest([Age()]) is None
