@@ -10,12 +10,15 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from tests.support.collector import Collector, Output
+from tests.support.forked import fork_server
 from tests.support.time_unit import seconds
 
 MARK = "TEST_PROCESSES_MARK"
@@ -46,6 +49,43 @@ def with_death_signal(command: Sequence[str], name: str = "KILL") -> list[str]:
     return [setpriv, "--pdeathsig", name, "--", *command] if setpriv else list(command)
 
 
+@dataclass(frozen=True)
+class Started:
+    """A process that was just started, and how its exit status is read and its process number released."""
+
+    pid: int
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+    status: Callable[[], int]
+    reap: Callable[[], object]
+
+
+def popened(command: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> Started:
+    """Start a child of this process."""
+    popen = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=env,
+        cwd=cwd,
+        start_new_session=True,
+    )
+    assert popen.stdout is not None
+    assert popen.stderr is not None
+    return Started(popen.pid, popen.stdout, popen.stderr, partial(status_of, popen.pid), popen.wait)
+
+
+def forked(argv: Sequence[str], env: Mapping[str, str]) -> Started:
+    """Start a command of ours as a fork of the fork server."""
+    stdout, their_stdout = os.pipe()
+    stderr, their_stderr = os.pipe()
+    command = fork_server().start(argv, env, their_stdout, their_stderr)
+    os.close(their_stdout)
+    os.close(their_stderr)
+    return Started(command.pid, os.fdopen(stdout, "rb"), os.fdopen(stderr, "rb"), command.status, command.reap)
+
+
 class Child:
     """One process started by a test, in a session of its own.
 
@@ -53,30 +93,22 @@ class Child:
     test reaches another process.
     """
 
-    def __init__(self, name: str, popen: subprocess.Popen[bytes], log: Path, collector: Collector) -> None:
+    def __init__(self, name: str, started: Started, log: Path, collector: Collector) -> None:
         self.name = name
-        self.pid = popen.pid
+        self.pid = started.pid
         self.log = log
-        self._popen = popen
+        self._started = started
         self._changed = collector.changed
         self._log_file = log.open("wb", buffering=0)
         self._outputs: dict[Stream, Output] = {}
         self.exit_status: int | None = None
         """None while the child lives, then its exit status, or the negated number of the signal that ended it."""
-        collector.add(self._started_outputs(popen), os.pidfd_open(popen.pid), self._note_end)
-
-    def _started_outputs(self, popen: subprocess.Popen[bytes]) -> list[Output]:
-        streams: tuple[Stream, Stream] = ("stdout", "stderr")
-        for name, pipe in zip(streams, (popen.stdout, popen.stderr), strict=True):
-            if pipe is not None:
-                self._outputs[name] = Output(pipe, self._log_file)
-        return list(self._outputs.values())
+        self._outputs["stdout"] = Output(started.stdout, self._log_file)
+        self._outputs["stderr"] = Output(started.stderr, self._log_file)
+        collector.add(list(self._outputs.values()), os.pidfd_open(started.pid), self._note_end)
 
     def _note_end(self) -> None:
-        # WNOWAIT leaves the zombie, which keeps the number taken.
-        result = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        if result is not None:
-            self.exit_status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+        self.exit_status = self._started.status()
 
     def text(self, stream: Stream = "stdout") -> str:
         """Return all that the child has written to ``stream`` so far."""
@@ -134,7 +166,7 @@ class Child:
         """End the rest of the process group and release the process number; only after the child has ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        self._popen.wait()
+        self._started.reap()
         with self._changed:
             self._log_file.close()
 
@@ -162,19 +194,18 @@ class Processes:
         death_signal: str = "KILL",
     ) -> Child:
         """Start ``command`` with stdin at /dev/null; its output goes to ``<name>.log`` and can be waited for."""
+        marked = self.marked(os.environ if env is None else env)
+        return self._follow(name, popened(with_death_signal(command, death_signal), marked, cwd))
+
+    def fork(self, name: str, argv: Sequence[str], env: Mapping[str, str]) -> Child:
+        """Start the command of ours that ``argv[0]`` names, as :meth:`start` does but without its imports."""
+        return self._follow(name, forked(argv, self.marked(env)))
+
+    def _follow(self, name: str, started: Started) -> Child:
         if self._collector is None:
             self.logs.mkdir(parents=True, exist_ok=True)
             self._collector = Collector()
-        popen = subprocess.Popen(
-            with_death_signal(command, death_signal),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self.marked(os.environ if env is None else env),
-            cwd=cwd,
-            start_new_session=True,
-        )
-        child = Child(name, popen, self._new_log(name), self._collector)
+        child = Child(name, started, self._new_log(name), self._collector)
         self._children.append(child)
         return child
 
@@ -221,6 +252,14 @@ class Processes:
             if needle in _environment_of(pid):
                 _kill_by(handle)
             os.close(handle)
+
+
+def status_of(pid: int) -> int:
+    """Return the exit status of an ended child, or the negated number of the signal that ended it."""
+    # WNOWAIT leaves the zombie, which keeps the number taken.
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert ended is not None
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
 def _kill_by(handle: int) -> None:
