@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.support.forked import fork_server
 from tests.support.processes import Child, Processes
 
 Wrap = Callable[[Sequence[str]], list[str]]
@@ -41,12 +40,8 @@ class RunningBroker:
         self.process = self._start(0)
 
     def _start(self, port: int) -> Child:
-        words = ["serve", "--listen", f"{self._host}:{port}", *self._arguments]
-        if self._wrap is list and fork_server().can_start(self._env):
-            process = self._processes.fork("broker", ["dbg-broker", *words], self._env)
-        else:
-            command = [sys.executable, "-m", "dbg_broker", *words]
-            process = self._processes.start("broker", self._wrap(command), env=self._env)
+        command = [sys.executable, "-m", "dbg_broker", "serve", "--listen", f"{self._host}:{port}", *self._arguments]
+        process = self._processes.start("broker", self._wrap(command), env=self._env)
         process.wait_for_output(r"^.+\n")
         if self.rendezvous["pid"] != process.pid:
             raise AssertionError(f"the broker was ready before it had written {self.home / 'broker.json'}")

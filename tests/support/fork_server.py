@@ -15,28 +15,33 @@ import socket
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
+
+# Beside this script are files that are named like modules of others.
+sys.path[0] = str(Path(__file__).parents[2])
+from tests.support.holder import hold, wait_without_reaping  # noqa: E402 - found through the line above
+
+del sys.path[0]
 
 MAINS = {"dbg-attach": "dbg_client.cli", "dbg-broker": "dbg_broker.cli"}
 """The module whose ``main`` is the command."""
 
-LATE = ("dbg_client.actions.actions", "dbg_broker.verbs.serve")
+LATE = ("dbg_client.actions.actions", "dbg_client.terminal.attach", "dbg_broker.verbs.serve")
 """Modules that the commands import once they have read their command line."""
 
 PR_SET_PDEATHSIG = 1
-"""The request to the kernel for a signal at the end of this process, as in its ``linux/prctl.h``."""
+"""The request to the kernel for a signal at the end of this process's parent, as in ``linux/prctl.h``."""
 
 LARGEST = 1 << 18
 """Bytes of the largest request: an environment and a command line."""
 
 
 def main(number: int) -> int:
-    """Answer requests until the socket is closed; return the exit status of this process, or of a forked command."""
-    # This script's folder would be searched first, and it has files that are named like modules of others.
-    del sys.path[0]
+    """Answer requests until the socket is closed."""
     for name in (*MAINS.values(), *LATE):
         import_module(name)
-    # A forked command need not look at what was here before it.
+    # A collection in a forked command need not look at what was here before it.
     gc.freeze()
     with socket.socket(fileno=number) as requests:
         while True:
@@ -47,30 +52,64 @@ def main(number: int) -> int:
 
 
 def answer(request: dict[str, Any], handles: Sequence[int], requests: socket.socket) -> int:
-    """Do what was asked for: return the process number of a started command, or the exit status of an ended one."""
+    """Do what was asked for: return the process number of what was started, or the exit status of what has ended."""
     if "status" in request:
-        # The zombie stays, and with it the process number.
-        ended = os.waitid(os.P_PID, request["status"], os.WEXITED | os.WNOWAIT)
-        assert ended is not None
-        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        return wait_without_reaping(request["status"])
     if "reap" in request:
         return os.waitpid(request["reap"], 0)[0]
     pid = os.fork()
     if pid == 0:
         requests.close()
-        carry_out(request, handles)
+        os.setsid()
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        start = hold_terminal if request["terminal"] else write_to
+        start(request, *handles)
     for handle in handles:
         os.close(handle)
     return pid
 
 
-def carry_out(request: dict[str, Any], handles: Sequence[int]) -> NoReturn:
-    """Be the command, with its own output, directory, environment and command line."""
-    os.setsid()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    for wanted, handle in enumerate(handles, 1):
-        os.dup2(handle, wanted)
-        os.close(handle)
+def write_to(request: dict[str, Any], stdout: int, stderr: int) -> NoReturn:
+    """Be the command without a terminal."""
+    redirect(stdout, 1)
+    redirect(stderr, 2)
+    carry_out(request)
+
+
+def hold_terminal(request: dict[str, Any], terminal: int, number: int) -> NoReturn:
+    """Run the command in a terminal, and hold that."""
+    for handle in (0, 1):
+        os.dup2(terminal, handle)
+    redirect(terminal, 2)
+    control = socket.socket(fileno=number)
+
+    def become(open_until_here: int) -> None:
+        control.close()
+        os.close(open_until_here)
+        open_streams()
+        carry_out(request)
+
+    hold(control, become)
+    os._exit(0)
+
+
+def redirect(handle: int, wanted: int) -> None:
+    """Give an open file another number."""
+    os.dup2(handle, wanted)
+    os.close(handle)
+
+
+def open_streams() -> None:
+    """Open the standard streams as an interpreter does that starts in a terminal: its stdout writes line by line."""
+    for name, mode in (("stdin", "r"), ("stdout", "w")):
+        former = getattr(sys, name)
+        stream = open(former.fileno(), mode, encoding=former.encoding, errors=former.errors, closefd=False)  # noqa: SIM115 - they are descriptors, and stay open
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def carry_out(request: dict[str, Any]) -> NoReturn:
+    """Be the command, in its own directory and environment, with its own command line."""
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

@@ -1,6 +1,7 @@
 """Our commands as forks of one process that has imported them: processes of their own, which start at once.
 
-Terminals, and ranks, start as a user's do, with an interpreter of their own.
+A command that does more than that before it runs (in a shell, by a launcher, on another host, with another interpreter
+or another environment for it) starts as it stands there.
 """
 
 from __future__ import annotations
@@ -18,12 +19,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+STARTS = {
+    (str(Path(sys.executable).with_name("dbg-attach")),): "dbg-attach",
+    (str(Path(sys.executable).with_name("dbg-broker")),): "dbg-broker",
+    (sys.executable, "-m", "dbg_client"): "dbg-attach",
+    (sys.executable, "-m", "dbg_broker"): "dbg-broker",
+}
+"""The first words of command lines, and the command that they start."""
+
+SERVED = frozenset({"serve", "status", "token", "check"})
+"""Verbs of dbg-broker that start no process of their own, for which the command line of the broker counts."""
+
 DECIDES_THE_START = ("DBG_AUTOSTART", "LANG", "LC_", "LD_", "PYTHON")
 """Prefixes of variables that an interpreter, or what it runs first, looks at while it starts."""
 
 
 class Forked:
-    """One command that was forked; its process number stays taken until ``reap``."""
+    """One command that was forked; its process number stays taken until it is reaped."""
 
     def __init__(self, server: ForkServer, pid: int) -> None:
         self.pid = pid
@@ -37,12 +49,31 @@ class Forked:
         """Release the process number; block until the command has ended."""
         self._server.ask({"reap": self.pid})
 
+    def kill(self) -> None:
+        """End the command at once."""
+        os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self, timeout: float) -> int:
+        """Wait until the command has ended, and reap it; raise :class:`subprocess.TimeoutExpired` if it goes on."""
+        handle = os.pidfd_open(self.pid)
+        # poll, because select takes no descriptor above 1023.
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        try:
+            if not poll.poll(timeout * 1000):
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+        finally:
+            os.close(handle)
+        status = self.status()
+        self.reap()
+        return status
+
 
 class ForkServer:
     """The process that forks, and our end of the socket to it."""
 
     def __init__(self) -> None:
-        self.environ = dict(os.environ)
+        self._environ = dict(os.environ)
         self._turn = threading.Lock()
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -50,18 +81,29 @@ class ForkServer:
             self._process = subprocess.Popen(
                 [sys.executable, str(Path(__file__).with_name("fork_server.py")), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
 
     def can_start(self, env: Mapping[str, str]) -> bool:
-        """Tell whether a command with this environment would start as it does here."""
-        return deciding(env) == deciding(self.environ)
+        """Tell whether an interpreter would start with this environment as it does here."""
+        return deciding(env) == deciding(self._environ)
 
-    def start(self, argv: Sequence[str], env: Mapping[str, str], stdout: int, stderr: int) -> Forked:
-        """Start a command with its two outputs, and with nothing on its stdin."""
-        request = {"argv": [*argv], "env": dict(env), "cwd": str(Path.cwd())}
-        return Forked(self, self.ask(request, (stdout, stderr)))
+    def start(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *handles: int,
+        cwd: Path | None = None,
+        in_terminal: bool = False,
+    ) -> Forked:
+        """Start a command with two outputs and nothing on its stdin; or in a terminal, for which it also gets a socket.
+
+        The process in a terminal is its holder.
+        """
+        request = {"argv": [*argv], "env": dict(env), "cwd": str(cwd or Path.cwd()), "terminal": in_terminal}
+        return Forked(self, self.ask(request, handles))
 
     def ask(self, request: Mapping[str, object], handles: Sequence[int] = ()) -> int:
         """Return the answer to one request."""
@@ -94,33 +136,46 @@ def end_fork_server() -> None:
         _server = None
 
 
+def forkable(command: Sequence[str], env: Mapping[str, str]) -> list[str] | None:
+    """Return what a command line gives our command as its ``argv``; None if the command has to start as it stands."""
+    for start, name in STARTS.items():
+        words = command[len(start) :]
+        if tuple(command[: len(start)]) != start or (name == "dbg-broker" and words[0] not in SERVED):
+            continue
+        return [name, *words] if fork_server().can_start(env) else None
+    return None
+
+
 def deciding(env: Mapping[str, str]) -> dict[str, str]:
     """Return those of the variables that decide how an interpreter starts."""
     return {name: value for name, value in env.items() if name.startswith(DECIDES_THE_START)}
 
 
-def run_forked(argv: Sequence[str], env: Mapping[str, str], timeout: float) -> subprocess.CompletedProcess[str]:
-    """Run a command until it ends, as :func:`subprocess.run` does; its name is ``argv[0]``."""
+def run(
+    command: Sequence[str], env: Mapping[str, str], timeout: float, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command until it ends, with nothing on its stdin, and return its status and outputs."""
+    argv = forkable(command, env)
+    if argv is None:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=env,
+            timeout=timeout,
+            cwd=cwd,
+        )
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        command = fork_server().start(argv, env, stdout.fileno(), stderr.fileno())
+        forked = fork_server().start(argv, env, stdout.fileno(), stderr.fileno(), cwd=cwd)
         try:
-            wait_for_end(command.pid, argv, timeout)
-            return subprocess.CompletedProcess(argv, command.status(), text_of(stdout), text_of(stderr))
-        finally:
-            command.reap()
-
-
-def wait_for_end(pid: int, argv: Sequence[str], timeout: float) -> None:
-    """Wait for the end of a process; kill it after ``timeout`` seconds, and in any case when this is left early."""
-    handle = os.pidfd_open(pid)
-    try:
-        if not select.select([handle], [], [], timeout)[0]:
-            raise subprocess.TimeoutExpired(argv, timeout)
-    except BaseException:
-        os.kill(pid, signal.SIGKILL)
-        raise
-    finally:
-        os.close(handle)
+            status = forked.wait(timeout)
+        except BaseException:
+            forked.kill()
+            forked.reap()
+            raise
+        return subprocess.CompletedProcess(command, status, text_of(stdout), text_of(stderr))
 
 
 def text_of(file: IO[bytes]) -> str:

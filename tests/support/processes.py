@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import IO, Literal
 
 from tests.support.collector import Collector, Output
-from tests.support.forked import fork_server
+from tests.support.forked import fork_server, forkable
+from tests.support.holder import wait_without_reaping
 from tests.support.time_unit import seconds
 
 MARK = "TEST_PROCESSES_MARK"
@@ -60,10 +61,13 @@ class Started:
     reap: Callable[[], object]
 
 
-def popened(command: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> Started:
-    """Start a child of this process."""
+def started(command: Sequence[str], env: Mapping[str, str], cwd: Path | None, death_signal: str) -> Started:
+    """Start a command, as a fork if it is one of ours."""
+    argv = forkable(command, env) if death_signal == "KILL" else None
+    if argv is not None:
+        return forked(argv, env, cwd)
     popen = subprocess.Popen(
-        command,
+        with_death_signal(command, death_signal),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -73,14 +77,14 @@ def popened(command: Sequence[str], env: Mapping[str, str], cwd: Path | None) ->
     )
     assert popen.stdout is not None
     assert popen.stderr is not None
-    return Started(popen.pid, popen.stdout, popen.stderr, partial(status_of, popen.pid), popen.wait)
+    return Started(popen.pid, popen.stdout, popen.stderr, partial(wait_without_reaping, popen.pid), popen.wait)
 
 
-def forked(argv: Sequence[str], env: Mapping[str, str]) -> Started:
-    """Start a command of ours as a fork of the fork server."""
+def forked(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> Started:
+    """Start a command of ours as a fork, which has a session of its own and ends with the tests, too."""
     stdout, their_stdout = os.pipe()
     stderr, their_stderr = os.pipe()
-    command = fork_server().start(argv, env, their_stdout, their_stderr)
+    command = fork_server().start(argv, env, their_stdout, their_stderr, cwd=cwd)
     os.close(their_stdout)
     os.close(their_stderr)
     return Started(command.pid, os.fdopen(stdout, "rb"), os.fdopen(stderr, "rb"), command.status, command.reap)
@@ -194,18 +198,11 @@ class Processes:
         death_signal: str = "KILL",
     ) -> Child:
         """Start ``command`` with stdin at /dev/null; its output goes to ``<name>.log`` and can be waited for."""
-        marked = self.marked(os.environ if env is None else env)
-        return self._follow(name, popened(with_death_signal(command, death_signal), marked, cwd))
-
-    def fork(self, name: str, argv: Sequence[str], env: Mapping[str, str]) -> Child:
-        """Start the command of ours that ``argv[0]`` names, as :meth:`start` does but without its imports."""
-        return self._follow(name, forked(argv, self.marked(env)))
-
-    def _follow(self, name: str, started: Started) -> Child:
         if self._collector is None:
             self.logs.mkdir(parents=True, exist_ok=True)
             self._collector = Collector()
-        child = Child(name, started, self._new_log(name), self._collector)
+        marked = self.marked(os.environ if env is None else env)
+        child = Child(name, started(command, marked, cwd, death_signal), self._new_log(name), self._collector)
         self._children.append(child)
         return child
 
@@ -252,14 +249,6 @@ class Processes:
             if needle in _environment_of(pid):
                 _kill_by(handle)
             os.close(handle)
-
-
-def status_of(pid: int) -> int:
-    """Return the exit status of an ended child, or the negated number of the signal that ended it."""
-    # WNOWAIT leaves the zombie, which keeps the number taken.
-    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    assert ended is not None
-    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
 def _kill_by(handle: int) -> None:

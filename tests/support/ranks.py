@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.broker import Wrap
-from tests.support.forked import fork_server, run_forked
+from tests.support.forked import run
 from tests.support.listed import rank_list
 from tests.support.processes import Child, Processes
 from tests.support.time_unit import seconds
@@ -90,17 +90,7 @@ def attach(
     """Run ``dbg-attach`` without a terminal until it ends, and return status, stdout and stderr."""
     environ = {**os.environ, "DBG_HOME": str(home), **(env or {})}
     limit = seconds(30) if timeout is None else timeout
-    if wrap is list and fork_server().can_start(environ):
-        return run_forked(["dbg-attach", *arguments], environ, limit)
-    return subprocess.run(
-        wrap(attach_command(*arguments)),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environ,
-        timeout=limit,
-    )
+    return run(wrap(attach_command(*arguments)), environ, limit)
 
 
 def attach_list(home: Path, *arguments: str, wrap: Wrap = list) -> list[dict[str, Any]]:
