@@ -145,7 +145,9 @@ def test_it_attaches_to_a_single_rank_and_steps_go_on_from_there(
 def test_a_rank_without_install_says_so(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     script = "import dbg_agent, time\ndbg_agent.set_trace(lease=0.1)\nwhile True: time.sleep(1)\n"
-    start_ranks(processes, home, script, 1)
+    (rank,) = start_ranks(processes, home, script, 1)
+    # Before its stop the rank runs, too.
+    rank.wait_for_output("nobody attached within its lease", stream="stderr")
     wait_until_states(home, {0: "running"})
     (group,) = ask(home, "0", "-i")["groups"]
     assert group["kind"] == "error"

@@ -1,4 +1,4 @@
-"""Hold a terminal as a shell does: run one command in its foreground, and outlive it. Started by ``terminal.py``.
+"""Hold a terminal as a shell does: run one command in its foreground, and outlive it. Started for ``terminal.py``.
 
 Without a holder the command would lead the terminal's session, and the kernel resets a terminal's settings when the
 session's leader ends: a program that left the terminal raw would seem to have restored it.
@@ -16,28 +16,39 @@ import signal
 import socket
 import sys
 import termios
+from collections.abc import Callable
 
 END_MARK = b"\x1b_command ended\x1b\\"
 """The invisible last output on the terminal: once a test has read it, all output before it is read too."""
 
 
-def run_in_foreground(command: list[str]) -> int:
-    """Start ``command`` as the terminal's foreground group; return its process number once it is the command's own."""
-    until_exec, closed_by_exec = os.pipe()
+def run_in_foreground(become: Callable[[int], object]) -> int:
+    """Start a process as the terminal's foreground group; return its number once it has become the command.
+
+    ``become`` is called in the process and does not return; the descriptor that it gets is closed by then.
+    """
+    until_become, closed_by_command = os.pipe()
     pid = os.fork()
     if pid:
-        os.close(closed_by_exec)
-        os.read(until_exec, 1)
+        os.close(closed_by_command)
+        os.read(until_become, 1)
+        os.close(until_become)
         return pid
+    os.close(until_become)
     os.setpgid(0, 0)
     os.tcsetpgrp(0, os.getpid())
     signal.signal(signal.SIGTTOU, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    become(closed_by_command)
+    os._exit(127)
+
+
+def execute(command: list[str]) -> None:
+    """Become a command; return only if there is none of this name."""
     try:
         os.execvp(command[0], command)  # noqa: S606 - the test's own argument list
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\r\n".encode())
-    os._exit(127)
 
 
 def wait_without_reaping(pid: int) -> int:
@@ -48,14 +59,12 @@ def wait_without_reaping(pid: int) -> int:
     return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
 
 
-def main() -> None:
-    """Run the command in the arguments; the first of them is the control socket's number."""
-    control = socket.socket(fileno=int(sys.argv[1]))
-    control.set_inheritable(False)
+def hold(control: socket.socket, become: Callable[[int], object]) -> None:
+    """Run a command in the terminal, and return when its process number may be given away."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    pid = run_in_foreground(sys.argv[2:])
+    pid = run_in_foreground(become)
     # A shell whose window closes sends SIGHUP to its jobs.
     signal.signal(signal.SIGHUP, lambda _number, _frame: os.kill(pid, signal.SIGHUP))
     control.sendall(f"{pid}\n".encode())
@@ -66,6 +75,14 @@ def main() -> None:
         os.write(1, END_MARK)
     control.recv(1)
     os.waitpid(pid, 0)
+
+
+def main() -> None:
+    """Run the command in the arguments; the first of them is the control socket's number."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    # The kernel closes the descriptor when the command is executed.
+    hold(control, lambda _: execute(sys.argv[2:]))
 
 
 if __name__ == "__main__":

@@ -10,12 +10,16 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from tests.support.collector import Collector, Output
+from tests.support.forked import fork_server, forkable
+from tests.support.holder import wait_without_reaping
 from tests.support.time_unit import seconds
 
 MARK = "TEST_PROCESSES_MARK"
@@ -46,6 +50,46 @@ def with_death_signal(command: Sequence[str], name: str = "KILL") -> list[str]:
     return [setpriv, "--pdeathsig", name, "--", *command] if setpriv else list(command)
 
 
+@dataclass(frozen=True)
+class Started:
+    """A process that was just started, and how its exit status is read and its process number released."""
+
+    pid: int
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+    status: Callable[[], int]
+    reap: Callable[[], object]
+
+
+def started(command: Sequence[str], env: Mapping[str, str], cwd: Path | None, death_signal: str) -> Started:
+    """Start a command, as a fork if it is one of ours."""
+    argv = forkable(command, env) if death_signal == "KILL" else None
+    if argv is not None:
+        return forked(argv, env, cwd)
+    popen = subprocess.Popen(
+        with_death_signal(command, death_signal),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=env,
+        cwd=cwd,
+        start_new_session=True,
+    )
+    assert popen.stdout is not None
+    assert popen.stderr is not None
+    return Started(popen.pid, popen.stdout, popen.stderr, partial(wait_without_reaping, popen.pid), popen.wait)
+
+
+def forked(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> Started:
+    """Start a command of ours as a fork, which has a session of its own and ends with the tests, too."""
+    stdout, their_stdout = os.pipe()
+    stderr, their_stderr = os.pipe()
+    command = fork_server().start(argv, env, their_stdout, their_stderr, cwd=cwd)
+    os.close(their_stdout)
+    os.close(their_stderr)
+    return Started(command.pid, os.fdopen(stdout, "rb"), os.fdopen(stderr, "rb"), command.status, command.reap)
+
+
 class Child:
     """One process started by a test, in a session of its own.
 
@@ -53,30 +97,22 @@ class Child:
     test reaches another process.
     """
 
-    def __init__(self, name: str, popen: subprocess.Popen[bytes], log: Path, collector: Collector) -> None:
+    def __init__(self, name: str, started: Started, log: Path, collector: Collector) -> None:
         self.name = name
-        self.pid = popen.pid
+        self.pid = started.pid
         self.log = log
-        self._popen = popen
+        self._started = started
         self._changed = collector.changed
         self._log_file = log.open("wb", buffering=0)
         self._outputs: dict[Stream, Output] = {}
         self.exit_status: int | None = None
         """None while the child lives, then its exit status, or the negated number of the signal that ended it."""
-        collector.add(self._started_outputs(popen), os.pidfd_open(popen.pid), self._note_end)
-
-    def _started_outputs(self, popen: subprocess.Popen[bytes]) -> list[Output]:
-        streams: tuple[Stream, Stream] = ("stdout", "stderr")
-        for name, pipe in zip(streams, (popen.stdout, popen.stderr), strict=True):
-            if pipe is not None:
-                self._outputs[name] = Output(pipe, self._log_file)
-        return list(self._outputs.values())
+        self._outputs["stdout"] = Output(started.stdout, self._log_file)
+        self._outputs["stderr"] = Output(started.stderr, self._log_file)
+        collector.add(list(self._outputs.values()), os.pidfd_open(started.pid), self._note_end)
 
     def _note_end(self) -> None:
-        # WNOWAIT leaves the zombie, which keeps the number taken.
-        result = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        if result is not None:
-            self.exit_status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+        self.exit_status = self._started.status()
 
     def text(self, stream: Stream = "stdout") -> str:
         """Return all that the child has written to ``stream`` so far."""
@@ -134,7 +170,7 @@ class Child:
         """End the rest of the process group and release the process number; only after the child has ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        self._popen.wait()
+        self._started.reap()
         with self._changed:
             self._log_file.close()
 
@@ -165,16 +201,8 @@ class Processes:
         if self._collector is None:
             self.logs.mkdir(parents=True, exist_ok=True)
             self._collector = Collector()
-        popen = subprocess.Popen(
-            with_death_signal(command, death_signal),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self.marked(os.environ if env is None else env),
-            cwd=cwd,
-            start_new_session=True,
-        )
-        child = Child(name, popen, self._new_log(name), self._collector)
+        marked = self.marked(os.environ if env is None else env)
+        child = Child(name, started(command, marked, cwd, death_signal), self._new_log(name), self._collector)
         self._children.append(child)
         return child
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.broker import Wrap
+from tests.support.forked import run
 from tests.support.listed import rank_list
 from tests.support.processes import Child, Processes
 from tests.support.time_unit import seconds
@@ -87,15 +88,9 @@ def attach(
     wrap: Wrap = list,
 ) -> subprocess.CompletedProcess[str]:
     """Run ``dbg-attach`` without a terminal until it ends, and return status, stdout and stderr."""
-    return subprocess.run(
-        wrap(attach_command(*arguments)),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "DBG_HOME": str(home), **(env or {})},
-        timeout=seconds(30) if timeout is None else timeout,
-    )
+    environ = {**os.environ, "DBG_HOME": str(home), **(env or {})}
+    limit = seconds(30) if timeout is None else timeout
+    return run(wrap(attach_command(*arguments)), environ, limit)
 
 
 def attach_list(home: Path, *arguments: str, wrap: Wrap = list) -> list[dict[str, Any]]:

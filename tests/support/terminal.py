@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from tests.support.forked import Forked, fork_server, forkable
 from tests.support.holder import END_MARK
 from tests.support.processes import GRACE, USUAL_WAIT, with_death_signal
 from tests.support.screen import VirtualScreen
@@ -50,19 +51,27 @@ class Terminal:
         self._skims = False
         self.output = bytearray()
         """All bytes of the program that have been read so far."""
-        holder = [sys.executable, "-I", "-S", str(HOLDER), str(control.fileno()), *command]
-        self._holder = subprocess.Popen(
+        self._holder = self._start(command, os.environ if env is None else env, slave, control.fileno())
+        os.close(slave)
+        control.close()
+        self._read_while(lambda: self.pid is None, seconds(USUAL_WAIT))
+
+    def _start(
+        self, command: Sequence[str], env: Mapping[str, str], slave: int, control: int
+    ) -> subprocess.Popen[bytes] | Forked:
+        argv = forkable(command, env)
+        if argv is not None:
+            return fork_server().start(argv, env, slave, control, in_terminal=True)
+        holder = [sys.executable, "-I", "-S", str(HOLDER), str(control), *command]
+        return subprocess.Popen(
             with_death_signal(holder),
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env=None if env is None else dict(env),
+            env=dict(env),
             start_new_session=True,
-            pass_fds=(control.fileno(),),
+            pass_fds=(control,),
         )
-        os.close(slave)
-        control.close()
-        self._read_while(lambda: self.pid is None, seconds(USUAL_WAIT))
 
     def __enter__(self) -> Terminal:
         return self
@@ -241,4 +250,4 @@ class Terminal:
             self._holder.wait(seconds(GRACE))
         except subprocess.TimeoutExpired:
             self._holder.kill()
-            self._holder.wait()
+            self._holder.wait(seconds(GRACE))

@@ -1,0 +1,184 @@
+"""Our commands as forks of one process that has imported them: processes of their own, which start at once.
+
+A command that does more than that before it runs (in a shell, by a launcher, on another host, with another interpreter
+or another environment for it) starts as it stands there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+STARTS = {
+    (str(Path(sys.executable).with_name("dbg-attach")),): "dbg-attach",
+    (str(Path(sys.executable).with_name("dbg-broker")),): "dbg-broker",
+    (sys.executable, "-m", "dbg_client"): "dbg-attach",
+    (sys.executable, "-m", "dbg_broker"): "dbg-broker",
+}
+"""The first words of command lines, and the command that they start."""
+
+SERVED = frozenset({"serve", "status", "token", "check"})
+"""Verbs of dbg-broker that start no process of their own, for which the command line of the broker counts."""
+
+DECIDES_THE_START = ("DBG_AUTOSTART", "LANG", "LC_", "LD_", "PYTHON")
+"""Prefixes of variables that an interpreter, or what it runs first, looks at while it starts."""
+
+
+class Forked:
+    """One command that was forked; its process number stays taken until it is reaped."""
+
+    def __init__(self, server: ForkServer, pid: int) -> None:
+        self.pid = pid
+        self._server = server
+
+    def status(self) -> int:
+        """Return the exit status, or the negated number of the signal; block until the command has ended."""
+        return self._server.ask({"status": self.pid})
+
+    def reap(self) -> None:
+        """Release the process number; block until the command has ended."""
+        self._server.ask({"reap": self.pid})
+
+    def kill(self) -> None:
+        """End the command at once."""
+        os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self, timeout: float) -> int:
+        """Wait until the command has ended, and reap it; raise :class:`subprocess.TimeoutExpired` if it goes on."""
+        handle = os.pidfd_open(self.pid)
+        # poll, because select takes no descriptor above 1023.
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        try:
+            if not poll.poll(timeout * 1000):
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+        finally:
+            os.close(handle)
+        status = self.status()
+        self.reap()
+        return status
+
+
+class ForkServer:
+    """The process that forks, and our end of the socket to it."""
+
+    def __init__(self) -> None:
+        self._environ = dict(os.environ)
+        self._turn = threading.Lock()
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            # It ends at the end of its socket: with these tests, however they end.
+            self._process = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("fork_server.py")), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    def can_start(self, env: Mapping[str, str]) -> bool:
+        """Tell whether an interpreter would start with this environment as it does here."""
+        return deciding(env) == deciding(self._environ)
+
+    def start(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *handles: int,
+        cwd: Path | None = None,
+        in_terminal: bool = False,
+    ) -> Forked:
+        """Start a command with two outputs and nothing on its stdin; or in a terminal, for which it also gets a socket.
+
+        The process in a terminal is its holder.
+        """
+        request = {"argv": [*argv], "env": dict(env), "cwd": str(cwd or Path.cwd()), "terminal": in_terminal}
+        return Forked(self, self.ask(request, handles))
+
+    def ask(self, request: Mapping[str, object], handles: Sequence[int] = ()) -> int:
+        """Return the answer to one request."""
+        with self._turn:
+            socket.send_fds(self._requests, [json.dumps(request).encode()], handles)
+            return int(self._requests.recv(32))
+
+    def end(self) -> None:
+        """End the process."""
+        self._requests.close()
+        self._process.wait()
+
+
+_server: ForkServer | None = None
+
+
+def fork_server() -> ForkServer:
+    """Return the one fork server of these tests; it starts at the first call."""
+    global _server
+    if _server is None:
+        _server = ForkServer()
+    return _server
+
+
+def end_fork_server() -> None:
+    """End the fork server if it runs."""
+    global _server
+    if _server is not None:
+        _server.end()
+        _server = None
+
+
+def forkable(command: Sequence[str], env: Mapping[str, str]) -> list[str] | None:
+    """Return what a command line gives our command as its ``argv``; None if the command has to start as it stands."""
+    for start, name in STARTS.items():
+        words = command[len(start) :]
+        if tuple(command[: len(start)]) != start or (name == "dbg-broker" and words[0] not in SERVED):
+            continue
+        return [name, *words] if fork_server().can_start(env) else None
+    return None
+
+
+def deciding(env: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the variables that decide how an interpreter starts."""
+    return {name: value for name, value in env.items() if name.startswith(DECIDES_THE_START)}
+
+
+def run(
+    command: Sequence[str], env: Mapping[str, str], timeout: float, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command until it ends, with nothing on its stdin, and return its status and outputs."""
+    argv = forkable(command, env)
+    if argv is None:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=env,
+            timeout=timeout,
+            cwd=cwd,
+        )
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        forked = fork_server().start(argv, env, stdout.fileno(), stderr.fileno(), cwd=cwd)
+        try:
+            status = forked.wait(timeout)
+        except BaseException:
+            forked.kill()
+            forked.reap()
+            raise
+        return subprocess.CompletedProcess(command, status, text_of(stdout), text_of(stderr))
+
+
+def text_of(file: IO[bytes]) -> str:
+    """Return the content of a file with the line ends of Python."""
+    file.seek(0)
+    return file.read().decode().replace("\r\n", "\n").replace("\r", "\n")

@@ -1,0 +1,100 @@
+"""A forked command is a process like one that was started: its own output, environment, status, and end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from dbg_wire.version import RELEASE
+from tests.conftest import OpenTerminal
+from tests.support.forked import ForkServer, forkable, run
+from tests.support.processes import Processes
+from tests.support.time_unit import seconds
+
+ATTACH = (sys.executable, "-m", "dbg_client")
+BROKER = (sys.executable, "-m", "dbg_broker")
+
+
+@pytest.fixture
+def environ(home: Path) -> Mapping[str, str]:
+    return {**os.environ, "DBG_HOME": str(home)}
+
+
+def test_output_and_status_are_those_of_the_command(environ: Mapping[str, str]) -> None:
+    done = run([*BROKER, "--version"], environ, seconds(30))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert RELEASE in done.stdout
+    done = run([*ATTACH, "--nonsense"], environ, seconds(30))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--nonsense" in done.stderr
+
+
+def test_environment_and_directory_are_those_of_the_caller(
+    environ: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = run([*ATTACH, "-l"], {**environ, "DBG_BROKER": "x:y"}, seconds(30))
+    assert "DBG_BROKER 'x:y'" in done.stderr
+    assert "no broker is known" in run([*ATTACH, "-l"], environ, seconds(30)).stderr
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    done = run([*BROKER, "serve", "--home", "file"], environ, seconds(30))
+    assert f"{tmp_path}/file is not a directory" in done.stderr
+
+
+def test_what_exceeds_its_time_is_killed(environ: Mapping[str, str]) -> None:
+    command = [*BROKER, "serve", "--listen", "127.0.0.1:0"]
+    with pytest.raises(subprocess.TimeoutExpired):
+        run(command, environ, 0.1)
+
+
+def test_a_child_that_was_forked_is_followed_and_ended(environ: Mapping[str, str], tmp_path: Path) -> None:
+    own = Processes(tmp_path / "logs")
+    command = [*BROKER, "serve", "--listen", "127.0.0.1:0"]
+    killed = own.start("one", command, env=environ)
+    ended = own.start("two", [*command, "--home", str(tmp_path)], env=environ)
+    for child in (killed, ended):
+        child.wait_for_output(rf"pid {child.pid},")
+    killed.kill()
+    assert killed.wait() == -signal.SIGKILL
+    own.end_all()
+    assert ended.exit_status == 0
+    assert not Path(f"/proc/{ended.pid}").exists()
+
+
+def test_commands_end_with_their_fork_server(environ: Mapping[str, str]) -> None:
+    server = ForkServer()
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as output, os.fdopen(writing, "wb") as theirs:
+        argv = ["dbg-broker", "serve", "--listen", "127.0.0.1:0"]
+        command = server.start(argv, environ, theirs.fileno(), theirs.fileno())
+        theirs.close()
+        assert f"pid {command.pid}," in output.readline()
+        server.end()
+        # The broker held the other end of the pipe.
+        output.read()
+
+
+def test_a_command_in_a_terminal_reads_from_it_and_writes_to_it(
+    environ: Mapping[str, str], open_terminal: OpenTerminal
+) -> None:
+    terminal = open_terminal([*ATTACH, "--kill"], env=environ)
+    assert terminal.exit_status() == 2
+    assert "--kill needs a target" in terminal.row(0)
+    terminal = open_terminal([*BROKER, "serve", "--listen", "127.0.0.1:0"], env=environ)
+    terminal.wait_for(f"pid {terminal.pid},")
+    terminal.send("\x03")
+    assert terminal.exit_status() == 0
+
+
+def test_only_a_plain_start_of_a_command_is_forked(environ: Mapping[str, str]) -> None:
+    assert forkable([*ATTACH, "-l"], environ) == ["dbg-attach", "-l"]
+    assert forkable(["env", *ATTACH, "-l"], environ) is None
+    assert forkable([*BROKER, "run", "--", "true"], environ) is None
+    assert forkable([*ATTACH, "-l"], {**environ, "PYTHONPATH": "/tmp"}) is None
+    assert forkable([*ATTACH, "-l"], {**environ, "LC_ALL": "C"}) is None
