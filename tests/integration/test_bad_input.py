@@ -254,11 +254,17 @@ MEETING: Commands = {
     "no crashed rank": attaches("crashed", "--continue", status=3, says="no rank fits 'crashed'; .*--list"),
     "list of no rank": attaches("7", "-l", status=3, says="no rank fits '7'; .*--list"),
     "ambiguous rank": attaches(
-        "0", "--screen", says="'0' fits several ranks: {a}/{host}:0, {b}/{host}:0; name one of them"
+        "0",
+        "--screen",
+        says="'0' fits several ranks: `dbg-attach {a}/0 --screen`, `dbg-attach {b}/0 --screen`; name one of them",
     ),
-    "ambiguous address": attaches("{host}:1", "--screen", says="ranks: {a}/{host}:1, {b}/{host}:1; name one"),
-    "ambiguous set": attaches("all", "--continue", says="'all' fits several ranks: {a}/.*, {b}/.*; name one"),
-    "ambiguous in a job": attaches("{a}/all", "--screen", says="ranks: {a}/{host}:0, {a}/{host}:1; name one"),
+    "ambiguous address": attaches(
+        "{host}:1", "--screen", says="ranks: `dbg-attach {a}/{host}:1 .*{b}/{host}:1 .*name one"
+    ),
+    "ambiguous set": attaches(
+        "all", "--continue", says="'all' fits several ranks: .*{a}/all .*{b}/all .*'\\*/all' .*for all"
+    ),
+    "ambiguous in a job": attaches("{a}/all", "--screen", says="ranks: .*{a}/{host}:0 .*{a}/{host}:1 .*; name one"),
     "kill unasked": attaches("{a}/0", "--kill", says="would end {host}:0, and there is no terminal .*; add -y"),
     "kill of many unasked": attaches("{a}/all", "--kill", says="would end 2 ranks .{host}:0, {host}:1.*; add -y"),
     "another's token": attaches(

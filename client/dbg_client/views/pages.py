@@ -47,9 +47,10 @@ kill TARGET           end ranks; asks first
 TARGET                go to that rank
 help                  this page
 
-TARGET is 5, 0-3,5, 0-1023/8, all, stopped, held, crashed, running, !5,
-gpu013:5, gpu013:*, or @2, a group of the last answer; of this job unless
-job/ or */ stands before it. The options of dbg-attach work as well:
+TARGET is 5, 0-3,5, 0-1023/8, all, stopped, held, crashed, running,
+unresponsive, lost, !5, gpu013:5, gpu013:*, or @2, a group of the last
+answer; of this job unless job/, train*/ or */ stands before it.
+The options of dbg-attach work as well:
 all -w, 0-7 -e 'loss, lr', held --release.
 """
 """What the command line of a session takes."""

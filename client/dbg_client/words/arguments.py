@@ -43,9 +43,9 @@ examples:
 """
 
 _EPILOG = """\
-TARGET is host:rank, :rank, rank, host:*, all, 0-3,5, 0-1023/8, gpu[01-04]:*, stopped, held, crashed or !5, each
-optionally with job/ or */ before it; @1, @err, @run, @lost and '@?' (which shells want quoted) are groups of the last
-answer in this terminal.
+TARGET is host:rank, :rank, rank, host:*, all, 0-3,5, 0-1023/8, gpu[01-04]:*, a state (stopped, held, crashed, running,
+unresponsive, lost) or !5, each optionally with job/, 'train*/' or '*/' before it; @1, @err, @run, @lost and '@?' are
+groups of the last answer in this terminal. Shells want a * and a ? quoted.
 Attaching takes one rank, the other actions take any number, and --tmux up to 16: inside of tmux a new window, elsewhere
 a new session, in which each pane follows its rank from stop to stop.
 
