@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo, RankState
@@ -60,9 +60,10 @@ def show_plain(ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> str:
     return "".join(f"{_plain_line(rank, targets[rank.key])}\n" for rank in ranks)
 
 
-def show_json(ranks: Sequence[RankInfo]) -> str:
-    """Return one JSON document with all that is known of the ranks."""
-    return json.dumps({"schema": 1, "ranks": [_document(rank) for rank in ranks]}) + "\n"
+def show_json(ranks: Sequence[RankInfo], missing: Sequence[Mapping[str, object]] = ()) -> str:
+    """Return one JSON document with all that is known of the ranks, and with those that are missing."""
+    document = {"schema": 1, "ranks": [_document(rank) for rank in ranks], "missing": [dict(one) for one in missing]}
+    return json.dumps(document) + "\n"
 
 
 def show_state(rank: RankInfo) -> str:

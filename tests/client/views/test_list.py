@@ -108,7 +108,7 @@ def test_column_1_of_plain_is_a_target_that_names_the_rank_alone() -> None:
 def test_json_has_the_agreed_keys_in_order() -> None:
     document = json.loads(show_json([make_rank(5), RUNNING]))
 
-    assert list(document) == ["schema", "ranks"]
+    assert list(document) == ["schema", "ranks", "missing"]
     assert document["schema"] == 1
     assert ",".join(document["ranks"][0]) == (
         "address,job,run,host,rank,local_rank,world_size,child,pid,state,reason,where,engine,queued,since,driver,"
