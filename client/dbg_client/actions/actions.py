@@ -128,7 +128,7 @@ class _Acting:
             return ShownAnswers(show_json(shown, missing_documents(absent)))
         if self._settings.format is Format.PLAIN:
             return ShownAnswers(show_plain(shown, known))
-        table = show_table(shown, time.time(), color=self._settings.color)
+        table = show_table(shown, time.time(), color=self._settings.color, fold=not self._settings.all_rows)
         rows = absent_rows(absent, several_jobs=len({rank.job for rank in shown}) > 1)
         return ShownAnswers(table + rows, hint="" if shown else _empty(known, self._link.url))
 

@@ -121,7 +121,8 @@ class Answering:
         absent = absent_rows(absent_only(call_roll(known, target)), several_jobs=len({rank.job for rank in shown}) > 1)
         away = self._directory.away
         news = "" if away is None else f"The broker is gone ({printable(away)}); its list was at last:\n\n"
-        return news + (show_table(shown, time.time(), color=settings.color) or "No rank is left.\n") + absent
+        table = show_table(shown, time.time(), color=settings.color, fold=not settings.all_rows)
+        return news + (table or "No rank is left.\n") + absent
 
 
 def _is_held(rank: RankInfo) -> bool:

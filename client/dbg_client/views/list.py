@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.ranks import RankInfo, RankState, describe_exit
 from dbg_wire.targets import unique_targets
 
-from ..errors import describe_exit
+from .folding import fold_address
 from .session_status import show_place
 from .width import text_width
 
@@ -29,24 +30,42 @@ _JSON_FIELDS = (
 )
 
 
-def show_table(ranks: Sequence[RankInfo], now: float, *, color: bool) -> str:
-    """Return an aligned table with a header; ``now`` is wall-clock seconds. Empty for no ranks."""
+MAX_ROWS = 40
+"""Rows of a table that are shown one by one; of more ranks those that are alike share a row."""
+
+
+def show_table(ranks: Sequence[RankInfo], now: float, *, color: bool, fold: bool = False) -> str:
+    """Return an aligned table with a header; ``now`` is wall-clock seconds. Empty for no ranks.
+
+    With ``fold`` the ranks of a long table that are alike are one row, where the first of them would stand.
+    """
     if not ranks:
         return ""
-    header, lines = align(ranks, now, color=color)
+    groups = _alike(ranks, now) if fold and len(ranks) > MAX_ROWS else [[rank] for rank in ranks]
+    header, lines = _align(groups, ranks, now, color=color)
     return "".join(f"{line}\n" for line in (header, *lines))
 
 
-def align(ranks: Sequence[RankInfo], now: float, *, color: bool = False) -> tuple[str, list[str]]:
+def align(ranks: Sequence[RankInfo], now: float) -> tuple[str, list[str]]:
     """Return the table's header and a line for each rank; columns that hold nothing are left out."""
-    rows = [_row(rank, now) for rank in ranks]
+    return _align([[rank] for rank in ranks], ranks, now, color=False)
+
+
+def _align(
+    groups: Sequence[Sequence[RankInfo]], ranks: Sequence[RankInfo], now: float, *, color: bool
+) -> tuple[str, list[str]]:
+    hosts: defaultdict[tuple[str, str], list[RankInfo]] = defaultdict(list)
+    for rank in ranks:
+        hosts[rank.job, rank.host].append(rank)
+    rows = [_row(group[0], now) if len(group) == 1 else _folded_row(group, hosts, now) for group in groups]
     if len({rank.job for rank in ranks}) == 1:
         rows = [("", *row[1:]) for row in rows]
     empty = [not any(row[column] for row in rows) for column in range(len(_HEADERS))]
     header = tuple("" if is_empty else name for name, is_empty in zip(_HEADERS, empty, strict=True))
     widths = [max(text_width(row[column]) for row in (header, *rows)) for column in range(len(_HEADERS))]
     lines = [
-        _aligned(row, widths, _COLORS[rank.state] if color else None) for row, rank in zip(rows, ranks, strict=True)
+        _aligned(row, widths, _COLORS[group[0].state] if color else None)
+        for row, group in zip(rows, groups, strict=True)
     ]
     return _aligned(header, widths, None), lines
 
@@ -90,6 +109,28 @@ def show_people(rank: RankInfo) -> str:
     watching = f"{rank.watchers} watching" if rank.watchers else ""
     driver = printable(rank.driver or "") + (" (silent)" if rank.driver_silent else "")
     return ", ".join(part for part in (driver, watching) if part)
+
+
+def _alike(ranks: Sequence[RankInfo], now: float) -> list[list[RankInfo]]:
+    """Return the ranks whose rows differ in rank, host, process and duration alone, together."""
+    groups: defaultdict[tuple[str, ...], list[RankInfo]] = defaultdict(list)
+    for rank in ranks:
+        job, _, state, place, _, *others = _row(rank, now)
+        kind = "child" if rank.child is not None else "stock" if rank.is_classic else ""
+        same = (job, kind, state, place, *others)
+        groups[same].append(rank)
+    return list(groups.values())
+
+
+def _folded_row(
+    group: Sequence[RankInfo], hosts: Mapping[tuple[str, str], Sequence[RankInfo]], now: float
+) -> tuple[str, ...]:
+    job, _, state, place, _, *others = _row(group[0], now)
+    listed_there = [rank for name in {(rank.job, rank.host) for rank in group} for rank in hosts[name]]
+    ages = sorted(now - rank.since for rank in group if rank.since)
+    shortest, longest = (show_duration(ages[0]), show_duration(ages[-1])) if ages else ("", "")
+    since = shortest if shortest == longest else f"{shortest} to {longest}"
+    return job, fold_address(group, listed_there), f"{len(group)} {state}", place, since, *others
 
 
 def _row(rank: RankInfo, now: float) -> tuple[str, ...]:

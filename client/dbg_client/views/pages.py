@@ -38,7 +38,8 @@ COMMANDS = """\
 where [TARGET]        stacks of all ranks, or of these, as one tree
 e [TARGET] EXPR       a value, of all stopped and held ranks or of these
 c TARGET CMD          a pdb command, e.g. c all n: one step everywhere
-list [TARGET]         the ranks and their states; --all: exited ones, too
+list [TARGET]         the ranks and their states; --all: exited ones, too;
+                      --all-rows: a row for each, however many there are
 release [TARGET]      let held ranks go on; all, or these
 continue TARGET       let stopped ranks go on
 interrupt [TARGET]    break into running ranks; none named: into this one

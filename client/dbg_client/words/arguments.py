@@ -108,6 +108,7 @@ class Arguments:
     wait: str | None = None
     follow: bool = False
     all: bool = False
+    all_rows: bool = False
     json: bool = False
     plain: bool = False
     timeout: str | None = None
@@ -194,7 +195,8 @@ def _add_attach_options(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_common_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--all", action="store_true", help="with --list, --where: exited ranks, too")
+    group.add_argument("--all", action="store_true", help="with --list, --where: all exited ranks, too")
+    group.add_argument("--all-rows", action="store_true", help="with --list: a row for each of more than 40 ranks, too")
     group.add_argument("--json", action="store_true", help="one JSON document on stdout")
     group.add_argument("--plain", action="store_true", help="with --list: tab separated; column 1 is a unique target")
     group.add_argument(

@@ -82,6 +82,7 @@ class CommandSettings:
     wait: float | None = None
     follow: bool = False
     all: bool = False
+    all_rows: bool = False
     format: Format = Format.TABLE
     timeout: float = DEFAULT_TIMEOUT
     prefix: bytes | None = DEFAULT_PREFIX
@@ -121,6 +122,7 @@ def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: b
         wait=wait,
         follow=arguments.follow,
         all=arguments.all,
+        all_rows=arguments.all_rows,
         format=Format.JSON if arguments.json else Format.PLAIN if arguments.plain else Format.TABLE,
         timeout=_timeout(arguments.timeout, environ),
         prefix=_prefix(arguments.escape, environ, verb),
@@ -196,6 +198,7 @@ def _refuse_misplaced(arguments: Arguments, verb: Verb) -> None:
         ("--against", arguments.against is not None, values),
         ("--exact", arguments.exact, answers),
         ("--fail-if-differ", arguments.fail_if_differ, answers),
+        ("--all-rows", arguments.all_rows, (Verb.LIST,)),
         ("--every", arguments.every is not None, (Verb.LIST, Verb.EVAL, Verb.WHERE)),
     ):
         if given and verb not in verbs:

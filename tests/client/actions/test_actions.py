@@ -76,6 +76,19 @@ def test_the_list_shows_who_is_missing_in_a_run_that_lives(environ: dict[str, st
     assert [line.split()[0] for line in stopped.stdout.splitlines()] == ["RANK", "gpu013:5", "gpu013:6"]
 
 
+def test_a_long_list_is_folded_but_for_programs_and_all_rows(environ: dict[str, str]) -> None:
+    with FakeBroker(*(make_rank(number) for number in range(41))) as broker:
+        desk = Desk(broker, environ)
+        table, rows, plain, document = (
+            desk.run("-l", *words).stdout for words in ((), ("--all-rows",), ("--plain",), ("--json",))
+        )
+
+    assert table.splitlines()[1].split()[:4] == ["gpu013:*", "41", "stopped", "train.py:41"]
+    assert [len(text.splitlines()) for text in (table, rows, plain)] == [2, 42, 41]
+    assert len(json.loads(document)["ranks"]) == 41
+    assert rows.splitlines()[10].split()[0] == "gpu013:9"
+
+
 def test_all_adds_no_other_jobs_of_the_last_hour(environ: dict[str, str]) -> None:
     older = make_rank(7, job="4710.0", key="older", state=RankState.EXITED, exit=0)
     with FakeBroker(make_rank(5), older) as broker:
