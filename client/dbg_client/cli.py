@@ -6,11 +6,12 @@ Everything heavier than argparse is imported after the command line is known to 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
 
-from dbg_wire.errors import DbgError, printable
+from dbg_wire.errors import AmbiguousTarget, DbgError, printable
 
 from .core.config_file import read_config
 from .streams import silence, tell, write_result
@@ -40,10 +41,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         silence(sys.stdout)  # the reader has enough: `dbg-attach -l | head`
         return 1
+    except AmbiguousTarget as error:
+        return _fail(_offer(error, words), error.exit_status, verbose)
     except DbgError as error:
         return _fail(str(error), error.exit_status, verbose)
     except Exception as error:
         return _fail(f"a bug of dbg-attach: {type(error).__name__}: {printable(str(error))}", 1, verbose)
+
+
+def _offer(error: AmbiguousTarget, words: Sequence[str]) -> str:
+    """Return the error with the whole command for each target that it offers, as the user typed the rest."""
+
+    def command(target: str) -> str:
+        typed = [target if word == error.target else word for word in words]
+        return f"`{shlex.join(['dbg-attach', *(typed if target in typed else [target])])}`"
+
+    settings = settle(read_arguments(words), os.environ, stdout_is_tty=False)
+    return error.sentence(command, takes_several=settings.verb not in (Verb.ATTACH, Verb.SCREEN, Verb.TMUX))
 
 
 def _fail(sentence: str, status: int, verbose: bool) -> int:

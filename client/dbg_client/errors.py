@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import signal
 from collections.abc import Sequence
 
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Refusal, RefusalCode
-from dbg_wire.ranks import DIED, RankInfo, RankState
+from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
 
 _STOPPED = "`stopped` for all that are stopped"
 _SETS = {"--release": "`held` for all that are held", "--interrupt": "`running` for all that run"}
@@ -136,19 +135,6 @@ class TimedOut(DbgError):
 
 class NoTerminal(BadInput):
     """Say that a terminal is needed, and what works without one."""
-
-
-def describe_exit(rank: RankInfo) -> str:
-    """Return how an exited rank ended, e.g. ``killed by SIGKILL``."""
-    status = rank.exit
-    if status is None:
-        return DIED if rank.reason == DIED else "exited"
-    if status >= 0:
-        return f"exited with status {status}"
-    try:
-        return f"killed by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"killed by signal {-status}"
 
 
 def why_refused(address: str, refusal: Refusal) -> DbgError:

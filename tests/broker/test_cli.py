@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.version import RELEASE
+from dbg_wire.messages import Goodbye
+from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 from tests.broker.peers import registration, running_broker, trusting_context
 from tests.broker.processes import Serve, environment, run, tokens
 
@@ -35,7 +36,7 @@ def test_help_and_version_load_neither_asyncio_nor_websockets(home: Path) -> Non
 
 
 def test_version_names_release_python_and_protocol(home: Path) -> None:
-    expected = f"dbg-broker {RELEASE} (Python {sys.version.split()[0]}, protocol 1.0)\n"
+    expected = f"dbg-broker {RELEASE} (Python {sys.version.split()[0]}, protocol 1.{PROTOCOL_MINOR})\n"
     assert run(home, "--version").stdout == expected
 
 
@@ -235,6 +236,20 @@ async def test_status_tells_of_ranks_and_their_terminals(made_home: Path) -> Non
     assert status["states"]["stopped"] == 1
     assert status["ranks"][0]["driver"] == "ann@login1"
     assert status["ranks"][0]["where"] == {"file": "/home/me/train.py", "line": 41, "function": "step"}
+
+
+async def test_status_says_how_a_rank_ended_as_the_list_does_and_sorts(made_home: Path) -> None:
+    async with running_broker(made_home, tls=True) as broker:
+        for number in (10, 9):
+            await broker.rank(number)
+        gone = await broker.rank(4)
+        await gone.say(Goodbye(exit=-9, detail=""))
+        await broker.seated(registration(9).key, "ann@login1")
+        place = {"DBG_BROKER": str(broker.endpoint).removeprefix("wss://"), "DBG_TOKEN": broker.tokens.watcher}
+        shown, _ = await both(made_home, place)
+    rows = [line.split() for line in shown.stdout.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["4711.0/gpu013:4", "4711.0/gpu013:9", "4711.0/gpu013:10"]
+    assert rows[0][1:4] == ["killed", "by", "SIGKILL"]
 
 
 async def both(

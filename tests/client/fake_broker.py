@@ -72,7 +72,7 @@ def make_rank(number: int = 5, **changes: object) -> RankInfo:
         "host": "gpu013",
         "rank": number,
         "local_rank": number,
-        "world_size": 8,
+        "world_size": None,
         "child": None,
         "pid": 8800 + number,
         "script": "/home/me/train.py",

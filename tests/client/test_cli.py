@@ -8,6 +8,7 @@ import pytest
 from dbg_client.cli import main
 from dbg_wire.version import RELEASE
 from tests.client.fake_broker import FakeBroker, make_rank
+from tests.support.terminal import Terminal
 
 HEAVY = ("asyncio", "websockets", "prompt_toolkit", "ssl")
 
@@ -132,3 +133,36 @@ def test_a_reader_that_has_enough_is_no_error_message(environ: dict[str, str]) -
             listing.stdout.read(1)
             listing.stdout.close()
             assert listing.stderr.read() == b""
+
+
+TWO_JOBS = (make_rank(5, job="train-1", key="one"), make_rank(5, job="train-2", key="two"))
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["5"], ["`dbg-attach train-1/5`", "`dbg-attach train-2/5`"]),
+        (["5", "--screen"], ["`dbg-attach train-1/5 --screen`", "`dbg-attach train-2/5 --screen`"]),
+        (["all", "-e", "a b"], ["`dbg-attach train-1/all -e 'a b'`", "`dbg-attach '*/all' -e 'a b'` for all"]),
+        (
+            ["train*/5", "--screen"],
+            ["`dbg-attach train-1/gpu013:5 --screen`", "`dbg-attach train-2/gpu013:5 --screen`"],
+        ),
+    ],
+)
+def test_a_target_of_two_jobs_offers_the_whole_commands(
+    words: list[str], offered: list[str], environ: dict[str, str]
+) -> None:
+    with FakeBroker(*TWO_JOBS) as broker:
+        if words == ["5"]:
+            with Terminal([sys.executable, "-m", "dbg_client", "5"], env={**environ, **broker.environment}) as terminal:
+                assert terminal.exit_status() == 2
+                said, status = " ".join("".join(terminal.screen).split()), 2
+        else:
+            done = run({**environ, **broker.environment}, *words)
+            said, status = done.stderr, done.returncode
+
+    assert status == 2
+    for command in offered:
+        assert command in said
+    assert ("for all" in said) is (words[0] == "all")

@@ -73,10 +73,10 @@ def check(case: Case, env: Mapping[str, str], secrets: Sequence[str] = (SECRET,)
 # ------------------------------------------------------------------------------------------- without any broker
 
 USAGE: Commands = {
-    "unknown option": attaches("--nonsense", says="unrecognized arguments: --nonsense; see `dbg-attach --help`"),
-    "abbreviated option": attaches("--lis", says="unrecognized arguments: --lis; see"),
-    "two targets": attaches("0", "1", says="unrecognized arguments: 1; see"),
-    "hostile option": attaches(f"--{HOSTILE}", says=r"unrecognized arguments: --\\x1b\]0;pwned.*\\x9b31m\\n\\u202e"),
+    "unknown option": attaches("--nonsense", says="there is no option --nonsense; see `dbg-attach --help`"),
+    "abbreviated option": attaches("--lis", says="there is no option --lis; did you mean --list"),
+    "two targets": attaches("0", "1", says="'0' and '1' are two targets; write one: 0,1"),
+    "hostile option": attaches(f"--{HOSTILE}", says=r"there is no option --\\x1b\]0;pwned.*\\x9b31m\\n\\u202e"),
     "timeout without value": attaches("-l", "--timeout", says="--timeout: expected one argument; see"),
     "timeout of a word": attaches("-l", "--timeout", "x", says="--timeout 'x' is not a number .* 0.1 to 600"),
     "timeout of zero": attaches("-l", "--timeout", "0", says="--timeout '0' is not a number .* 0.1 to 600"),
@@ -254,11 +254,17 @@ MEETING: Commands = {
     "no crashed rank": attaches("crashed", "--continue", status=3, says="no rank fits 'crashed'; .*--list"),
     "list of no rank": attaches("7", "-l", status=3, says="no rank fits '7'; .*--list"),
     "ambiguous rank": attaches(
-        "0", "--screen", says="'0' fits several ranks: {a}/{host}:0, {b}/{host}:0; name one of them"
+        "0",
+        "--screen",
+        says="'0' fits several ranks: `dbg-attach {a}/0 --screen`, `dbg-attach {b}/0 --screen`; name one of them",
     ),
-    "ambiguous address": attaches("{host}:1", "--screen", says="ranks: {a}/{host}:1, {b}/{host}:1; name one"),
-    "ambiguous set": attaches("all", "--continue", says="'all' fits several ranks: {a}/.*, {b}/.*; name one"),
-    "ambiguous in a job": attaches("{a}/all", "--screen", says="ranks: {a}/{host}:0, {a}/{host}:1; name one"),
+    "ambiguous address": attaches(
+        "{host}:1", "--screen", says="ranks: `dbg-attach {a}/{host}:1 .*{b}/{host}:1 .*name one"
+    ),
+    "ambiguous set": attaches(
+        "all", "--continue", says="'all' fits several ranks: .*{a}/all .*{b}/all .*'\\*/all' .*for all"
+    ),
+    "ambiguous in a job": attaches("{a}/all", "--screen", says="ranks: .*{a}/{host}:0 .*{a}/{host}:1 .*; name one"),
     "kill unasked": attaches("{a}/0", "--kill", says="would end {host}:0, and there is no terminal .*; add -y"),
     "kill of many unasked": attaches("{a}/all", "--kill", says="would end 2 ranks .{host}:0, {host}:1.*; add -y"),
     "another's token": attaches(

@@ -155,7 +155,7 @@ def candidates_for(open_terminal: OpenTerminal, target: str) -> list[str]:
     assert terminal.exit_status() == 2, terminal.dump()
     found = re.search(rf"target '{target}' fits several ranks: (.+); name one of them", "\n".join(terminal.screen))
     assert found is not None, terminal.dump()
-    return found.group(1).split(", ")
+    return re.findall(r"`dbg-attach (\S+)`", found.group(1))
 
 
 def names_of_each(open_terminal: OpenTerminal, candidates: list[str], address: str) -> list[str]:
@@ -195,9 +195,9 @@ def test_two_sruns_in_one_allocation_stay_apart(
         (f"{allocation}.{step}", address, 2) for step in (0, 1) for address in ("node1:0", "node2:1")
     }
     candidates = candidates_for(open_terminal, "0")
-    assert candidates == [f"{allocation}.0/node1:0", f"{allocation}.1/node1:0"]
+    assert candidates == [f"{allocation}.0/0", f"{allocation}.1/0"]
     assert names_of_each(open_terminal, candidates, "node1:0") == ["0:0", "1:0"]
-    assert set(candidates) < set(plain_targets(home))
+    assert {f"{allocation}.0/node1:0", f"{allocation}.1/node1:0"} < set(plain_targets(home))
     let_all_go_on(home, f"{allocation}.0/all")
     assert {rank["job"] for rank in wait_until_stopped(home, 2)} == {f"{allocation}.1"}
     let_all_go_on(home)
@@ -222,9 +222,9 @@ def test_two_torchruns_at_once_stay_apart(
         (job, f"{HERE}:{rank}", 2) for job in jobs for rank in (0, 1)
     }
     candidates = candidates_for(open_terminal, "0")
-    assert sorted(candidates) == sorted(f"{job}/{HERE}:0" for job in jobs)
+    assert sorted(candidates) == sorted(f"{job}/0" for job in jobs)
     assert sorted(names_of_each(open_terminal, candidates, f"{HERE}:0")) == ["a:0", "b:0"]
-    assert set(candidates) < set(plain_targets(home))
+    assert {f"{job}/{HERE}:0" for job in jobs} < set(plain_targets(home))
     let_all_go_on(home, "*/all")
     for launch, job in zip(("a", "b"), launches, strict=True):
         ends_well(job, f"{launch}:0", f"{launch}:1", timeout=seconds(TORCH_SECONDS))

@@ -57,6 +57,15 @@ def test_candidates_are_listed_up_to_a_bound() -> None:
     assert "and 12 more" in str(SAMPLES[1])
 
 
+def test_candidates_are_listed_as_they_are_typed() -> None:
+    error = AmbiguousTarget("all", ["a/all", "b/all"], "*/all")
+    assert error.sentence(lambda target: f"<{target}>", takes_several=True) == (
+        "target 'all' fits several ranks: <a/all>, <b/all>; name one of them, or <*/all> for all"
+    )
+    assert "*" not in error.sentence(str)
+    assert "for all" not in AmbiguousTarget("5", ["a/5", "b/5"]).sentence(str, takes_several=True)
+
+
 def test_exit_statuses_are_the_published_ones() -> None:
     statuses = {type(error).__name__: error.exit_status for error in SAMPLES}
     assert statuses["BadTarget"] == statuses["AmbiguousTarget"] == 2

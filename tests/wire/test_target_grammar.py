@@ -161,7 +161,7 @@ def test_tells_by_the_form_whether_one_rank_is_named(text: str, single: bool) ->
         ("gpu013:@2", "'gpu013:' names no rank", ""),
         ("@2@4711", "'@2@4711' names no rank", ""),
         ("my job/5", "'my job' is no job", "job/gpu013:5"),
-        ("gpu*/5", "'gpu*' is no job", ""),
+        ("gpu[1-2]/5", "'gpu[1-2]' is no job", ""),
         ("a/b/c:5", "host 'b/c' has '/'", ""),
         ("gpu[01-04:5", "host 'gpu[01-04' has an open bracket", ""),
         ("gpu013:x", "'x' is no rank or range of ranks", ""),

@@ -56,6 +56,8 @@ def test_selects_in_one_job(text: str, expected: str) -> None:
         ("held", "A/h:2"),
         ("crashed", "A/h:3"),
         ("running", "A/h:0"),
+        ("unresponsive", "A/h:4"),
+        ("lost", "A/h:5"),
         ("stopped,held", "A/h:1 A/h:2 A/h:3"),
         ("stopped,!crashed", "A/h:1"),
         ("all,!stopped", "A/h:0 A/h:2 A/h:4 A/h:5"),
@@ -186,9 +188,59 @@ def test_refuses_what_fits_two_live_jobs(text: str) -> None:
     with pytest.raises(AmbiguousTarget) as caught:
         select(parse_target(text), both)
     assert caught.value.target == text
-    jobs_of_first = {candidate.split("/")[0] for candidate in caught.value.candidates[:2]}
-    assert jobs_of_first == {"A", "B"}
-    assert len(select(parse_target(text), both, any_job=True).ranks) == len(caught.value.candidates)
+    offered = [chosen(candidate, both) for candidate in caught.value.candidates]
+    assert " ".join(offered) == chosen(text, both, any_job=True)
+    assert chosen(caught.value.everywhere or "", both) == chosen(text, both, any_job=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "candidates"),
+    [
+        ("5", ("hang-1/5", "hang-2/5")),
+        ("all", ("hang-1/all", "hang-2/all")),
+        ("h:4-5,!5", ("hang-1/h:4-5,!hang-1/5", "hang-2/h:4-5,!hang-2/5")),
+        ("stopped,!hang-2/4", ("hang-1/stopped,!hang-2/4", "hang-2/stopped,!hang-2/4")),
+        ("h:4,5", ("hang-1/h:4,5", "hang-2/h:4,5")),
+        ("!4", ("hang-1/!4", "hang-2/!4")),
+        ("!hang-2/4", ("hang-1/all,!hang-2/4", "hang-2/all,!hang-2/4")),
+    ],
+)
+def test_offers_the_target_in_each_job_as_one_types_it(text: str, candidates: tuple[str, ...]) -> None:
+    ranks = [rank(f"h:{number}", job=job) for job in ("hang-2", "hang-1") for number in (4, 5)]
+    with pytest.raises(AmbiguousTarget) as caught:
+        select(parse_target(text), ranks)
+    assert caught.value.candidates == candidates
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("hang*/5", "hang-1/h:5 hang-2/h:5"),
+        ("*-1/all", "hang-1/h:4 hang-1/h:5"),
+        ("h*g*2/4", "hang-2/h:4"),
+        ("*/all,!hang*/5", "hang-1/h:4 hang-2/h:4 other/h:4 other/h:5"),
+        ("hang*/!5", "hang-1/h:4 hang-2/h:4"),
+        ("hang-1*/4", "hang-1/h:4"),
+    ],
+)
+def test_a_star_in_a_job_stands_for_anything(text: str, expected: str) -> None:
+    ranks = [rank(f"h:{number}", job=job) for job in ("hang-1", "hang-2", "other") for number in (4, 5)]
+    assert chosen(text, ranks) == expected
+    assert not parse_target(text).single
+
+
+@pytest.mark.parametrize("text", ["hanging*/5", "*x/5", "h*g*g-1/5", "hang-1*1/5"])
+def test_a_pattern_of_jobs_has_to_fit_the_whole_name(text: str) -> None:
+    with pytest.raises(NoSuchRank):
+        select(parse_target(text), [rank("h:5", job="hang-1")])
+
+
+def test_a_dead_rank_of_an_older_job_hides_no_live_number() -> None:
+    for state in (RankState.EXITED, RankState.LOST):
+        dead = [rank("h:5", job="hang-1", state=state, since=9.0), rank("h:6", job="hang-1")]
+        ranks = [*dead, rank("h:5", job="hang-2")]
+        for text in ("5", "h:5", "5@1", "all,!6"):
+            assert "hang-2/h:5" in chosen(text, ranks), (state, text)
 
 
 @pytest.mark.parametrize(
@@ -268,14 +320,14 @@ def test_a_candidate_counts_twins_that_the_target_does_not_fit() -> None:
     ranks = [rank("h:5", pid=11), rank("h:5", pid=22, state=RankState.RUNNING), rank("h:5", job="B")]
     with pytest.raises(AmbiguousTarget) as caught:
         select(parse_target("stopped"), ranks)
-    assert caught.value.candidates == ("A/h:5@11", "B/h:5")
+    assert caught.value.candidates == ("A/stopped", "B/stopped")
 
 
-def test_two_large_jobs_are_named_by_one_rank_each() -> None:
+def test_two_large_jobs_are_named_by_one_target_each() -> None:
     hosts = [f"g{node}" for node in range(MAX_CANDIDATES)]
     with pytest.raises(AmbiguousTarget) as caught:
         select(parse_target("all"), block("A", hosts, 2) + block("B", hosts, 2))
-    assert caught.value.candidates == ("A/g0:0", "B/g0:0")
+    assert caught.value.candidates == ("A/all", "B/all")
 
 
 def test_a_unique_target_is_no_longer_than_needed() -> None:

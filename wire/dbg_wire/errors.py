@@ -26,10 +26,13 @@ a sentence. Text from the network goes through :func:`printable` before it becom
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 MAX_QUOTED = 200
 """Characters of foreign text that an error quotes; more would scroll the sentence itself away."""
+
+MAX_OFFERED = 8
+"""Candidates that an ambiguous target's error names; more are counted."""
 
 
 def printable(text: str, limit: int = MAX_QUOTED) -> str:
@@ -67,19 +70,30 @@ class BadTarget(BadInput):
 
 
 class AmbiguousTarget(DbgError):
-    """A target that fits several live ranks; ``candidates`` are targets that fit one rank each."""
+    """A target that fits several live ranks; ``candidates`` are targets that fit one rank each.
+
+    ``everywhere`` is the target that means all those ranks together, for an action that takes several; None if there
+    is no such target.
+    """
 
     exit_status = 2
 
-    def __init__(self, target: str, candidates: Sequence[str]) -> None:
-        super().__init__(target, tuple(candidates))
+    def __init__(self, target: str, candidates: Sequence[str], everywhere: str | None = None) -> None:
+        super().__init__(target, tuple(candidates), everywhere)
         self.target = target
         self.candidates = tuple(candidates)
+        self.everywhere = everywhere
 
     def __str__(self) -> str:
-        shown = ", ".join(printable(candidate) for candidate in self.candidates[:8])
-        more = f" and {len(self.candidates) - 8} more" if len(self.candidates) > 8 else ""
-        return f"target '{printable(self.target)}' fits several ranks: {shown}{more}; name one of them"
+        return self.sentence(str)
+
+    def sentence(self, command: Callable[[str], str], *, takes_several: bool = False) -> str:
+        """Return the sentence with each candidate as ``command`` has it typed."""
+        shown = ", ".join(printable(command(candidate)) for candidate in self.candidates[:MAX_OFFERED])
+        more = len(self.candidates) - MAX_OFFERED
+        rest = f" and {more} more" if more > 0 else ""
+        every = f", or {printable(command(self.everywhere))} for all" if takes_several and self.everywhere else ""
+        return f"target '{printable(self.target)}' fits several ranks: {shown}{rest}; name one of them{every}"
 
 
 class BadEndpoint(BadInput):

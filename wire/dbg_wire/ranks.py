@@ -1,6 +1,7 @@
 """What is known about a rank, as the broker sends it and ``--list`` prints it."""
 
 import enum
+import signal
 from typing import Annotated
 
 from . import limits
@@ -123,3 +124,16 @@ class RankInfo(Record):
     def full_address(self) -> str:
         """Return the address that is unique over jobs, ``job/host:rank``."""
         return f"{self.job}/{self.address}"
+
+
+def describe_exit(rank: RankInfo) -> str:
+    """Return how an exited rank ended, e.g. ``killed by SIGKILL``."""
+    status = rank.exit
+    if status is None:
+        return DIED if rank.reason == DIED else "exited"
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        return f"killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"killed by signal {-status}"

@@ -3,12 +3,13 @@
 ::
 
     target = term { "," term }
-    term   = [ "!" ] [ job "/" | "*/" ] what            "!" leaves ranks out; it may stand after the "/" as well
-    what   = "all" | "stopped" | "held" | "crashed" | "running"
+    term   = [ "!" ] [ job "/" ] what                   "!" leaves ranks out; it may stand after the "/" as well
+    what   = "all" | "stopped" | "held" | "crashed" | "running" | "unresponsive" | "lost"
            | [ [ host ] ":" ] numbers                   5, 0-3, 0-1023/8, 0:8:2, the child 5.1, one process 5@4711
            | [ host ] ":*"
            | [ [ host ] ":" ] "?" number                a classic session, which has no rank
            | "@" name                                   a group of an earlier answer: @2, @err, @?
+    job    = name, in which "*" is anything: train*/all, */5
     host   = name or IPv4 address, in which "*" is anything and "[01-04,07]" these numbers, zeros kept
 
 Bare numbers after a comma belong to the numbers before it: ``gpu013:0-3,5`` is all on gpu013, ``all,!0-3,5`` leaves
@@ -32,6 +33,8 @@ from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 
 JOB_NAME = re.compile(r"[A-Za-z0-9._-]+")
 """The names of jobs that can be written in a target."""
+
+_JOB_PATTERN = re.compile(r"[A-Za-z0-9._*-]+")
 
 MAX_TERMS = 1000
 """Terms in one target, as each costs a walk over all ranks; a list of numbers of any length is one term."""
@@ -57,6 +60,8 @@ class Word(str, enum.Enum):
     HELD = "held"
     CRASHED = "crashed"
     RUNNING = "running"
+    UNRESPONSIVE = "unresponsive"
+    LOST = "lost"
 
     def fits(self, rank: RankInfo) -> bool:
         """Return whether the rank is in the state that the word means; a crashed rank is stopped as well."""
@@ -105,7 +110,7 @@ What = Word | Numbers | Classic | Group
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One term; ``job`` is a name, ``*`` for all jobs, or None if the user named none."""
+    """One term; ``job`` is a name, a pattern in which ``*`` is anything, or None if the user named none."""
 
     what: What
     job: str | None = None
@@ -115,7 +120,14 @@ class Term:
     @property
     def names_one(self) -> bool:
         """Return whether the term by its form names one rank."""
-        return _is_one(self.what) and self.job != "*" and (self.host is None or self.host.exact is not None)
+        in_one_job = self.job is None or "*" not in self.job
+        return _is_one(self.what) and in_one_job and (self.host is None or self.host.exact is not None)
+
+    def fits_job(self, job: str) -> bool:
+        """Return whether a rank of this job may be meant."""
+        if self.job is None or self.job in ("*", job):
+            return True
+        return "*" in self.job and _fits_pattern(self.job, job)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +142,29 @@ class Target:
     def single(self) -> bool:
         """Return whether the target by its form names one rank, so that a terminal may attach to it."""
         return not self.exclude and len(self.include) == 1 and self.include[0].names_one
+
+
+def in_job(text: str, job: str) -> str:
+    """Return a target that can be read with its terms in this job, but for those that name a job or a group."""
+    groups = _group(text)
+    terms = [_in_job(pieces[0], job) for pieces in groups]
+    if all(pieces[0].startswith("!") for pieces in groups):
+        # Alone, !job/5 means all jobs but for that rank, and job/!5 that job.
+        whole = [f"{job}/{pieces[0]}" for pieces in groups]
+        terms = whole if not any(map(_names_job, groups)) else [f"{job}/all,{terms[0]}", *terms[1:]]
+    return ",".join(",".join([term, *pieces[1:]]) for term, pieces in zip(terms, groups, strict=True))
+
+
+def _in_job(piece: str, job: str) -> str:
+    if _names_job([piece]):
+        return piece
+    body = piece.removeprefix("!")
+    return f"{piece[: len(piece) - len(body)]}{job}/{body}"
+
+
+def _names_job(group: list[str]) -> bool:
+    body = group[0].removeprefix("!")
+    return _split_job(body)[0] is not None or (len(body) > 1 and _GROUP.fullmatch(body) is not None)
 
 
 def parse_target(text: str) -> Target:
@@ -212,9 +247,24 @@ def _split_job(text: str) -> tuple[str | None, str]:
     job, slash, rest = text.partition("/")
     if not slash or ":" in job or _STEP.fullmatch(text):
         return None, text
-    if job != "*" and not JOB_NAME.fullmatch(job):
+    if not _JOB_PATTERN.fullmatch(job):
         raise BadTarget(f"'{printable(job)}' is no job", "write a target in one job as job/gpu013:5, in all as */all")
     return job, rest
+
+
+def _fits_pattern(pattern: str, name: str) -> bool:
+    """Tell whether a name begins, goes on and ends as a pattern does, each part found as far left as can be."""
+    first, *parts = pattern.split("*")
+    last = parts.pop()
+    if len(name) < len(first) + len(last) or not (name.startswith(first) and name.endswith(last)):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for part in parts:
+        found = name.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
 
 
 def _is_one(what: What) -> bool:

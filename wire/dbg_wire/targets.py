@@ -23,10 +23,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from dbg_wire.errors import AmbiguousTarget, BadTarget, NoSuchRank, printable
+from dbg_wire.errors import MAX_OFFERED, AmbiguousTarget, BadTarget, NoSuchRank, printable
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.target_grammar import Classic, Group, Numbers, Target, Term, Word, parse_target
+from dbg_wire.target_grammar import Classic, Group, Numbers, Target, Term, Word, in_job, parse_target
 
 __all__ = ["Selection", "Target", "parse_target", "select", "unique_target", "unique_targets"]
 
@@ -151,11 +151,8 @@ def _classic_mark(rank: RankInfo) -> str | None:
 def _matching(term: Term, ranks: Sequence[RankInfo], *, by_job: bool) -> list[RankInfo]:
     """Return the ranks that fit, in any state; ``by_job`` tells global from local numbers for each job on its own."""
     hosts = {rank.host: term.host is None or term.host.fits(rank.host) for rank in ranks}
-    pool = [
-        rank
-        for rank in ranks
-        if term.job in {None, "*", rank.job} and term.pid in {None, rank.pid} and hosts[rank.host]
-    ]
+    jobs = {job: term.fits_job(job) for job in {rank.job for rank in ranks}}
+    pool = [rank for rank in ranks if jobs[rank.job] and term.pid in {None, rank.pid} and hosts[rank.host]]
     what = term.what
     if isinstance(what, Word):
         return [rank for rank in pool if what.fits(rank)]
@@ -197,7 +194,7 @@ def _one_job(target: Target, loose: Sequence[RankInfo], ranks: Sequence[RankInfo
     """Return the job that terms without a job mean, or None if they have found nothing."""
     live = [rank for rank in loose if rank.state in LIVE_STATES]
     if len({rank.job for rank in live}) > 1:
-        raise AmbiguousTarget(target.text, _candidates(live, ranks))
+        raise AmbiguousTarget(target.text, _in_each_job(target, live, ranks), in_job(target.text, "*"))
     return max(live or loose, key=_age).job if loose else None
 
 
@@ -207,6 +204,29 @@ def _one_rank(target: Target, chosen: list[RankInfo], ranks: Sequence[RankInfo])
     if len(live) > 1:
         raise AmbiguousTarget(target.text, _candidates(live, ranks))
     return live or [max(chosen, key=_age)]
+
+
+def _in_each_job(target: Target, live: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> list[str]:
+    """Return the target as one types it for each job of the live ranks, or their addresses where that would not do."""
+    named: list[str] = []
+    for number, job in enumerate(sorted({rank.job for rank in live})):
+        text = in_job(target.text, job)
+        # Of many jobs the first are named and the others only counted.
+        if number >= MAX_OFFERED or _means_one_job(text, job, ranks):
+            named.append(text)
+        else:
+            named += _candidates([rank for rank in live if rank.job == job], ranks)
+    return named
+
+
+def _means_one_job(text: str, job: str, ranks: Sequence[RankInfo]) -> bool:
+    """Tell whether a target is of this job alone, and of one live rank if it is for one."""
+    try:
+        found = select(parse_target(text), ranks, any_job=True)
+    except (BadTarget, NoSuchRank):
+        return False
+    live = sum(rank.state in LIVE_STATES for rank in found.ranks)
+    return {rank.job for rank in found.ranks} == {job} and (live < 2 or not found.single)
 
 
 def _candidates(live: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> list[str]:

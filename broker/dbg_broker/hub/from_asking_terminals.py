@@ -22,6 +22,12 @@ MAX_QUESTIONS = 16
 
 NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND})
 
+PROGRESS_SECONDS = 1.0
+"""Seconds after which the terminal that asked is told how far its question is, and after which again."""
+
+MINOR_OF_PROGRESS = 1
+"""Protocol minor of terminals that know what progress is; older ones would refuse it."""
+
 NOBODY = 0
 """Number of a question whose answer is not waited for; open questions count from one."""
 
@@ -52,8 +58,21 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
     if not to_ask:
         _end_question(hub, number)
     elif hub.questions.is_open(number):
+        if link.minor >= MINOR_OF_PROGRESS:
+            hub.schedule(PROGRESS_SECONDS, partial(_tell_progress, hub, number))
         # An answer that has come and waits for its turn still counts.
         hub.schedule(seconds, partial(hub.turns.after, partial(_end_question, hub, number)))
+
+
+def _tell_progress(hub: Hub, number: int) -> None:
+    """Tell who asked how far a question is, as long as it is open; a terminal that is behind needs no such news."""
+    progress = hub.questions.progress(number)
+    link = hub.terminals.get(progress[0]) if progress is not None else None
+    if progress is None or link is None:
+        return
+    if link.connection.is_ready:
+        link.connection.send_message(progress[1])
+    hub.schedule(PROGRESS_SECONDS, partial(_tell_progress, hub, number))
 
 
 def _ask_of(message: Question, number: int, seconds: float) -> Ask:

@@ -112,7 +112,7 @@ def _discard(hub: Hub, link: TerminalLink, keys: Input, reason: str) -> None:
 def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
     if link.name is not None:
         raise PeerError("a second `greet`")
-    link.name = message.name
+    link.name, link.minor = message.name, message.minor
     hub.welcome(link.connection)
 
 

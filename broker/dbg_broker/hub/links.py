@@ -75,6 +75,7 @@ class TerminalLink:
     role: Role
     rate: RateLimit
     name: str | None = None
+    minor: int = 0
     changes: PendingChanges = field(default_factory=PendingChanges)
     answers: deque[Unread] = field(default_factory=deque)
 

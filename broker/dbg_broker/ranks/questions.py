@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from sys import getsizeof
 
 from dbg_broker.ranks.answer_budget import MAX_TERMINAL_BYTES, AnswerBudget
 from dbg_broker.ranks.weight import weight
 from dbg_wire import limits
 from dbg_wire.codec import encode
-from dbg_wire.messages import Answer, Answers, Kind, Question, RankAnswer
+from dbg_wire.messages import Answer, Answers, Kind, Progress, Question, RankAnswer
 
 PAGE_BYTES = limits.MAX_CONTROL_BYTES * 3 // 4
 """Bytes of one page of answers at most: below MAX_CONTROL_BYTES, and with room beside it in the terminal's queue."""
@@ -23,6 +24,9 @@ MAX_ANSWER_BYTES = PAGE_BYTES - 4096
 
 RANK_COST = 300
 """Bytes that a rank costs a question beside its key and what it says: an entry, an answer and its empty parts."""
+
+MAX_WAITING = 64
+"""Ranks that have not answered and are named meanwhile: a line on a terminal has room for fewer."""
 
 MIN_SECONDS = 0.05
 """Shortest deadline of a question: no rank can answer within less than a round trip."""
@@ -131,6 +135,20 @@ class OpenQuestions:
     def deadline(self, number: int) -> float:
         """Return when a question ends at the latest."""
         return self._open[number].deadline
+
+    def progress(self, number: int) -> tuple[int, Progress] | None:
+        """Return the terminal of an open question and how far it is, None if it has ended."""
+        question = self._open.get(number)
+        if question is None:
+            return None
+        silent = (key for key, answer in question.answers.items() if answer is None)
+        asked = len(question.answers)
+        return question.client, Progress(
+            request=question.question.request,
+            asked=asked,
+            answered=asked - question.missing,
+            waiting=tuple(islice(silent, MAX_WAITING)),
+        )
 
     def answer(self, key: str, answer: Answer) -> Finished | None:
         """Take a rank's answer, and return the question if that was the last one; late and foreign ones are ignored."""

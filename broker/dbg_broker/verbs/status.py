@@ -11,7 +11,7 @@ from dbg_broker.verbs.probe import BrokerProbe
 from dbg_broker.verbs.which_broker import Say, find_broker, own_name
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Welcome
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.ranks import RankInfo, RankState, describe_exit
 
 SCHEMA = 1
 
@@ -61,16 +61,19 @@ def _lines(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> list[str]:
     lines = [f"up at {url} ({who}) for {_duration(welcome.uptime)}"]
     states = ", ".join(f"{count} {state}" for state, count in _by_state(ranks).items() if count)
     lines.append(f"ranks: {len(ranks)}{f' ({states})' if states else ''}")
-    lines.extend(_rank_line(rank) for rank in ranks)
+    lines.extend(_rank_line(rank) for rank in sorted(ranks, key=_order))
     return lines
 
 
+def _order(rank: RankInfo) -> tuple[str, int, int, str, int]:
+    return rank.job, rank.rank, -1 if rank.child is None else rank.child, rank.address, rank.pid
+
+
 def _rank_line(rank: RankInfo) -> str:
-    parts = [f"{rank.full_address}  {rank.state.value}"]
+    ended = rank.state is RankState.EXITED
+    parts = [f"{rank.full_address}  {describe_exit(rank) if ended else rank.state.value}"]
     if rank.where is not None:
         parts.append(f"{rank.reason or 'at'} {rank.where.file}:{rank.where.line}")
-    if rank.exit is not None:
-        parts.append(f"status {rank.exit}")
     if rank.engine is not None:
         parts.append(f"session {rank.engine}")
     if rank.driver is not None:

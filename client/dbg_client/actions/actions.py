@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import sys
 import time
@@ -11,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from dbg_wire.codec import Output
-from dbg_wire.errors import NeedsAnswer, NoSuchRank, printable
+from dbg_wire.errors import NeedsAnswer, printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Selection, Target, parse_target, select, unique_target
@@ -21,14 +20,17 @@ from ..core.broker import link_to_broker
 from ..core.choose import choose, is_ready
 from ..core.directory import Directory
 from ..core.link import BrokerLink, Down, Up
+from ..core.listed import exited, listed, there
 from ..core.remembered_groups import read_target
+from ..core.roll_call import call_roll
 from ..core.waiting import list_ranks, wait_for_stop
 from ..errors import LostRank, NeedsTarget, NotHeld, NotStopped, RankEnded, RankVanished, why_not_stopped
 from ..streams import tell, terminal_size, write_result
 from ..views.answers import show_answers, show_answers_json, show_screen, show_screen_json
 from ..views.compare import SavedAnswers
 from ..views.list import show_json, show_plain, show_table
-from ..views.naming import name_few
+from ..views.missing import absent_only, absent_rows, missing_documents
+from ..views.naming import name_few, order
 from ..words.commands import USUAL_TARGETS
 from ..words.settings import CommandSettings, Format, Verb
 from .giving_up import unless_given_up
@@ -106,50 +108,33 @@ class _Acting:
         if target is None:
             ranks = self._everybody()
         else:
-            found = self._select(target).ranks
-            ranks = self._with_exited(target, found) if self._settings.all else list(found)
-        return await ask_many(self._settings, self._asker, ranks, self._saved, self._directory.ranks)
+            ranks = list(self._select(target).ranks)
+            if self._settings.all:
+                ranks = listed(self._directory.ranks, target, ranks, with_exited=True)
+        calls = call_roll(self._directory.ranks, target, {rank.key for rank in ranks})
+        return await ask_many(self._settings, self._asker, ranks, self._saved, calls=calls, known=self._directory.ranks)
 
     def _everybody(self) -> list[RankInfo]:
-        there = self._there()
-        if self._settings.all and there:
-            return there + self._exited()
+        known = self._directory.ranks
+        left = there(known)
+        if self._settings.all and left:
+            return left + exited(known, None)
         # Without a live job the user means the last one: the stacks of a job that has ended stay readable.
-        return there or list(select(parse_target("all"), self._directory.ranks).ranks)
+        return left or list(select(parse_target("all"), known).ranks)
 
     def _list(self, target: Target | None) -> ShownAnswers:
         known = self._directory.ranks
-        shown = self._listed(target)
+        found = self._select(target).ranks if target is not None else ()
+        shown = sorted(listed(known, target, found, with_exited=self._settings.all), key=order)
+        absent = absent_only(call_roll(known, target))
         if self._settings.format is Format.JSON:
-            return ShownAnswers(show_json(shown))
+            return ShownAnswers(show_json(shown, missing_documents(absent)))
         if self._settings.format is Format.PLAIN:
             return ShownAnswers(show_plain(shown, known))
-        table = show_table(shown, time.time(), color=self._settings.color, known=known)
-        return ShownAnswers(table, hint="" if shown else _empty(known, self._link.url))
-
-    def _listed(self, target: Target | None) -> list[RankInfo]:
-        if target is None:
-            return self._there() + (self._exited() if self._settings.all else [])
-        found = self._select(target).ranks
-        if self._settings.all:
-            return self._with_exited(target, found)
-        return [rank for rank in found if rank.state is not RankState.EXITED]
-
-    def _there(self) -> list[RankInfo]:
-        there = [rank for rank in self._directory.ranks if rank.state is not RankState.EXITED]
-        return list(select(parse_target("all"), there, any_job=True).ranks) if there else []
-
-    def _exited(self) -> list[RankInfo]:
-        return [rank for rank in self._directory.ranks if rank.state is RankState.EXITED]
-
-    def _with_exited(self, target: Target, found: Sequence[RankInfo]) -> list[RankInfo]:
-        """Return the ranks found and, behind them, the exited ones, which a selection hides if a live rank fits."""
-        shown, exited = list(found), self._exited()
-        if exited:
-            with contextlib.suppress(NoSuchRank):
-                more = select(target, exited, any_job=True).ranks
-                shown += [rank for rank in more if rank not in shown]
-        return shown
+        fold = not self._settings.all_rows
+        table = show_table(shown, time.time(), color=self._settings.color, fold=fold, known=known)
+        rows = absent_rows(absent, several_jobs=len({rank.job for rank in shown}) > 1)
+        return ShownAnswers(table + rows, hint="" if shown else _empty(known, self._link.url))
 
     def _select(self, target: Target) -> Selection:
         found = select(target, self._directory.ranks, any_job=self._settings.verb is Verb.LIST)

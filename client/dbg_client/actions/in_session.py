@@ -16,12 +16,15 @@ from dbg_wire.targets import Target, select
 from ..core.asking import Asker
 from ..core.choose import choose, is_ready
 from ..core.directory import Directory
+from ..core.listed import listed
 from ..core.remembered_groups import read_target
+from ..core.roll_call import call_roll
 from ..core.shared_link import SharedLink
 from ..streams import terminal_size
 from ..views.answers import show_answers, show_screen
 from ..views.list import show_table
-from ..views.naming import name_few
+from ..views.missing import absent_only, absent_rows
+from ..views.naming import name_few, order
 from ..words.commands import USUAL_TARGETS, read_scope
 from ..words.settings import CommandSettings, Verb
 from .many import MOVING, ask_many, break_in, read_saved
@@ -62,10 +65,14 @@ class Answering:
             self._link.end()
 
     async def _act(self, settings: CommandSettings, rank: RankInfo) -> Answered:
-        ranks, note = self._found(settings, await self._target(settings, rank), rank)
+        target = await self._target(settings, rank)
+        ranks, note = self._found(settings, target, rank)
         if settings.verb is Verb.ATTACH:
             return Answered(rank=ranks[0])
-        text = self._list(settings, ranks) if settings.verb is Verb.LIST else await self._ask(settings, ranks)
+        if settings.verb is Verb.LIST:
+            text = self._list(settings, target, ranks)
+        else:
+            text = await self._ask(settings, target, ranks)
         return Answered(f"{printable(note)}\n{text}" if note else text)
 
     def _found(
@@ -87,10 +94,11 @@ class Answering:
             return None
         return read_scope(await asyncio.to_thread(read_target, text, os.environ), rank.job)
 
-    async def _ask(self, settings: CommandSettings, ranks: Sequence[RankInfo]) -> str:
+    async def _ask(self, settings: CommandSettings, target: Target | None, ranks: Sequence[RankInfo]) -> str:
         if settings.verb in (Verb.EVAL, Verb.COMMAND, Verb.WHERE):
             saved = await asyncio.to_thread(read_saved, settings.against)
-            shown = await ask_many(settings, self._asker, ranks, saved, self._directory.ranks)
+            calls = call_roll(self._directory.ranks, target, {rank.key for rank in ranks})
+            shown = await ask_many(settings, self._asker, ranks, saved, calls=calls, known=self._directory.ranks)
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
         if settings.verb is Verb.INTERRUPT:
             moving = [rank for rank in ranks if rank.state in MOVING]
@@ -110,12 +118,15 @@ class Answering:
             return show_screen(answers[0].rows or tuple(answers[0].text.split("\n")))
         return show_answers(answers, self._directory.by_key)
 
-    def _list(self, settings: CommandSettings, ranks: Sequence[RankInfo]) -> str:
-        listed = [rank for rank in ranks if settings.all or rank.state is not RankState.EXITED]
+    def _list(self, settings: CommandSettings, target: Target | None, ranks: Sequence[RankInfo]) -> str:
+        known = self._directory.ranks
+        shown = sorted(listed(known, target, ranks, with_exited=settings.all), key=order)
+        absent = absent_rows(absent_only(call_roll(known, target)), several_jobs=len({rank.job for rank in shown}) > 1)
         away = self._directory.away
         news = "" if away is None else f"The broker is gone ({printable(away)}); its list was at last:\n\n"
-        table = show_table(listed, time.time(), color=settings.color, known=self._directory.ranks)
-        return news + (table or "No rank is left.\n")
+        fold = not settings.all_rows
+        table = show_table(shown, time.time(), color=settings.color, fold=fold, known=known)
+        return news + (table or "No rank is left.\n") + absent
 
 
 def _is_held(rank: RankInfo) -> bool:

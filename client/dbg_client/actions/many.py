@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from dbg_wire.ranks import RankInfo, RankState
 
 from ..core.asking import Asker
 from ..core.remembered_groups import find_remembered_groups
+from ..core.roll_call import RollCall
 from ..errors import why_not_stopped
 from ..streams import tell
 from ..views.compare import (
@@ -28,6 +30,7 @@ from ..views.compare import (
     show_comparison,
 )
 from ..views.groups import AnswerGroup, Said, differ, group_answers, groups_document, remembered, show_groups
+from ..views.missing import NOBODY_MISSING, MissingInAnswer, missing_in_answer
 from ..views.naming import Naming
 from ..views.stacks import group_stacks, stacks_document
 from ..views.tree import show_tree
@@ -110,11 +113,14 @@ async def ask_many(
     asker: Asker,
     ranks: Sequence[RankInfo],
     saved: SavedAnswers | None,
+    *,
+    calls: Sequence[RollCall] = (),
     known: Sequence[RankInfo] | None = None,
 ) -> ShownAnswers:
     """Ask ranks for a value, a command or their stacks, and return the answer; its groups are remembered.
 
-    ``known`` are all ranks there are, of which only these are asked.
+    ``calls`` tell of the ranks that should be among them and are missing; ``known`` are all ranks there are, of which
+    only these are asked.
 
     Raises BadInput for a command that is not for sets, DbgError if all ranks have exited or the broker fails.
     """
@@ -126,10 +132,11 @@ async def ask_many(
         _ACTIONS[settings.verb], ranks, settings.question, live=settings.live, stats=settings.stats
     )
     said = list(zip(ranks, answers, strict=True))
+    missing = missing_in_answer(calls, time.time(), several_jobs=len({rank.job for rank in ranks}) > 1)
     shown = (
-        _show_stacks(settings, said, known)
+        _show_stacks(settings, said, missing, known)
         if settings.verb is Verb.WHERE
-        else await _show_values(settings, asker, said, saved)
+        else await _show_values(settings, asker, said, saved, missing)
     )
     await asyncio.to_thread(_remember, shown.groups)
     return shown
@@ -150,7 +157,11 @@ async def break_in(settings: CommandSettings, asker: Asker, ranks: Sequence[Rank
 
 
 async def _show_values(
-    settings: CommandSettings, asker: Asker, said: Sequence[Said], saved: SavedAnswers | None
+    settings: CommandSettings,
+    asker: Asker,
+    said: Sequence[Said],
+    saved: SavedAnswers | None,
+    missing: MissingInAnswer,
 ) -> ShownAnswers:
     naming = Naming([rank for rank, _ in said])
     groups = group_answers(said, exact=settings.exact, tolerance=settings.tolerance, compare=settings.verb is Verb.EVAL)
@@ -162,7 +173,7 @@ async def _show_values(
     if settings.save is not None:
         await asyncio.to_thread(_write, settings.save, save_answers(settings.question, said, naming))
     differs = differ(groups) or (comparison is not None and comparison.differs)
-    text = _render(settings, settings.question, groups, naming, comparison)
+    text = _render(settings, settings.question, groups, naming, comparison=comparison, missing=missing)
     hint = _why_nobody(settings, said)
     # Ranks that run have not been compared, and a script that asks for differences must not take them for equal.
     uncompared = settings.fail_if_differ and any(answer.kind is Kind.RUNNING for _, answer in said)
@@ -175,25 +186,29 @@ def _render(
     command: str,
     groups: Sequence[AnswerGroup],
     naming: Naming,
+    *,
     comparison: Comparison | None = None,
+    missing: MissingInAnswer = NOBODY_MISSING,
 ) -> str:
     path = settings.against or ""
     if settings.format is Format.JSON:
-        document = groups_document(command, groups, naming)
+        document = groups_document(command, groups, naming, missing)
         if comparison is not None:
             document["against"] = comparison_document(comparison, path, naming)
         return json.dumps(document) + "\n"
-    table = show_groups(command, groups, naming, color=settings.color)
+    table = show_groups(command, groups, naming, color=settings.color, missing=missing)
     return table + (show_comparison(comparison, path, naming) if comparison is not None else "")
 
 
-def _show_stacks(settings: CommandSettings, said: Sequence[Said], known: Sequence[RankInfo] | None) -> ShownAnswers:
+def _show_stacks(
+    settings: CommandSettings, said: Sequence[Said], missing: MissingInAnswer, known: Sequence[RankInfo] | None
+) -> ShownAnswers:
     naming = Naming([rank for rank, _ in said])
     stacks, others = group_stacks(said, known)
     if settings.format is Format.JSON:
-        text = json.dumps(stacks_document(stacks, others, naming)) + "\n"
+        text = json.dumps(stacks_document(stacks, others, naming, missing)) + "\n"
     else:
-        text = show_tree(stacks, others, naming, command="where", color=settings.color)
+        text = show_tree(stacks, others, naming, command="where", color=settings.color, missing=missing)
     return ShownAnswers(text, PARTIAL if _left_unanswered(said) else 0, groups=remembered([*stacks, *others]))
 
 

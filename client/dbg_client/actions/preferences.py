@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dbg_wire.environment import BROKER
+from dbg_wire.environment import BROKER, HOME
 from dbg_wire.errors import BadInput
 from dbg_wire.home import home_directory
 
@@ -42,5 +42,5 @@ def _home(environ: Mapping[str, str]) -> Setting:
         home = home_directory(environ)
     except BadInput as error:
         return Setting(str(error), Origin.DEFAULT)
-    names = [name for name in ("DBG_HOME", "XDG_STATE_HOME") if environ.get(name) and home.startswith(environ[name])]
+    names = [name for name in (HOME, "XDG_STATE_HOME") if environ.get(name) and home.startswith(environ[name])]
     return Setting(home, Origin.VARIABLE, names[0]) if names else Setting(home, Origin.DEFAULT)

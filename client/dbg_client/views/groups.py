@@ -14,6 +14,7 @@ from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import RankInfo
 
+from .missing import NOBODY_MISSING, MissingInAnswer
 from .naming import Naming, clip, order
 from .tolerance import merge_near
 from .width import text_width
@@ -97,7 +98,9 @@ def differ(groups: Sequence[AnswerGroup]) -> bool:
     return sum(group.kind in ANSWERED for group in groups) > 1
 
 
-def groups_document(command: str, groups: Sequence[AnswerGroup], naming: Naming) -> dict[str, object]:
+def groups_document(
+    command: str, groups: Sequence[AnswerGroup], naming: Naming, missing: MissingInAnswer = NOBODY_MISSING
+) -> dict[str, object]:
     """Return what becomes the JSON document."""
     return {
         "schema": 1,
@@ -116,16 +119,24 @@ def groups_document(command: str, groups: Sequence[AnswerGroup], naming: Naming)
             }
             for group in groups
         ],
+        "missing": list(missing.documents),
     }
 
 
-def show_groups(command: str, groups: Sequence[AnswerGroup], naming: Naming, *, color: bool) -> str:
+def show_groups(
+    command: str,
+    groups: Sequence[AnswerGroup],
+    naming: Naming,
+    *,
+    color: bool,
+    missing: MissingInAnswer = NOBODY_MISSING,
+) -> str:
     """Return how many answered, and a line for each group, or a block where one of the texts has several lines."""
     shown, left_out = _shown(groups)
     rows = [(group.id, counted(group.count), show_ranks(group.ranks, naming)) for group in shown]
     widths = [max((text_width(row[column]) for row in rows), default=0) for column in range(3)]
     blocks = any("\n" in group.text for group in shown)
-    lines = [summary(command, groups)]
+    lines = [summary(command, groups, missing)]
     for group, row in zip(shown, rows, strict=True):
         cells = [cell + " " * (width - text_width(cell)) for cell, width in zip(row, widths, strict=True)]
         lines += _lines(group, "  ".join(cells), blocks=blocks, color=color)
@@ -135,11 +146,11 @@ def show_groups(command: str, groups: Sequence[AnswerGroup], naming: Naming, *, 
     return "".join(f"{line}\n" for line in lines)
 
 
-def summary(command: str, groups: Sequence[AnswerGroup]) -> str:
-    """Return the first line of an answer: how many answered what was asked, and how far they agree."""
+def summary(command: str, groups: Sequence[AnswerGroup], missing: MissingInAnswer = NOBODY_MISSING) -> str:
+    """Return the first line of an answer: how many answered what was asked, who is missing, how far they agree."""
     asked, answered = sum(group.count for group in groups), count_answered(groups)
     kinds = Counter(group.kind for group in groups)
-    parts = [
+    agreement = [
         f"{kinds[kind]} {what if kinds[kind] == 1 else several}"
         for kind, what, several in (
             ("value", "value", "different values"),
@@ -148,8 +159,15 @@ def summary(command: str, groups: Sequence[AnswerGroup]) -> str:
         )
         if kinds[kind]
     ]
-    who = f"{answered} of {counted(asked)} answered"
-    return f"{printable(command, MAX_LINE)}: {', '.join([who, *parts])}"
+    who = f"{answered} of {counted(asked + missing.exited)} answered"
+    if missing.exited:
+        clauses = [f"{who}: {missing.how}", missing.connected, ", ".join(agreement)]
+    elif missing.connected:
+        all_of_them = f"{answered} answered" if answered == asked else who
+        clauses = [missing.connected, ", ".join([all_of_them, *agreement])]
+    else:
+        clauses = [", ".join([who, *agreement])]
+    return f"{printable(command, MAX_LINE)}: {'; '.join(clause for clause in clauses if clause)}"
 
 
 def show_ranks(ranks: Sequence[RankInfo], naming: Naming) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.ranks import RankInfo, RankState, describe_exit
 from dbg_wire.targets import unique_targets
 
-from ..errors import describe_exit
+from .folding import fold_address
 from .session_status import show_place
 from .time_limits import first_limits, without_limit
 from .waits import Standing
@@ -31,30 +32,60 @@ _JSON_FIELDS = (
 )
 
 
-def show_table(ranks: Sequence[RankInfo], now: float, *, color: bool, known: Sequence[RankInfo] | None = None) -> str:
+MAX_ROWS = 40
+"""Rows of a table that are shown one by one; of more ranks those that are alike share a row."""
+
+
+def show_table(
+    ranks: Sequence[RankInfo],
+    now: float,
+    *,
+    color: bool,
+    fold: bool = False,
+    known: Sequence[RankInfo] | None = None,
+) -> str:
     """Return an aligned table with a header, and below it each job's first time limit; empty for no ranks.
 
-    ``now`` is wall-clock seconds, ``known`` are all ranks there are, by default those of the table.
+    ``now`` is wall-clock seconds, ``known`` are all ranks there are, by default those of the table. With ``fold`` the
+    ranks of a long table that are alike are one row, where the first of them would stand.
     """
     if not ranks:
         return ""
-    header, lines = align(ranks, now, color=color, known=known)
+    standing = Standing(ranks if known is None else known)
+    groups = _alike(ranks, now, standing) if fold and len(ranks) > MAX_ROWS else [[rank] for rank in ranks]
+    header, lines = _align(groups, ranks, now, standing, color=color)
     return "".join(f"{line}\n" for line in (header, *lines, *first_limits(ranks)))
 
 
-def align(
-    ranks: Sequence[RankInfo], now: float, *, color: bool = False, known: Sequence[RankInfo] | None = None
-) -> tuple[str, list[str]]:
+def align(ranks: Sequence[RankInfo], now: float, *, known: Sequence[RankInfo] | None = None) -> tuple[str, list[str]]:
     """Return the table's header and a line for each rank; columns that hold nothing are left out."""
     standing = Standing(ranks if known is None else known)
-    rows = [_row(rank, now, standing.show_wait(rank.waits_in, rank.job)) for rank in ranks]
+    return _align([[rank] for rank in ranks], ranks, now, standing, color=False)
+
+
+def _align(
+    groups: Sequence[Sequence[RankInfo]],
+    ranks: Sequence[RankInfo],
+    now: float,
+    standing: Standing,
+    *,
+    color: bool,
+) -> tuple[str, list[str]]:
+    hosts: defaultdict[tuple[str, str], list[RankInfo]] = defaultdict(list)
+    for rank in ranks:
+        hosts[rank.job, rank.host].append(rank)
+    rows = [
+        _row(group[0], now, standing) if len(group) == 1 else _folded_row(group, hosts, now, standing)
+        for group in groups
+    ]
     if len({rank.job for rank in ranks}) == 1:
         rows = [("", *row[1:]) for row in rows]
     empty = [not any(row[column] for row in rows) for column in range(len(_HEADERS))]
     header = tuple("" if is_empty else name for name, is_empty in zip(_HEADERS, empty, strict=True))
     widths = [max(text_width(row[column]) for row in (header, *rows)) for column in range(len(_HEADERS))]
     lines = [
-        _aligned(row, widths, _COLORS[rank.state] if color else None) for row, rank in zip(rows, ranks, strict=True)
+        _aligned(row, widths, _COLORS[group[0].state] if color else None)
+        for row, group in zip(rows, groups, strict=True)
     ]
     return _aligned(header, widths, None), lines
 
@@ -68,9 +99,10 @@ def show_plain(ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> str:
     return "".join(f"{_plain_line(rank, targets[rank.key])}\n" for rank in ranks)
 
 
-def show_json(ranks: Sequence[RankInfo]) -> str:
-    """Return one JSON document with all that is known of the ranks."""
-    return json.dumps({"schema": 1, "ranks": [_document(rank) for rank in ranks]}) + "\n"
+def show_json(ranks: Sequence[RankInfo], missing: Sequence[Mapping[str, object]] = ()) -> str:
+    """Return one JSON document with all that is known of the ranks, and with those that are missing."""
+    document = {"schema": 1, "ranks": [_document(rank) for rank in ranks], "missing": [dict(one) for one in missing]}
+    return json.dumps(document) + "\n"
 
 
 def show_state(rank: RankInfo) -> str:
@@ -99,12 +131,37 @@ def show_people(rank: RankInfo) -> str:
     return ", ".join(part for part in (driver, watching) if part)
 
 
-def _row(rank: RankInfo, now: float, wait: str) -> tuple[str, ...]:
+def _alike(ranks: Sequence[RankInfo], now: float, standing: Standing) -> list[list[RankInfo]]:
+    """Return the ranks whose rows differ in rank, host, process and duration alone, together."""
+    groups: defaultdict[tuple[str, ...], list[RankInfo]] = defaultdict(list)
+    for rank in ranks:
+        job, _, state, place, _, *others = _row(rank, now, standing)
+        kind = "child" if rank.child is not None else "stock" if rank.is_classic else ""
+        same = (job, kind, state, place, *others)
+        groups[same].append(rank)
+    return list(groups.values())
+
+
+def _folded_row(
+    group: Sequence[RankInfo],
+    hosts: Mapping[tuple[str, str], Sequence[RankInfo]],
+    now: float,
+    standing: Standing,
+) -> tuple[str, ...]:
+    job, _, state, place, _, *others = _row(group[0], now, standing)
+    listed_there = [rank for name in {(rank.job, rank.host) for rank in group} for rank in hosts[name]]
+    ages = sorted(now - rank.since for rank in group if rank.since)
+    shortest, longest = (show_duration(ages[0]), show_duration(ages[-1])) if ages else ("", "")
+    since = shortest if shortest == longest else f"{shortest} to {longest}"
+    return job, fold_address(group, listed_there), f"{len(group)} {state}", place, since, *others
+
+
+def _row(rank: RankInfo, now: float, standing: Standing) -> tuple[str, ...]:
     queued = f"{rank.queued} queued" if rank.queued else ""
     since = show_duration(now - rank.since) if rank.since else ""
     place = show_place(rank.where) or ""
     who = (printable(rank.job), printable(rank.address))
-    state = wait or show_state(rank)
+    state = standing.show_wait(rank.waits_in, rank.job) or show_state(rank)
     # The state already names the signal that killed a rank, but not its core file.
     detail = printable(without_limit(rank))
     return *who, state, place, since, show_people(rank), queued, "" if detail in state else detail

@@ -12,6 +12,7 @@ from dbg_wire.ranks import Place, RankInfo
 
 from .ages import Age, age_of, oldest, with_age
 from .groups import MAX_NAMES, MAX_REASONS, AnswerGroup, Said, count_answered, group_answers
+from .missing import NOBODY_MISSING, MissingInAnswer
 from .naming import Naming, clip, order
 from .waits import Standing
 
@@ -89,7 +90,12 @@ def show_states(groups: Sequence[StackGroup], naming: Naming) -> str:
     return "; ".join([first, *named, f"and {more} more states"] if more else [first, *named])
 
 
-def stacks_document(stacks: Sequence[StackGroup], others: Sequence[AnswerGroup], naming: Naming) -> dict[str, object]:
+def stacks_document(
+    stacks: Sequence[StackGroup],
+    others: Sequence[AnswerGroup],
+    naming: Naming,
+    missing: MissingInAnswer = NOBODY_MISSING,
+) -> dict[str, object]:
     """Return what becomes the JSON document."""
     everyone: list[AnswerGroup] = [*stacks, *others]
     return {
@@ -97,6 +103,7 @@ def stacks_document(stacks: Sequence[StackGroup], others: Sequence[AnswerGroup],
         "asked": sum(group.count for group in everyone),
         "answered": count_answered(everyone),
         "groups": [_document(group, naming) for group in sorted(everyone, key=lambda group: -group.count)],
+        "missing": list(missing.documents),
     }
 
 

@@ -15,6 +15,7 @@ from dbg_wire.errors import printable
 from dbg_wire.ranks import Place, RankInfo
 
 from .groups import MAX_NAMES, AnswerGroup, counted, paint, show_ranks, summary
+from .missing import NOBODY_MISSING, MissingInAnswer
 from .naming import Naming, clip
 from .stacks import StackGroup, show_states
 
@@ -61,11 +62,17 @@ class _Branch:
 
 
 def show_tree(
-    stacks: Sequence[StackGroup], others: Sequence[AnswerGroup], naming: Naming, *, command: str, color: bool
+    stacks: Sequence[StackGroup],
+    others: Sequence[AnswerGroup],
+    naming: Naming,
+    *,
+    command: str,
+    color: bool,
+    missing: MissingInAnswer = NOBODY_MISSING,
 ) -> str:
     """Return how many answered, the tree, and a line for each group of ranks without a stack."""
     everyone = [*stacks, *others]
-    lines = [summary(command, everyone)]
+    lines = [summary(command, everyone, missing)]
     if stacks:
         lines += _Tree(stacks, naming, color=color).lines()
     for group in others:

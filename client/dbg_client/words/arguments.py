@@ -59,6 +59,7 @@ class Arguments:
     bound: str | None = None
     follow: bool = False
     all: bool = False
+    all_rows: bool = False
     json: bool = False
     plain: bool = False
     timeout: str | None = None

@@ -34,10 +34,10 @@ _EXAMPLES = """\
 """
 
 TARGETS = """\
-TARGET is host:rank, :rank, rank, host:*, all, 0-3,5, 0-1023/8, gpu[01-04]:*, stopped, held, crashed, running or !5,
-each optionally with job/ or */ before it; @1, @err, @run, @lost and '@?' (which shells want quoted) are groups of the
-last answer in this terminal. The first word is a verb if it is one of those above, else a TARGET; a host that is called
-like a verb is reached as list:0.
+TARGET is host:rank, :rank, rank, host:*, all, 0-3,5, 0-1023/8, gpu[01-04]:*, a state (stopped, held, crashed, running,
+unresponsive, lost) or !5, each optionally with job/, 'train*/' or '*/' before it; @1, @err, @run, @lost and '@?' are
+groups of the last answer in this terminal. Shells want a * and a ? quoted. The first word is a verb if it is one of
+those above, else a TARGET; a host that is called like a verb is reached as list:0.
 """
 
 _MORE = """\
@@ -106,10 +106,11 @@ def session_help() -> str:
 
 
 _SESSION_TARGETS = """\
-TARGET is 5, 0-3,5, 0-1023/8, all, stopped, held, crashed, running, !5,
-gpu013:5, gpu013:*, or @2, a group of the last answer; of this job unless
-job/ or */ stands before it. A TARGET alone goes to that rank. The options
-of dbg-attach work as well: all -w, 0-7 -e 'loss, lr', held --release.
+TARGET is 5, 0-3,5, 0-1023/8, all, stopped, held, crashed, running,
+unresponsive, lost, !5, gpu013:5, gpu013:*, or @2, a group of the last
+answer; of this job unless job/, train*/ or */ stands before it. A TARGET
+alone goes to that rank. The options of dbg-attach work as well: all -w,
+0-7 -e 'loss, lr', held --release.
 """
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dbg_wire.engines import ENGINES
+
 from .verbs import ATTACHING
 
 DEFAULT_TIMEOUT = 10.0
@@ -138,7 +140,7 @@ OPTIONS: tuple[OptionRow, ...] = (
         metavar="NAME",
         group=ATTACH,
         verbs=ATTACHING,
-        values=("pudb", "pdb"),
+        values=ENGINES,
         help="the debugger to open, pudb or pdb (or DBG_ENGINE)",
     ),
     OptionRow(
@@ -188,7 +190,15 @@ OPTIONS: tuple[OptionRow, ...] = (
         group=OTHER,
         verbs=("list", "where"),
         in_session=True,
-        help="exited ranks, too",
+        help="all exited ranks, too",
+    ),
+    OptionRow(
+        flags=("--all-rows",),
+        field="all_rows",
+        group=OTHER,
+        verbs=("list",),
+        in_session=True,
+        help="a row for each of more than 40 ranks, too",
     ),
     OptionRow(flags=("--json",), field="json", group=OTHER, help="one JSON document on stdout"),
     OptionRow(

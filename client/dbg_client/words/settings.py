@@ -94,6 +94,7 @@ class CommandSettings:
     wait: float | None = None
     follow: bool = False
     all: bool = False
+    all_rows: bool = False
     format: Format = Format.TABLE
     timeout: float = DEFAULT_TIMEOUT
     prefix: bytes | None = DEFAULT_PREFIX
@@ -139,6 +140,7 @@ def settle(
         wait=wait,
         follow=arguments.follow,
         all=arguments.all,
+        all_rows=arguments.all_rows,
         format=Format.JSON if arguments.json else Format.PLAIN if arguments.plain else Format.TABLE,
         timeout=_timeout(arguments.timeout, environ, config),
         prefix=_prefix(arguments, environ, config, verb),

@@ -17,6 +17,7 @@ from dbg_wire.messages import (
     Change,
     Goodbye,
     Kind,
+    Progress,
     Pulse,
     Question,
     RankAnswer,
@@ -71,6 +72,34 @@ async def test_who_does_not_answer_is_named_at_the_deadline(broker: Broker) -> N
     found = await answers(terminal)
     assert found[key(0)].kind is Kind.VALUE
     assert (found[key(1)].kind, found[key(1)].text) == (Kind.SILENT, "no answer in 0.2 s")
+
+
+async def test_who_asked_is_told_again_and_again_how_far_it_is(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(from_asking_terminals, "PROGRESS_SECONDS", 0.01)
+    ranks = [await broker.rank(number) for number in range(3)]
+    terminal, older = await broker.terminal(minor=1), await broker.terminal("older@login1")
+    for asking in (terminal, older):
+        await asking.say(question(key(0), key(1), key(2)))
+    nobody = await terminal.expect(Progress)
+    assert (nobody.request, nobody.asked, nobody.answered) == (7, 3, 0)
+    assert nobody.waiting == (key(0), key(1), key(2))
+    await reply(ranks[1])
+    await terminal.expect(Progress, lambda progress: progress.waiting == (key(0), key(2)) and progress.answered == 1)
+    for rank in (ranks[0], ranks[2]):
+        await reply(rank)
+    await answers(terminal)
+    for rank in ranks:
+        await reply(rank)
+    assert isinstance(await older.next(), Answers)
+    assert not len(broker.hub.questions)
+
+
+async def test_a_question_that_is_answered_at_once_has_no_progress(broker: Broker) -> None:
+    rank = await broker.rank()
+    terminal = await broker.terminal(minor=1)
+    await terminal.say(question(key(0)))
+    await reply(rank)
+    assert isinstance(await terminal.next(), Answers)
 
 
 async def test_what_the_broker_knows_itself_is_said_at_once(broker: Broker) -> None:

@@ -11,10 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.ranks import answer_budget
-from dbg_broker.ranks.questions import MAX_ANSWER_BYTES, MIN_SECONDS, PAGE_BYTES, Finished, OpenQuestions, TooMuchWaits
+from dbg_broker.ranks.questions import (
+    MAX_ANSWER_BYTES,
+    MAX_WAITING,
+    MIN_SECONDS,
+    PAGE_BYTES,
+    Finished,
+    OpenQuestions,
+    TooMuchWaits,
+)
 from dbg_wire import limits
 from dbg_wire.codec import encode
-from dbg_wire.messages import Action, Answer, Kind, Question, RankAnswer
+from dbg_wire.messages import Action, Answer, Kind, Progress, Question, RankAnswer
 
 CLIENT = 5
 
@@ -37,6 +45,28 @@ def test_last_answer_ends_the_question() -> None:
     assert [(answer.key, answer.text) for answer in finished.answers] == [("a", "A"), ("b", "B")]
     assert questions.finish(number) is None
     assert not questions.is_asked("a")
+
+
+def test_an_open_question_tells_how_far_it_is() -> None:
+    questions = OpenQuestions()
+    known = {"c": RankAnswer(key="c", kind=Kind.RUNNING, text="running")}
+    number, _ = questions.ask(CLIENT, question("a", "b", "c", "d"), known, 0.0)
+    questions.answer("b", said(number))
+    assert questions.progress(number) == (
+        CLIENT,
+        Progress(request=7, asked=4, answered=2, waiting=("a", "d")),
+    )
+    questions.finish(number)
+    assert questions.progress(number) is None
+
+
+def test_of_many_that_are_waited_for_the_first_are_named() -> None:
+    questions = OpenQuestions()
+    number, _ = questions.ask(CLIENT, question(*map(str, range(1000))), {}, 0.0)
+    progress = questions.progress(number)
+    assert progress is not None
+    assert (progress[1].asked, progress[1].answered) == (1000, 0)
+    assert progress[1].waiting == tuple(map(str, range(MAX_WAITING)))
 
 
 def test_deadline_names_who_was_silent() -> None:

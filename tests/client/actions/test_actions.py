@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -41,7 +42,8 @@ class Desk:
 
 
 def test_the_list_leaves_exited_ranks_to_all(environ: dict[str, str]) -> None:
-    with FakeBroker(make_rank(5), RUNNING, GONE) as broker:
+    older = replace(GONE, run="0.9", key="older")
+    with FakeBroker(make_rank(5), RUNNING, older) as broker:
         desk = Desk(broker, environ)
         usual, everything = desk.run("-l"), desk.run("-l", "--all")
         both = desk.run("-l", "6-7", "--all", "--plain")
@@ -51,6 +53,56 @@ def test_the_list_leaves_exited_ranks_to_all(environ: dict[str, str]) -> None:
     assert [line.split("\t")[0] for line in both.stdout.splitlines()] == ["gpu013:6", "gpu013:7"]
     assert (usual.returncode, usual.stderr) == (0, "")
     assert "\x1b" not in usual.stdout
+
+
+def test_the_list_shows_who_is_missing_in_a_run_that_lives(environ: dict[str, str]) -> None:
+    there, gone = make_rank(5, world_size=8), make_rank(7, state=RankState.EXITED, exit=-11, world_size=8)
+    with FakeBroker(there, gone, make_rank(6, world_size=8)) as broker:
+        desk = Desk(broker, environ)
+        table, plain, document = desk.run("-l"), desk.run("-l", "--plain"), desk.run("-l", "--json")
+        some, stopped = desk.run("-l", "4-7"), desk.run("-l", "stopped")
+
+    lines = table.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["RANK", "gpu013:5", "gpu013:6", "gpu013:7", "0-4"]
+    assert "killed by SIGSEGV" in lines[3]
+    assert lines[4] == "0-4 never connected"
+    assert [line.split("\t")[:2] for line in plain.stdout.splitlines()][2] == ["gpu013:7", "exited"]
+    read = json.loads(document.stdout)
+    assert [rank["rank"] for rank in read["ranks"]] == [5, 6, 7]
+    assert read["missing"] == [
+        {"job": "4711.0", "ranks": "0-4", "state": "absent", "text": "never came", "since": None}
+    ]
+    assert some.stdout.splitlines()[-1] == "4 never connected"
+    assert [line.split()[0] for line in stopped.stdout.splitlines()] == ["RANK", "gpu013:5", "gpu013:6"]
+
+
+def test_a_long_list_is_folded_but_for_programs_and_all_rows(environ: dict[str, str]) -> None:
+    with FakeBroker(*(make_rank(number) for number in range(41))) as broker:
+        desk = Desk(broker, environ)
+        table, rows, plain, document = (
+            desk.run("-l", *words).stdout for words in ((), ("--all-rows",), ("--plain",), ("--json",))
+        )
+
+    assert table.splitlines()[1].split()[:4] == ["gpu013:*", "41", "stopped", "train.py:41"]
+    assert [len(text.splitlines()) for text in (table, rows, plain)] == [2, 42, 41]
+    assert len(json.loads(document)["ranks"]) == 41
+    assert rows.splitlines()[10].split()[0] == "gpu013:9"
+
+
+def test_all_adds_no_other_jobs_of_the_last_hour(environ: dict[str, str]) -> None:
+    older = make_rank(7, job="4710.0", key="older", state=RankState.EXITED, exit=0)
+    with FakeBroker(make_rank(5), older) as broker:
+        desk = Desk(broker, environ)
+        usual, everywhere, job = (
+            desk.run("-l", *words, "--all", "--plain") for words in ((), ("*/all",), ("4710.0/7",))
+        )
+        stacks = desk.run("-w", "--all", "--json")
+    with FakeBroker(older) as broker:
+        alone = Desk(broker, environ).run("-l", "--all", "--plain")
+
+    shown = [[line.split("\t")[0] for line in done.stdout.splitlines()] for done in (usual, everywhere, job, alone)]
+    assert shown == [["gpu013:5"], ["4710.0/gpu013:7", "gpu013:5"], ["4710.0/gpu013:7"], ["gpu013:7"]]
+    assert json.loads(stacks.stdout)["asked"] == 1
 
 
 def test_a_list_of_a_target_and_its_formats(environ: dict[str, str]) -> None:
@@ -72,7 +124,7 @@ def test_an_empty_list_is_no_error_and_says_why(environ: dict[str, str]) -> None
 
     assert (table.returncode, table.stdout) == (0, "")
     assert "No rank has connected" in table.stderr
-    assert json.loads(document.stdout) == {"schema": 1, "ranks": []}
+    assert json.loads(document.stdout) == {"schema": 1, "ranks": [], "missing": []}
 
 
 def test_a_list_may_wait_for_the_first_stop(environ: dict[str, str]) -> None:
@@ -109,7 +161,7 @@ def test_a_screen_is_printed_as_text(environ: dict[str, str]) -> None:
     assert (text.returncode, text.stdout) == (0, "PuDB\n\\x1b[1mx\n")
     assert json.loads(document.stdout)["screen"] == ["PuDB  ", "\x1b[1mx"]
     assert several.returncode == 2
-    assert "gpu013:5, gpu013:6" in several.stderr
+    assert "`dbg-attach --screen gpu013:5`, `dbg-attach --screen gpu013:6`" in several.stderr
 
 
 @pytest.mark.parametrize(("kind", "status"), [(Kind.ERROR, 1), (Kind.RUNNING, 1), (Kind.SILENT, 6), (Kind.LOST, 6)])

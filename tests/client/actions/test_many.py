@@ -3,11 +3,13 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from dbg_client.actions.many import refuse_for_sets
+from dbg_client.views.list import show_duration
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Attach, Change, Kind, Question, RankAnswer
 from dbg_wire.ranks import Place, RankInfo, RankState
@@ -19,6 +21,7 @@ from tests.support.terminal import Terminal
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
 HELD = make_rank(7, state=RankState.HELD, reason=None)
 GONE = make_rank(8, state=RankState.EXITED, exit=1)
+AGE = show_duration(time.time() - GONE.since)
 
 
 def value(text: str, kind: Kind = Kind.VALUE) -> RankAnswer:
@@ -45,7 +48,8 @@ def test_a_value_is_asked_of_all_ranks_of_the_set_in_one_question(environ: dict[
         question = broker.wait_for(Question)
 
     assert done.stdout == (
-        "loss: 2 of 3 ranks answered, 1 value\n@1    2 ranks  5,7  0.25\n@run  1 rank   6    running, data.py:61\n"
+        f"loss: 2 of 4 ranks answered: rank 8 exited with status 1, {AGE} ago; 1 value\n"
+        "@1    2 ranks  5,7  0.25\n@run  1 rank   6    running, data.py:61\n"
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert (question.action, question.text, question.seconds) == (Action.EVAL, "loss", 7.0)
@@ -124,7 +128,7 @@ def test_where_asks_everybody_and_draws_a_tree(environ: dict[str, str]) -> None:
         everything = [desk.run(*words, "-w", "--all", "--json") for words in ([], ["all"])]
 
     assert tree.stdout.splitlines() == [
-        "where: 3 of 3 ranks answered, 2 different stacks",
+        f"where: 3 of 4 ranks answered: rank 8 exited with status 1, {AGE} ago; 2 different stacks",
         "3 [4-6] main t.py:1",
         "├─ 2 [4-5] f a.py:7 (@1 running)",
         "└─ 1 [6] f data.py:61 (@2 running)  <- odd one out",

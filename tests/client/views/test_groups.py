@@ -162,6 +162,7 @@ def test_json_is_the_agreed_one() -> None:
             {"id": "@1", "kind": "value", "ranks": "0-6", "count": 7, "text": "0.25"},
             {"id": "@?", "kind": "silent", "ranks": "7", "count": 1, "text": "running, data.py:61"},
         ],
+        "missing": [],
     }
 
 

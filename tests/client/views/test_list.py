@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import DIED, Place, RankInfo, RankState
 from dbg_wire.targets import parse_target, select
 from tests.client.fake_broker import make_rank
+from tests.support.rank_infos import block
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
 NOW = 1760000000.0
@@ -108,7 +110,7 @@ def test_column_1_of_plain_is_a_target_that_names_the_rank_alone() -> None:
 def test_json_has_the_agreed_keys_in_order() -> None:
     document = json.loads(show_json([make_rank(5), RUNNING]))
 
-    assert list(document) == ["schema", "ranks"]
+    assert list(document) == ["schema", "ranks", "missing"]
     assert document["schema"] == 1
     assert ",".join(document["ranks"][0]) == (
         "address,job,run,host,rank,local_rank,world_size,child,pid,state,reason,where,engine,queued,since,driver,"
@@ -116,3 +118,29 @@ def test_json_has_the_agreed_keys_in_order() -> None:
     )
     assert document["ranks"][0]["where"] == {"file": "/home/me/train.py", "line": 41, "function": "step"}
     assert (document["ranks"][1]["where"], document["ranks"][1]["state"]) == (None, "running")
+
+
+def test_ranks_that_are_alike_share_a_row_of_a_long_list() -> None:
+    hosts = [f"gpu{number:03}" for number in range(128)]
+    ranks = [replace(one, since=NOW - one.rank / 100, where=make_rank().where) for one in block("A", hosts, 8)]
+    odd = replace(ranks[700], state=RankState.RUNNING, where=None)
+    typed_at = replace(ranks[13], driver="me@login1")
+    ranks = [typed_at if one is ranks[13] else odd if one is ranks[700] else one for one in ranks]
+
+    folded = show_table(ranks, NOW, color=False, fold=True).splitlines()
+    plain = show_table(ranks, NOW, color=False)
+
+    assert [line.split()[:3] for line in folded[1:]] == [
+        ["gpu[000-127]:0-12,14-699,701-1023", "1022", "stopped"],
+        ["gpu001:13", "stopped", "train.py:41"],
+        ["gpu087:700", "running", "7"],
+    ]
+    assert "0 s to 10 s" in folded[1]
+    assert len(plain.splitlines()) == 1025
+    assert show_table(ranks[:40], NOW, color=False, fold=True) == show_table(ranks[:40], NOW, color=False)
+
+
+def test_rows_of_several_jobs_are_folded_apart() -> None:
+    ranks = [*block("A", ["h"], 30), *block("B", ["h"], 30)]
+    folded = show_table(ranks, NOW, color=False, fold=True).splitlines()
+    assert [line.split()[:4] for line in folded[1:]] == [["A", "h:*", "30", "stopped"], ["B", "h:*", "30", "stopped"]]

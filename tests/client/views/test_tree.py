@@ -192,6 +192,7 @@ def test_json_is_the_agreed_one() -> None:
             },
             {"id": "@?", "kind": "silent", "ranks": "7", "count": 1, "text": "no answer in 10 s", "age": None},
         ],
+        "missing": [],
     }
 
 

@@ -76,6 +76,8 @@ def test_an_expression_and_a_command_are_actions_with_a_text() -> None:
         {"where": True, "exact": True},
         {"kill": True, "fail_if_differ": True},
         {"every": "1"},
+        {"all_rows": True},
+        {"where": True, "all_rows": True},
         {"command": "n", "every": "1"},
         {"expression": "x", "tol": "1", "stats": True},
         {"expression": "x", "tol": "1", "exact": True},

@@ -155,6 +155,18 @@ class Answers(Message, sender=Sender.BROKER):
     last: bool = True
 
 
+class Progress(Message, sender=Sender.BROKER):
+    """Tell who asked how far a question is, once it takes more than a second, and then at most once a second.
+
+    ``waiting`` are the keys of the first ranks that have not answered. A client of minor version 0 gets none.
+    """
+
+    request: int
+    asked: int
+    answered: int
+    waiting: tuple[str, ...] = ()
+
+
 class Dialled(Message, sender=Sender.BROKER):
     """Answer a Dial: the session is listed under this key."""
 

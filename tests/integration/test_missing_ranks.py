@@ -1,0 +1,47 @@
+"""Ranks that were killed and ranks that never came are named, in answers and in the list."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker import running_broker
+from tests.support.processes import Processes
+from tests.support.ranks import ask, attach, start_ranks, wait_until, wait_until_stopped
+
+pytestmark = pytest.mark.integration
+
+SCRIPT = """\
+from dbg_agent import install, set_trace
+
+install()
+set_trace()
+"""
+
+
+def test_one_that_was_killed_and_two_that_never_came(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, SCRIPT, 3, world_size=5)
+    wait_until_stopped(home, 3)
+
+    all_there = attach(home, "all", "-e", "1 + 1").stdout
+    assert all_there.startswith("1 + 1: 3 of 5 ranks have connected: 3-4 never came; 3 answered, 1 value\n")
+
+    os.kill(ranks[1].pid, signal.SIGSEGV)
+    # The rank's guard tells which signal it was, a moment after the broker has seen the end of the process.
+    wait_until(home, lambda listed: any(one["exit"] == -11 for one in listed), "the signal", listing=("--all",))
+
+    document = ask(home, "all", "-e", "1 + 1")
+    assert (document["asked"], document["answered"]) == (2, 2)
+    assert [(one["ranks"], one["state"], one["text"]) for one in document["missing"]] == [
+        ("1", "exited", "killed by SIGSEGV"),
+        ("3-4", "absent", "never came"),
+    ]
+    tree = attach(home, "-w").stdout.splitlines()[0]
+    assert "2 of 3 ranks answered: rank 1 was killed by SIGSEGV " in tree
+    assert "3 of 5 ranks have connected: 3-4 never came" in tree
+    rows = attach(home, "--list").stdout.splitlines()
+    assert [row.split()[1] for row in rows[1:]] == ["stopped", "killed", "stopped", "never"]
