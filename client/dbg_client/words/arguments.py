@@ -99,6 +99,7 @@ class Arguments:
     tol: str | None = None
     stats: bool = False
     live: bool = False
+    threads: bool = False
     save: str | None = None
     against: str | None = None
     fail_if_differ: bool = False
@@ -165,6 +166,7 @@ def read_arguments(words: Sequence[str]) -> Arguments:
 
 def _add_asking_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--live", action="store_true", help="with -e: break into running ranks for it, too")
+    group.add_argument("--threads", action="store_true", help="with -w: all threads of each rank")
     group.add_argument("--stats", action="store_true", help="with -e: figures of tensors, e.g. min, max and NaN count")
     group.add_argument("--exact", action="store_true", help="with -e, -c: tell memory addresses apart")
     group.add_argument("--tol", metavar="X", help="with -e: floats that differ by less, relative above 1, are equal")

@@ -36,7 +36,7 @@ _QUESTIONS = {**dict.fromkeys(("e", "eval"), "expression"), **dict.fromkeys(("c"
 _HELP = frozenset({"help", "h", "?", "-h", "--help"})
 _FLAGS = frozenset({"--live", "--stats", "--exact"})
 _HERE = frozenset({"target", "list", "screen", "resume", "kill", "expression", "command", "where", "interrupt"}) | {
-    *("release", "exact", "tol", "stats", "live", "save", "against", "all", "timeout", "yes")
+    *("release", "exact", "tol", "stats", "live", "threads", "save", "against", "all", "timeout", "yes")
 }
 """Options that make sense inside of a session; the other ones need a terminal of their own."""
 

@@ -74,6 +74,7 @@ class CommandSettings:
     tolerance: float | None = None
     stats: bool = False
     live: bool = False
+    threads: bool = False
     save: str | None = None
     against: str | None = None
     fail_if_differ: bool = False
@@ -113,6 +114,7 @@ def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: b
         tolerance=_tolerance(arguments.tol),
         stats=arguments.stats,
         live=arguments.live,
+        threads=arguments.threads,
         save=arguments.save,
         against=arguments.against,
         fail_if_differ=arguments.fail_if_differ,
@@ -192,6 +194,7 @@ def _refuse_misplaced(arguments: Arguments, verb: Verb) -> None:
         ("--tol", arguments.tol is not None, values),
         ("--stats", arguments.stats, values),
         ("--live", arguments.live, values),
+        ("--threads", arguments.threads, (Verb.WHERE,)),
         ("--save", arguments.save is not None, values),
         ("--against", arguments.against is not None, values),
         ("--exact", arguments.exact, answers),
