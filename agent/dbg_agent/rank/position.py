@@ -7,11 +7,12 @@ import time
 from types import FrameType
 from typing import Protocol
 
-from dbg_wire.ranks import Place
+from dbg_wire.ranks import Place, ThreadStack
 
 from ..stop.crash import Crash
 from ..stop.stacks import place_of, stack_of, thread_frame, traceback_of
 from ..stop.stops import Stops
+from .threads import thread_stacks
 from .unmoved import Unmoved
 
 
@@ -43,6 +44,10 @@ class Position:
         if crash is not None:
             return traceback_of(crash.error.__traceback__)
         return stack_of(self._stopping.frame if self._stands() else self._moving_frame())
+
+    def threads(self) -> tuple[ThreadStack, ...]:
+        """Return the stacks of all threads of the program."""
+        return thread_stacks(self._stops.owner if self._stands() else None, self.stack())
 
     def age(self) -> tuple[float | None, bool]:
         """Return for how many seconds the rank has been where :meth:`stack` says, and whether it may be longer.

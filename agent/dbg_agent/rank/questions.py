@@ -140,7 +140,14 @@ class Questions:
         frames = rank.position.stack()
         age, at_least = rank.position.age()
         answer = fitted(
-            Answer, request=ask.request, kind=Kind.VALUE, text=state, frames=frames, age=age, at_least=at_least
+            Answer,
+            request=ask.request,
+            kind=Kind.VALUE,
+            text=state,
+            frames=frames,
+            age=age,
+            at_least=at_least,
+            threads=rank.position.threads() if ask.threads else (),
         )
         rank.send(answer)
 

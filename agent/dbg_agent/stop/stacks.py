@@ -48,7 +48,7 @@ def place_of(frame: FrameType) -> Place:
     return fitted(Place, file=frame.f_code.co_filename, line=frame.f_lineno or 0, function=frame.f_code.co_name)
 
 
-def stack_of(frame: FrameType | None) -> tuple[Place, ...]:
+def stack_of(frame: FrameType | None, most: int = MAX_STACK_FRAMES) -> tuple[Place, ...]:
     """Return the places from the outermost frame to this one, without our frames and the middle of a deep stack."""
     places = []
     # Outside of our runner, as of any script, are only the frames by which Python runs a module.
@@ -56,7 +56,7 @@ def stack_of(frame: FrameType | None) -> tuple[Place, ...]:
         if not is_own(frame):
             places.append(place_of(frame))
         frame = frame.f_back
-    return _bounded(tuple(reversed(places)))
+    return bounded_stack(tuple(reversed(places)), most)
 
 
 def traceback_of(traceback: TracebackType | None) -> tuple[Place, ...]:
@@ -67,7 +67,7 @@ def traceback_of(traceback: TracebackType | None) -> tuple[Place, ...]:
         if not is_own(traceback.tb_frame):
             places.append(fitted(Place, file=code.co_filename, line=traceback.tb_lineno or 0, function=code.co_name))
         traceback = traceback.tb_next
-    return _bounded(tuple(places))
+    return bounded_stack(tuple(places))
 
 
 def thread_frame(thread: int | None) -> FrameType | None:
@@ -78,9 +78,11 @@ def thread_frame(thread: int | None) -> FrameType | None:
     return frame
 
 
-def _bounded(places: tuple[Place, ...]) -> tuple[Place, ...]:
-    left_out = len(places) - MAX_STACK_FRAMES
+def bounded_stack(places: tuple[Place, ...], most: int = MAX_STACK_FRAMES) -> tuple[Place, ...]:
+    """Return a stack of at most so many places: the middle of a deeper one is left out, which one place tells."""
+    left_out = len(places) - most
     if left_out <= 0:
         return places
+    outer = min(OUTERMOST_KEPT, most // 4)
     note = fitted(Place, file="", line=0, function=f"[{left_out + 1} frames left out]")
-    return (*places[:OUTERMOST_KEPT], note, *places[OUTERMOST_KEPT + left_out + 1 :])
+    return (*places[:outer], note, *places[outer + left_out + 1 :])

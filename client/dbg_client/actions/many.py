@@ -33,6 +33,7 @@ from ..views.groups import AnswerGroup, Said, differ, group_answers, groups_docu
 from ..views.missing import NOBODY_MISSING, MissingInAnswer, missing_in_answer
 from ..views.naming import Naming
 from ..views.stacks import group_stacks, stacks_document
+from ..views.threads import group_threads, show_threads, threads_document
 from ..views.tree import show_tree
 from ..words.settings import CommandSettings, Format, Verb
 from .differences import with_differences
@@ -129,7 +130,12 @@ async def ask_many(
     if settings.verb is Verb.COMMAND:
         refuse_for_sets(settings.question, len(ranks))
     answers = await asker.ask(
-        _ACTIONS[settings.verb], ranks, settings.question, live=settings.live, stats=settings.stats
+        _ACTIONS[settings.verb],
+        ranks,
+        settings.question,
+        live=settings.live,
+        stats=settings.stats,
+        threads=settings.threads,
     )
     said = list(zip(ranks, answers, strict=True))
     missing = missing_in_answer(calls, time.time(), several_jobs=len({rank.job for rank in ranks}) > 1)
@@ -204,12 +210,25 @@ def _show_stacks(
     settings: CommandSettings, said: Sequence[Said], missing: MissingInAnswer, known: Sequence[RankInfo] | None
 ) -> ShownAnswers:
     naming = Naming([rank for rank, _ in said])
+    if settings.threads:
+        return _show_threads(settings, said, known)
     stacks, others = group_stacks(said, known)
     if settings.format is Format.JSON:
         text = json.dumps(stacks_document(stacks, others, naming, missing)) + "\n"
     else:
         text = show_tree(stacks, others, naming, command="where", color=settings.color, missing=missing)
     return ShownAnswers(text, PARTIAL if _left_unanswered(said) else 0, groups=remembered([*stacks, *others]))
+
+
+def _show_threads(settings: CommandSettings, said: Sequence[Said], known: Sequence[RankInfo] | None) -> ShownAnswers:
+    naming = Naming([rank for rank, _ in said])
+    answers = group_threads(said, known)
+    if settings.format is Format.JSON:
+        text = json.dumps(threads_document(answers, naming)) + "\n"
+    else:
+        text = show_threads(answers, naming, command="where", color=settings.color)
+    groups = remembered([*answers.stacks, *answers.others])
+    return ShownAnswers(text, PARTIAL if _left_unanswered(said) else 0, groups=groups)
 
 
 def _why_nobody(settings: CommandSettings, said: Sequence[Said]) -> str:

@@ -30,6 +30,8 @@ class StackGroup(AnswerGroup):
     frames: tuple[Place, ...]
     states: tuple[str, ...]
     ages: tuple[Age, ...]
+    thread: str | None = None
+    """The name of the threads with this stack; None where only one thread of each rank was asked for."""
 
 
 def group_stacks(
@@ -58,7 +60,7 @@ def group_stacks(
             ranks=tuple(rank for rank, _ in some),
             text="",
             frames=frames,
-            states=tuple(_state(rank, answer, standing) for rank, answer in some),
+            states=tuple(state_of(rank, answer, standing) for rank, answer in some),
             ages=tuple(age_of(answer) for _, answer in some),
         )
         for number, (kind, frames, some) in enumerate(members, 1)
@@ -66,7 +68,8 @@ def group_stacks(
     return stacks, group_answers(without, compare=False)
 
 
-def _state(rank: RankInfo, answer: RankAnswer, standing: Standing) -> str:
+def state_of(rank: RankInfo, answer: RankAnswer, standing: Standing) -> str:
+    """Return the state that an answer tells, or what its rank waits for in a collective."""
     if answer.kind is not Kind.VALUE or answer.text != "running":
         return answer.text
     return standing.show_wait(collective_of(answer.frames), rank.job) or answer.text
@@ -122,6 +125,8 @@ def _document(group: AnswerGroup, naming: Naming) -> dict[str, object]:
         document["text"] = show_states([group], naming)
     seconds = oldest(group.ages)
     document["age"] = None if seconds is None else round(seconds, 3)
+    if group.thread is not None:
+        document["thread"] = group.thread
     document["frames"] = [
         {"file": place.file, "line": place.line, "function": place.function} for place in group.frames
     ]

@@ -18,6 +18,7 @@ from .width import char_width, text_width
 _GAPS = {
     "address": 1,
     "state": 2,
+    "whom": 1,
     "error": 0,
     "cropped": 2,
     "watching": 2,
@@ -65,7 +66,8 @@ def render(status: Status, columns: int, *, color: bool = True) -> str:
     """Return the line, padded to one column less than ``columns``.
 
     What doesn't fit is shortened or left out: first how to get help, then the detail of the stop, the other ranks, the
-    place, the exception of a crash, who types, that the screen is cut off, how to leave, the notice, the state.
+    place, the exception of a crash, who types, whom a collective waits for, that the screen is cut off, how to leave,
+    the notice, the state.
     While the key after the prefix is awaited, the possible keys come before the notice.
     With ``color`` the state carries SGR sequences, which take no columns.
     """
@@ -114,6 +116,7 @@ def _by_priority(status: Status) -> Sequence[tuple[str, Sequence[str]]]:
         ("state", (_state_text(status),)),
         *((leave, notice) if status.pending else (notice, leave)),
         ("cropped", ("part of a larger screen", "cut off") if status.cropped else ()),
+        ("whom", _texts(_wait(status)[1])),
         ("watching", () if status.driving else _watching_texts(status.driver)),
         ("error", [f": {text}" for text in detail] if crashed else ()),
         ("place", _texts(status.place)),
@@ -134,11 +137,17 @@ def _shown_safely(foreign: str) -> str:
 
 def _state_text(status: Status) -> str:
     if status.waits:
-        return _shown_safely(status.waits)
+        return _shown_safely(_wait(status)[0])
     state = "silent" if status.state == "unresponsive" else _shown_safely(status.state)
     if status.since is None or status.state in ("stopped", "exited"):
         return state
     return f"{state} for {_duration(status.since)}"
+
+
+def _wait(status: Status) -> tuple[str, str]:
+    """Return in which collective the rank waits, and for whom, which a narrow line leaves out."""
+    collective, between, whom = status.waits.partition(" for ")
+    return collective, f"{between}{whom}".lstrip()
 
 
 def _duration(seconds: float) -> str:

@@ -58,6 +58,9 @@ class _Branch:
 
     @property
     def count(self) -> int:
+        if any(group.thread is not None for group in self.groups):
+            # Two threads of one rank may have the same name and be at different places.
+            return len(sorted_ranks(self.groups))
         return sum(group.count for group in self.groups)
 
 
@@ -73,12 +76,21 @@ def show_tree(
     """Return how many answered, the tree, and a line for each group of ranks without a stack."""
     everyone = [*stacks, *others]
     lines = [summary(command, everyone, missing)]
-    if stacks:
-        lines += _Tree(stacks, naming, color=color).lines()
-    for group in others:
-        head = f"{group.id}  {counted(group.count)}  {show_ranks(group.ranks, naming)}"
-        lines.append(f"{head}  {printable(group.text, 4096)}".rstrip())
+    lines += [*draw(stacks, naming, color=color), *show_others(others, naming)]
     return "".join(f"{line}\n" for line in lines)
+
+
+def draw(stacks: Sequence[StackGroup], naming: Naming, *, color: bool) -> list[str]:
+    """Return the lines of the tree."""
+    return list(_Tree(stacks, naming, color=color).lines()) if stacks else []
+
+
+def show_others(others: Sequence[AnswerGroup], naming: Naming) -> list[str]:
+    """Return a line for each group of ranks without a stack."""
+    return [
+        f"{group.id}  {counted(group.count)}  {show_ranks(group.ranks, naming)}  {printable(group.text, 4096)}".rstrip()
+        for group in others
+    ]
 
 
 def fold(frames: Sequence[Place]) -> list[Step]:
@@ -167,8 +179,8 @@ class _Tree:
 
 
 def sorted_ranks(groups: Sequence[AnswerGroup]) -> list[RankInfo]:
-    """Return the ranks of several groups together."""
-    return [rank for group in groups for rank in group.ranks]
+    """Return the ranks of several groups together, each once."""
+    return list({rank.key: rank for group in groups for rank in group.ranks}.values())
 
 
 def _grown(stacks: Sequence[StackGroup]) -> _Branch:

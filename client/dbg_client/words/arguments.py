@@ -49,6 +49,7 @@ class Arguments:
     tol: str | None = None
     stats: bool = False
     live: bool = False
+    threads: bool = False
     save: str | None = None
     against: str | None = None
     fail_if_differ: bool = False

@@ -59,6 +59,14 @@ OPTIONS: tuple[OptionRow, ...] = (
         help="break into running ranks for it, too",
     ),
     OptionRow(
+        flags=("--threads",),
+        field="threads",
+        group=ASKING,
+        verbs=("where",),
+        in_session=True,
+        help="all threads of each rank",
+    ),
+    OptionRow(
         flags=("--stats",),
         field="stats",
         group=ASKING,

@@ -86,6 +86,7 @@ class CommandSettings:
     tolerance: float | None = None
     stats: bool = False
     live: bool = False
+    threads: bool = False
     save: str | None = None
     against: str | None = None
     fail_if_differ: bool = False
@@ -132,6 +133,7 @@ def settle(
         tolerance=_tolerance(arguments.tol),
         stats=arguments.stats,
         live=arguments.live,
+        threads=arguments.threads,
         save=arguments.save,
         against=arguments.against,
         fail_if_differ=arguments.fail_if_differ,

@@ -132,6 +132,9 @@ def test_a_wait_for_others_stands_for_the_state_and_for_their_number() -> None:
     assert line.startswith(f" h:0  {waits}  ")
     assert "others" not in line
     assert "running" not in line
+    narrow = plain(Status(address="h:0", state="running", waits=waits), 40)
+    assert narrow.startswith(" h:0  waits in all_reduce  ")
+    assert "Ctrl-] d" in narrow
 
 
 @pytest.mark.parametrize(
