@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.environment import clean_environment, is_foreign
-from tests.support.forked import end_fork_server
+from tests.support.forked import end_fork_servers
 from tests.support.netns import two_hosts
 from tests.support.processes import TAIL, Processes
 from tests.support.signals import pass_no_ignored_signals
@@ -66,7 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove this process's home, and end what forks our commands."""
-    end_fork_server()
+    end_fork_servers()
     shutil.rmtree(config.stash[HOME], ignore_errors=True)
     os.close(config.stash[STDERR])
 
