@@ -288,6 +288,7 @@ MEETING: Commands = {
 }
 
 
+@pytest.mark.xdist_group("bad input to one broker")  # each worker would start its own
 @pytest.mark.parametrize("name", MEETING)
 def test_what_does_not_fit_what_is_there_is_named(name: str, served: Served, tmp_path: Path) -> None:
     tokens = served.broker.rendezvous["tokens"]
