@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.environment import clean_environment, is_foreign
-from tests.support.forked import end_fork_server
+from tests.support.forked import end_fork_servers
 from tests.support.netns import two_hosts
 from tests.support.processes import TAIL, Processes
 from tests.support.signals import pass_no_ignored_signals
@@ -35,6 +35,8 @@ __all__ = ["slurm", "slurm_cluster", "two_hosts"]
 # A busy machine would miss hypothesis's deadline, which is in wall-clock time; every test has a time-out.
 settings.register_profile("dbg", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dbg")
+# For the other Pythons: what differs between Pythons shows in the first examples, and the main one tries all.
+settings.register_profile("few", settings.get_profile("dbg"), max_examples=20)
 
 LOGS = Path(__file__).parents[1] / "logs"
 
@@ -66,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove this process's home, and end what forks our commands."""
-    end_fork_server()
+    end_fork_servers()
     shutil.rmtree(config.stash[HOME], ignore_errors=True)
     os.close(config.stash[STDERR])
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.support import forked
 from tests.support.time_unit import seconds
 
 SECONDS = seconds(30)
@@ -26,14 +27,7 @@ def environment(home: Path, changes: Mapping[str, str] | None = None) -> dict[st
 
 def run(home: Path, *arguments: str, changes: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a verb to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "dbg_broker", *arguments],
-        env=environment(home, changes),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    return forked.run([sys.executable, "-m", "dbg_broker", *arguments], environment(home, changes), SECONDS)
 
 
 class Serving:

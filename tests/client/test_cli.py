@@ -8,21 +8,14 @@ import pytest
 from dbg_client.cli import main
 from dbg_wire.version import RELEASE
 from tests.client.fake_broker import FakeBroker, make_rank
+from tests.support import forked
 from tests.support.terminal import Terminal
 
 HEAVY = ("asyncio", "websockets", "prompt_toolkit", "ssl")
 
 
 def run(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dbg_client", *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        env=environ,
-        timeout=60,
-        check=False,
-    )
+    return forked.run([sys.executable, "-m", "dbg_client", *words], environ, 60)
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["--watch", "--take", "5"]])

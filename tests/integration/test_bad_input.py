@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import pytest
 
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker, running_broker
+from tests.support.forked import run
 from tests.support.processes import Processes
 from tests.support.ranks import attach_command, attach_list, start_ranks, wait_until_stopped
 from tests.support.reach import PIN
@@ -57,15 +57,7 @@ def runs(*arguments: str, says: str) -> Case:
 def check(case: Case, env: Mapping[str, str], secrets: Sequence[str] = (SECRET,), **values: object) -> None:
     """Run the command of a case without a terminal; fail unless it prints only its one sentence."""
     filled = {name: text.format(**values) for name, text in case.env.items()}
-    done = subprocess.run(
-        [word.format(**values) for word in case.command],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **env, **filled},
-        timeout=seconds(30),
-    )
+    done = run([word.format(**values) for word in case.command], {**os.environ, **env, **filled}, seconds(30))
     assert (done.returncode, done.stdout) == (case.status, ""), done.stderr
     check_sentence(done.stderr, case.says.format(**values), secrets)
 
@@ -302,6 +294,7 @@ MEETING: Commands = {
 }
 
 
+@pytest.mark.xdist_group("bad input to one broker")  # each worker would start its own
 @pytest.mark.parametrize("name", MEETING)
 def test_what_does_not_fit_what_is_there_is_named(name: str, served: Served, tmp_path: Path) -> None:
     tokens = served.broker.rendezvous["tokens"]

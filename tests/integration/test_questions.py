@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -63,13 +65,44 @@ def job(processes: Processes, home: Path) -> list[Child]:
     return ranks
 
 
+@dataclass(frozen=True)
+class Standing:
+    """Four ranks that are stopped in ``work``, for tests that leave them as they are."""
+
+    home: Path
+    ranks: list[Child]
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    folder = tmp_path_factory.mktemp("standing")
+    home = folder / "dbg"
+    home.mkdir(0o700)
+    started = Processes(folder / "logs")
+    try:
+        running_broker(started, home)
+        ranks = start_ranks(started, home, SCRIPT, 4)
+        wait_until_states(home, dict.fromkeys(range(4), "stopped"))
+        yield Standing(home, ranks)
+        # Nothing that was evaluated or printed in them meanwhile has changed what they do and write.
+        end(home, ranks)
+        assert [rank.text() for rank in ranks] == ["went on 1 2\n"] * 4
+    finally:
+        started.end_all()
+
+
+together = pytest.mark.xdist_group("questions to standing ranks")
+"""The mark of tests of the standing ranks: each worker would start its own."""
+
+
 def end(home: Path, job: list[Child]) -> None:
     assert attach(home, "all", "--continue").returncode == 0
     assert [rank.wait() for rank in job] == [0] * len(job)
 
 
-def test_equal_answers_are_one_group_and_the_odd_one_stands_out(home: Path, job: list[Child]) -> None:
-    assert ask(home, "all", "-e", "loss") == {
+@together
+def test_equal_answers_are_one_group_and_the_odd_one_stands_out(standing: Standing) -> None:
+    assert ask(standing.home, "all", "-e", "loss") == {
         "schema": 1,
         "command": "loss",
         "asked": 4,
@@ -79,46 +112,42 @@ def test_equal_answers_are_one_group_and_the_odd_one_stands_out(home: Path, job:
             {"id": "@2", "kind": "value", "ranks": "2", "count": 1, "text": "nan"},
         ],
     }
-    end(home, job)
 
 
-def test_addresses_do_not_tell_objects_apart_unless_asked_to(home: Path, job: list[Child]) -> None:
-    assert len(ask(home, "all", "-e", "thing")["groups"]) == 1
-    assert len(ask(home, "all", "-e", "thing", "--exact")["groups"]) > 1
-    end(home, job)
+@together
+def test_addresses_do_not_tell_objects_apart_unless_asked_to(standing: Standing) -> None:
+    assert len(ask(standing.home, "all", "-e", "thing")["groups"]) == 1
+    assert len(ask(standing.home, "all", "-e", "thing", "--exact")["groups"]) > 1
 
 
-def test_an_expression_sees_locals_also_from_within_and_changes_nothing(home: Path, job: list[Child]) -> None:
-    assert texts(ask(home, "all", "-e", "[x * len(batch) for x in batch]")) == {"0-3": "[2, 4]"}
-    end(home, job)
-    assert [rank.text().count("went on 1 2") for rank in job] == [1] * 4
+@together
+def test_an_expression_sees_locals_also_from_within_and_changes_nothing(standing: Standing) -> None:
+    assert texts(ask(standing.home, "all", "-e", "[x * len(batch) for x in batch]")) == {"0-3": "[2, 4]"}
 
 
-def test_what_raises_is_an_answer_and_none_is_dropped(home: Path, job: list[Child]) -> None:
-    document = ask(home, "all", "-e", "fails()")
+@together
+def test_what_raises_is_an_answer_and_none_is_dropped(standing: Standing) -> None:
+    document = ask(standing.home, "all", "-e", "fails()")
     assert document["answered"] == 4
     assert texts(document) == {"0,2-3": "KeyError: 'elsewhere'", "1": "ValueError: on one rank"}
     assert {group["kind"] for group in document["groups"]} == {"error"}
-    assert attach(home, "all", "-e", "fails()").returncode == 0
-    end(home, job)
+    assert attach(standing.home, "all", "-e", "fails()").returncode == 0
 
 
-def test_what_an_expression_prints_meets_the_terminal_and_not_the_jobs_log(home: Path, job: list[Child]) -> None:
-    answers = texts(ask(home, "0", "-e", "prints()"))
+@together
+def test_what_an_expression_prints_meets_the_terminal_and_not_the_jobs_log(standing: Standing) -> None:
+    answers = texts(ask(standing.home, "0", "-e", "prints()"))
     assert "printed by the question" in answers["0"]
-    end(home, job)
-    assert "printed by the question" not in job[0].text()
+    # The end of the standing ranks shows that it is not in their output.
 
 
-def test_one_that_never_ends_is_interrupted_at_its_deadline_and_the_rank_is_unharmed(
-    home: Path, job: list[Child]
-) -> None:
-    document = ask(home, "0-1", "-e", "waits() if rank == 1 else rank", "--timeout", "3")
+@together
+def test_one_that_never_ends_is_interrupted_at_its_deadline_and_the_rank_is_unharmed(standing: Standing) -> None:
+    document = ask(standing.home, "0-1", "-e", "waits() if rank == 1 else rank", "--timeout", "3")
     by_rank = texts(document)
     assert by_rank["0"] == "0"
     assert "interrupted" in by_rank["1"]
-    assert texts(ask(home, "0-1", "-e", "loss")) == {"0-1": "0.25"}
-    end(home, job)
+    assert texts(ask(standing.home, "0-1", "-e", "loss")) == {"0-1": "0.25"}
 
 
 def test_a_rank_that_cant_answer_is_named_at_the_deadline(home: Path, job: list[Child]) -> None:
@@ -211,17 +240,19 @@ train()
     assert attach(home, "all", "--kill", "-y").returncode == 0
 
 
-def test_what_is_asked_is_compared_with_another_moment(home: Path, job: list[Child], tmp_path: Path) -> None:
+@together
+def test_what_is_asked_is_compared_with_another_moment(standing: Standing, tmp_path: Path) -> None:
     saved = tmp_path / "before.json"
-    assert attach(home, "all", "-e", "len(batch)", "--save", str(saved)).returncode == 0
+    assert attach(standing.home, "all", "-e", "len(batch)", "--save", str(saved)).returncode == 0
     assert json.loads(saved.read_text())["schema"] == 1
-    assert attach(home, "all", "-e", "len(batch)", "--against", str(saved), "--fail-if-differ").returncode == 0
+    assert attach(standing.home, "all", "-e", "len(batch)", "--against", str(saved), "--fail-if-differ").returncode == 0
     assert (
-        attach(home, "all", "-e", "len(batch) + (rank == 2)", "--against", str(saved), "--fail-if-differ").returncode
+        attach(
+            standing.home, "all", "-e", "len(batch) + (rank == 2)", "--against", str(saved), "--fail-if-differ"
+        ).returncode
         == 1
     )
-    assert attach(home, "all", "-e", "rank", "--fail-if-differ").returncode == 1
-    end(home, job)
+    assert attach(standing.home, "all", "-e", "rank", "--fail-if-differ").returncode == 1
 
 
 def test_running_ranks_are_asked_only_live(processes: Processes, home: Path) -> None:

@@ -27,11 +27,14 @@ STARTS = {
 }
 """The first words of command lines, and the command that they start."""
 
-SERVED = frozenset({"serve", "status", "token", "check"})
-"""Verbs of dbg-broker that start no process of their own, for which the command line of the broker counts."""
+NOT_FORKED = frozenset({"run"})
+"""Verbs of dbg-broker that start it anew, and whose processes are told by their command lines."""
 
 DECIDES_THE_START = ("DBG_AUTOSTART", "LANG", "LC_", "LD_", "PYTHON")
 """Prefixes of variables that an interpreter, or what it runs first, looks at while it starts."""
+
+SERVER_FOR_EACH = frozenset({"PYTHONWARNINGS"})
+"""Those of the variables for which another value is so usual that a fork server with it is worth its start."""
 
 
 class Forked:
@@ -72,8 +75,7 @@ class Forked:
 class ForkServer:
     """The process that forks, and our end of the socket to it."""
 
-    def __init__(self) -> None:
-        self._environ = dict(os.environ)
+    def __init__(self, env: Mapping[str, str]) -> None:
         self._turn = threading.Lock()
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -83,12 +85,9 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
+                env=env,
                 start_new_session=True,
             )
-
-    def can_start(self, env: Mapping[str, str]) -> bool:
-        """Tell whether an interpreter would start with this environment as it does here."""
-        return deciding(env) == deciding(self._environ)
 
     def start(
         self,
@@ -117,32 +116,31 @@ class ForkServer:
         self._process.wait()
 
 
-_server: ForkServer | None = None
+_servers: dict[frozenset[tuple[str, str]], ForkServer] = {}
 
 
-def fork_server() -> ForkServer:
-    """Return the one fork server of these tests; it starts at the first call."""
-    global _server
-    if _server is None:
-        _server = ForkServer()
-    return _server
+def fork_server(env: Mapping[str, str]) -> ForkServer:
+    """Return the fork server whose interpreter started with this environment; it starts at the first call."""
+    key = frozenset(deciding(env).items())
+    if key not in _servers:
+        _servers[key] = ForkServer(env)
+    return _servers[key]
 
 
-def end_fork_server() -> None:
-    """End the fork server if it runs."""
-    global _server
-    if _server is not None:
-        _server.end()
-        _server = None
+def end_fork_servers() -> None:
+    """End the fork servers that run."""
+    while _servers:
+        _servers.popitem()[1].end()
 
 
 def forkable(command: Sequence[str], env: Mapping[str, str]) -> list[str] | None:
     """Return what a command line gives our command as its ``argv``; None if the command has to start as it stands."""
     for start, name in STARTS.items():
         words = command[len(start) :]
-        if tuple(command[: len(start)]) != start or (name == "dbg-broker" and words[0] not in SERVED):
+        if tuple(command[: len(start)]) != start or NOT_FORKED.intersection(words[:1]):
             continue
-        return [name, *words] if fork_server().can_start(env) else None
+        changed = {name for name, _ in deciding(env).items() ^ deciding(os.environ).items()}
+        return [name, *words] if changed <= SERVER_FOR_EACH else None
     return None
 
 
@@ -168,7 +166,7 @@ def run(
             cwd=cwd,
         )
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        forked = fork_server().start(argv, env, stdout.fileno(), stderr.fileno(), cwd=cwd)
+        forked = fork_server(env).start(argv, env, stdout.fileno(), stderr.fileno(), cwd=cwd)
         try:
             status = forked.wait(timeout)
         except BaseException:

@@ -11,14 +11,6 @@ from tests.support.environment import clean_environment
 
 ROOT = Path(__file__).parents[2]
 
-INNER_TEST = """
-import os, sys
-def test_inside():
-    print("inside", os.environ["HOME"], os.environ["DBG_HOME"], sorted(os.environ))
-    import pytest
-    pytest.skip("not here")
-"""
-
 
 def test_what_could_decide_a_test_is_dropped_and_the_rest_kept() -> None:
     theirs = {
@@ -47,35 +39,46 @@ def test_this_process_has_such_an_environment() -> None:
     assert os.environ["DBG_HOME"] == f"{os.environ['HOME']}/dbg"
 
 
-def run_inner(test: str, folder: Path, *options: str) -> str:
-    """Run one test in a pytest of its own, with this project's conftest."""
-    file = folder / "test_inner.py"
-    file.write_text(test)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", *options, str(file)]
+def run_inner(folder: Path, *options: str, **tests: str) -> str:
+    """Run these test modules, by their names, in a pytest of its own, with this project's conftest."""
+    for name, text in tests.items():
+        (folder / f"test_{name}.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-ra", *options]
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "DBG_BROKER": "elsewhere:1"}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environ, cwd=folder).stdout
+    return subprocess.run(
+        [*command, str(folder)], capture_output=True, text=True, check=False, env=environ, cwd=folder
+    ).stdout
+
+
+SKIPS = {
+    "inside": """
+import os, sys
+def test_inside():
+    print("inside", os.environ["HOME"], os.environ["DBG_HOME"], sorted(os.environ))
+    import pytest
+    pytest.skip("not here")
+""",
+    "module": "import pytest\npytest.importorskip('no_such_module_here')\n",
+    "marked": "import pytest\n@pytest.mark.skipif(True, reason='no torch')\ndef test_it(): pass\n",
+    "expected": "import pytest\n@pytest.mark.xfail\ndef test_it(): assert False\n",
+}
+
+
+def test_a_skip_is_a_skip_where_something_may_be_missing(tmp_path: Path) -> None:
+    assert "3 skipped, 1 xfailed" in run_inner(tmp_path, **SKIPS)
 
 
 def test_a_skip_is_a_failure_where_nothing_may_be_missing(tmp_path: Path) -> None:
-    assert "1 skipped" in run_inner(INNER_TEST, tmp_path)
-    report = run_inner(INNER_TEST, tmp_path, "--no-skips")
-    assert "1 failed" in report
-    assert "skipped under --no-skips: Skipped: not here" in report
+    report = run_inner(tmp_path, "--no-skips", "--continue-on-collection-errors", **SKIPS)
+    # The expected failure is no skip.
+    assert "1 failed, 1 xfailed, 2 errors" in report
+    assert "FAILED test_inside.py::test_inside - skipped under --no-skips: Skipped: not here" in report
+    assert "ERROR test_module.py" in report
+    assert "no_such_module_here" in report
+    assert "ERROR test_marked.py::test_it" in report
+    assert "no torch" in report
+    assert "inside" in report
     assert "DBG_BROKER" not in report
-
-
-def test_a_module_that_skips_itself_is_a_failure_too(tmp_path: Path) -> None:
-    module = "import pytest\npytest.importorskip('no_such_module_here')\n"
-    assert "1 skipped" in run_inner(module, tmp_path)
-    assert "1 error" in run_inner(module, tmp_path, "--no-skips")
-
-
-def test_a_marked_skip_is_a_failure_and_an_expected_failure_is_not(tmp_path: Path) -> None:
-    marked = "import pytest\n@pytest.mark.skipif(True, reason='no torch')\ndef test_it(): pass\n"
-    assert "no torch" in (report := run_inner(marked, tmp_path, "--no-skips"))
-    assert "1 error" in report
-    expected = "import pytest\n@pytest.mark.xfail\ndef test_it(): assert False\n"
-    assert "1 xfailed" in run_inner(expected, tmp_path, "--no-skips")
 
 
 def test_logs_are_shown_and_kept_for_a_failed_test_and_removed_for_a_passed_one(tmp_path: Path) -> None:
@@ -86,7 +89,7 @@ def test_bad(processes):
     assert False
 """
     logs = tmp_path / "logs"
-    report = run_inner(both, tmp_path, f"--logs={logs}")
+    report = run_inner(tmp_path, f"--logs={logs}", both=both)
     assert "log of bad" in report
     assert "telling detail" in report
     assert [log.read_text() for log in logs.glob("*/*.log")] == ["telling detail\n"]

@@ -13,7 +13,7 @@ import pytest
 
 from dbg_wire.version import RELEASE
 from tests.conftest import OpenTerminal
-from tests.support.forked import ForkServer, forkable, run
+from tests.support.forked import ForkServer, fork_server, forkable, run
 from tests.support.processes import Processes
 from tests.support.time_unit import seconds
 
@@ -68,7 +68,7 @@ def test_a_child_that_was_forked_is_followed_and_ended(environ: Mapping[str, str
 
 
 def test_commands_end_with_their_fork_server(environ: Mapping[str, str]) -> None:
-    server = ForkServer()
+    server = ForkServer(environ)
     reading, writing = os.pipe()
     with os.fdopen(reading) as output, os.fdopen(writing, "wb") as theirs:
         argv = ["dbg-broker", "serve", "--listen", "127.0.0.1:0"]
@@ -98,3 +98,10 @@ def test_only_a_plain_start_of_a_command_is_forked(environ: Mapping[str, str]) -
     assert forkable([*BROKER, "run", "--", "true"], environ) is None
     assert forkable([*ATTACH, "-l"], {**environ, "PYTHONPATH": "/tmp"}) is None
     assert forkable([*ATTACH, "-l"], {**environ, "LC_ALL": "C"}) is None
+    assert forkable([*ATTACH, "-l"], {**environ, "DBG_AUTOSTART": "1"}) is None
+
+
+def test_warnings_are_as_the_environment_says(environ: Mapping[str, str]) -> None:
+    forked = forkable([*ATTACH, "-l"], {**environ, "PYTHONWARNINGS": "error"})
+    assert forked is not None
+    assert fork_server({**environ, "PYTHONWARNINGS": "error"}) is not fork_server(environ)

@@ -14,19 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbg_agent.engines.pudb_import import untraceable
-from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.crash import Crash
 from dbg_agent.stop.inbox import ProgramRaised
+from tests.agent.pudb_stops import stop_with, stop_with_each
 from tests.agent.pudb_viewer import Viewer, drive, let_go, play
 
 ERRORS = [SystemExit, KeyboardInterrupt, RecursionError, MemoryError, ValueError, GeneratorExit]
-
-
-def stop_with(rank: Rank, value: object) -> str:
-    shown = value
-    rank.stop(sys._getframe(), "breakpoint")
-    del shown
-    return "went on"
 
 
 def steps_on(viewer: Viewer) -> None:
@@ -95,23 +88,17 @@ def test_a_repr_that_fails_and_members_that_fail(viewer: Viewer, error: type[Bas
 
 @pytest.mark.parametrize("columns", [40, 79, 100])
 def test_wide_characters_are_drawn_at_every_length(viewer: Viewer, columns: int) -> None:
-    def program(rank: Rank) -> None:
-        for length in range(1, 60, 2):
-            shown = "漢" * length
-            rank.stop(sys._getframe(), "breakpoint")
-            del shown
-
     def script() -> None:
         viewer.waits_for_stop(1)
         viewer.look(columns=columns)
         for number in range(1, 31):
             viewer.waits_for_stop(number)
             viewer.sees("漢")
-            viewer.sees(f"length: {2 * number - 1}")
+            viewer.sees(f"number: {number}")
             viewer.type(b"c")
 
     finish = drive(viewer, script)
-    program(viewer.rank)
+    stop_with_each(viewer.rank, ["漢" * length for length in range(1, 60, 2)])
     finish()
     assert viewer.rank.stops.number == 30
     assert viewer.rank.warned == set()

@@ -10,6 +10,7 @@ import pytest
 from dbg_wire.messages import Action, Answers, Change, Kind, Question, RankAnswer, Snapshot, Subscribe
 from dbg_wire.ranks import RankInfo, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
+from tests.support import forked
 from tests.support.terminal import Terminal
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
@@ -27,15 +28,7 @@ class Desk:
         self.environ = {**environ, **broker.environment}
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command(*words),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            env=self.environ,
-            timeout=60,
-            check=False,
-        )
+        return forked.run(command(*words), self.environ, 60)
 
 
 # --------------------------------------------------------------------------------------------------------------- list
