@@ -209,7 +209,7 @@ class TestPrefix:
         terminal.send("?")
         terminal.wait_for("detach: the rank stays as it is")
         assert DRAWN not in "\n".join(terminal.screen)
-        terminal.send("n")  # closes the help, and is no step
+        terminal.send("n\x1b")  # the help drops the first one, which is no step
         terminal.wait_for(DRAWN)
         wait_for_whole(terminal, home)
         assert line_after_all_keys(terminal, home) == COUNTING_STOP
@@ -220,8 +220,8 @@ class TestPrefix:
         start_stopped(processes, home, COUNTING)
         terminal = sit_in_pudb(open_terminal, "0")
         terminal.send("\x1dc")
-        terminal.wait_for("Any key goes back.")
-        terminal.send(" ")
+        terminal.wait_for("q goes back")
+        terminal.send("q")
         terminal.wait_for(DRAWN)
         assert line_after_all_keys(terminal, home) == COUNTING_STOP
 

@@ -95,5 +95,5 @@ def help_text(prefix: str) -> str:
     keys = (*_KEYS[:-1], ("]", f"send {prefix} itself"), _KEYS[-1])
     lines = [f"{prefix}, then", ""]
     lines += [f"  {key:<10}{does}" for key, does in keys]
-    lines += ["", "Every other key goes to the debugger, Ctrl-C too.", "", "Any key goes back."]
+    lines += ["", "Every other key goes to the debugger, Ctrl-C too; those typed at a page like this one don't."]
     return "\n".join(lines)
