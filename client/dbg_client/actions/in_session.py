@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Kind
+from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Target, select
 
@@ -25,6 +26,8 @@ from ..views.naming import name_few
 from ..words.commands import USUAL_TARGETS, read_scope
 from ..words.settings import CommandSettings, Verb
 from .many import ask_many, break_in, read_saved
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +57,22 @@ class Answering:
 
     async def answer(self, settings: CommandSettings, rank: RankInfo) -> Answered:
         """Do what the command asks for, from a session at ``rank``. Raises DbgError and NeedsYes."""
-        self._asker.seconds = settings.timeout
+        return await self._with_link(settings.timeout, self._act(settings, rank))
+
+    async def answer_for(self, settings: CommandSettings, ranks: Sequence[RankInfo]) -> str:
+        """Do what the settings ask for on exactly these ranks; return what is shown. Raises DbgError."""
+        return await self._with_link(settings.timeout, self._ask(settings, ranks))
+
+    async def break_in(self, rank: RankInfo, seconds: float, *, withdrawn: bool = False) -> RankAnswer:
+        """Ask a rank to stop where it is, or withdraw that, and return its answer. Raises DbgError."""
+        asking = self._asker.ask(Action.INTERRUPT, [rank], withdrawn=withdrawn)
+        return (await self._with_link(seconds, asking))[0]
+
+    async def _with_link(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
+        self._asker.seconds = seconds
         self._link.begin()
         try:
-            return await self._act(settings, rank)
+            return await work
         finally:
             self._link.end()
 

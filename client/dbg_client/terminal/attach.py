@@ -8,6 +8,7 @@ import math
 import os
 import sys
 import termios
+from typing import TYPE_CHECKING
 
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo
@@ -28,6 +29,9 @@ from .options import SessionOptions
 from .outcome import End, SessionOutcome, how_it_ended
 from .session import Picked, Session
 from .startup import Startup, read_startup
+
+if TYPE_CHECKING:
+    from ..actions.in_session import Answering
 
 WENT_ON = 7
 """Exit status when the stop ended while attached."""
@@ -101,7 +105,7 @@ class Attaching:
     async def _pick_first(self) -> tuple[Target, Choice] | None:
         from .picker import pick_from
 
-        rank, _ = await pick_from(self._link, self.directory)
+        rank, _ = await pick_from(self._link, self.directory, color=self._settings.color)
         if rank is None:
             return None
         return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
@@ -158,10 +162,12 @@ class Attaching:
         return outcome.opened or outcome.end is End.WENT_ON
 
 
-async def _pick_in_session(directory: Directory, typed_ahead: bytes) -> Picked:
+async def _pick_in_session(
+    directory: Directory, answering: Answering, options: SessionOptions, typed_ahead: bytes
+) -> Picked:
     from .picker import pick_in_session  # loading it before would delay the debugger's screen
 
-    return await pick_in_session(directory, typed_ahead)
+    return await pick_in_session(directory, answering, options, typed_ahead)
 
 
 def _tell(outcome: SessionOutcome) -> int:

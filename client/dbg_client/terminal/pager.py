@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -71,6 +72,11 @@ class Pager:
             return asked + rest
         at = rest.find(self._prefix) if self._prefix is not None else -1
         return rest[at:] if at >= 0 else b""
+
+    def leave(self) -> None:
+        """End as q does."""
+        with contextlib.suppress(Exception):  # ended already
+            self._application.exit(result=b"")
 
     # ------------------------------------------------------------------------------------------------------ the screen
 

@@ -44,7 +44,7 @@ STDIN, STDOUT = 0, 1
 Picked = tuple[RankInfo | None, bytes]
 """A rank to go to, if any, and keys that were typed and not used."""
 
-Picker = Callable[[Directory, bytes], Awaitable[Picked]]
+Picker = Callable[[Directory, "Answering", SessionOptions, bytes], Awaitable[Picked]]
 """Lets the user pick a rank, given keys typed ahead; returns it and the keys that it didn't use."""
 
 
@@ -343,7 +343,7 @@ class Session:
         These are the list of ranks, the help page, the command line, and the question whether to run the job again.
         """
         if key == "r":
-            self._lend(partial(self._pick_rank, self._directory, typed_ahead), row=False)
+            self._lend(partial(self._pick, typed_ahead), row=False)
             return
         use = self._command if key == ":" else self._help if key == HELP else self._ask_again
         self._lend(partial(use, typed_ahead), row=True)
@@ -356,13 +356,20 @@ class Session:
             self._end(End.AGAIN)
         return None, unused
 
-    async def _command(self, typed_ahead: bytes) -> Picked:
+    def _answers(self) -> Answering:
         from ..actions.in_session import Answering  # what it needs is not loaded before
-        from .command_line import SessionCommandLine
 
         self._answering = self._answering or Answering(self._questions, self._directory)
+        return self._answering
+
+    async def _pick(self, typed_ahead: bytes) -> Picked:
+        return await self._pick_rank(self._directory, self._answers(), self.options, typed_ahead)
+
+    async def _command(self, typed_ahead: bytes) -> Picked:
+        from .command_line import SessionCommandLine
+
         line = SessionCommandLine(
-            self._answering, self._attachment.rank, color=self.options.color, prefix=self.options.prefix
+            self._answers(), self._attachment.rank, color=self.options.color, prefix=self.options.prefix
         )
         return await line.run(typed_ahead)
 
