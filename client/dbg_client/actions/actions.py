@@ -24,7 +24,7 @@ from ..core.link import BrokerLink, Down, Up
 from ..core.remembered_groups import read_target
 from ..core.waiting import list_ranks, wait_for_stop
 from ..errors import LostRank, NeedsTarget, NotHeld, NotStopped, RankEnded, RankVanished, why_not_stopped
-from ..streams import tell, terminal_size, write_result
+from ..streams import has_cursor, tell, terminal_size, write_result
 from ..views.answers import show_answers, show_answers_json, show_screen, show_screen_json
 from ..views.compare import SavedAnswers
 from ..views.list import show_json, show_plain, show_table
@@ -264,7 +264,7 @@ def _print(shown: ShownAnswers) -> int:
 
 
 def _on_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    return sys.stdin.isatty() and sys.stdout.isatty() and has_cursor(os.environ)
 
 
 async def _agrees(ranks: Sequence[RankInfo]) -> bool:
@@ -273,7 +273,14 @@ async def _agrees(ranks: Sequence[RankInfo]) -> bool:
         raise NeedsAnswer(f"--kill would end {what}, and there is no terminal to ask", "add -y to do it unasked")
     sys.stderr.write(f"End {what}? [y/N] ")
     sys.stderr.flush()
-    return (await _read_line()).strip().lower() in ("y", "yes")
+    try:
+        line = await _read_line()
+    except asyncio.CancelledError:  # Ctrl-C
+        tell("\nNothing was done.")
+        raise
+    if not line.endswith("\n"):
+        tell("")  # Ctrl-D leaves the cursor behind the question
+    return line.strip().lower() in ("y", "yes")
 
 
 async def _read_line() -> str:

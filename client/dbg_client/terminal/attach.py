@@ -23,7 +23,7 @@ from ..core.remembered_groups import read_target
 from ..core.stock_debugger import Stock, dial_stock, parse_stock
 from ..core.waiting import list_ranks, wait_for_stop
 from ..errors import NoTerminal
-from ..streams import tell
+from ..streams import has_cursor, tell
 from ..words.settings import CommandSettings
 from .options import SessionOptions
 from .outcome import End, SessionOutcome, how_it_ended
@@ -68,6 +68,12 @@ def require_terminal() -> None:
                 f"{name} is not a terminal, and attaching needs one",
                 "use --screen to print the debugger's screen, or --list for the ranks",
             )
+    if not has_cursor(os.environ):
+        term = printable(os.environ.get("TERM") or "not set")
+        raise NoTerminal(
+            f"TERM is {term}, and attaching needs a terminal whose cursor can be moved",
+            "set it, e.g. TERM=xterm-256color; or use --list, -w, -e, -c or --screen, which print text",
+        )
 
 
 class Attaching:

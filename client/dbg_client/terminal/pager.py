@@ -20,6 +20,7 @@ from prompt_toolkit.output import Output
 
 from dbg_wire.errors import printable
 
+from ..streams import look_alike
 from .key_presses import ESCAPE_SECONDS, key_bytes
 from .page_text import PageText
 
@@ -39,7 +40,7 @@ class Pager:
     """
 
     def __init__(self, text: str, source: Input, screen: Output, prefix: bytes | None = None) -> None:
-        self._text = PageText(text)
+        self._text = PageText(look_alike(text, screen.encoding()))
         self._source = source
         self._screen = screen
         self._prefix = prefix
