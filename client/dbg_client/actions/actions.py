@@ -33,6 +33,7 @@ from ..words.settings import CommandSettings, Format, Verb
 from .giving_up import unless_given_up
 from .many import PARTIAL, ShownAnswers, ask_many, break_in, read_saved
 from .repeat import repeat
+from .user_pager import show_result
 
 WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""
@@ -82,7 +83,7 @@ class _Acting:
         if self._settings.every is not None:
             await repeat(self._settings, self._settings.every, self._link, self._directory, lambda: self._again(target))
         if target is None or self._settings.verb in (Verb.LIST, Verb.WHERE, Verb.EVAL, Verb.COMMAND):
-            return _print(await self._show(target))
+            return await self._print(await self._show(target))
         if self._settings.verb is Verb.INTERRUPT:
             return await self._interrupt(target)
         if self._settings.verb is Verb.SCREEN:
@@ -161,7 +162,7 @@ class _Acting:
         found = self._select(target).ranks
         rank = found[0]
         if len(found) > 1 or self._settings.format is not Format.TABLE or not _on_terminal():
-            return _print(await break_in(self._settings, self._asker, found))
+            return await self._print(await break_in(self._settings, self._asker, found))
         if is_ready(rank):
             return self._attach_to(rank)
         if rank.state in (RankState.HELD, RankState.LOST, RankState.EXITED):
@@ -246,6 +247,13 @@ class _Acting:
             return 1
         return self._report(await self._asker.ask(Action.KILL, living))
 
+    async def _print(self, shown: ShownAnswers) -> int:
+        is_for_people = self._settings.format is Format.TABLE
+        await show_result(shown.text, through_pager=self._settings.pager and is_for_people)
+        if shown.hint:
+            tell(shown.hint)
+        return shown.status
+
     def _report(self, answers: Sequence[RankAnswer]) -> int:
         ranks = self._directory.by_key
         if self._settings.format is Format.JSON:
@@ -254,13 +262,6 @@ class _Acting:
             write_result(show_answers(answers, ranks))
         kinds = {answer.kind for answer in answers}
         return 0 if kinds == {Kind.VALUE} else PARTIAL if kinds - {Kind.VALUE, Kind.ERROR} else 1
-
-
-def _print(shown: ShownAnswers) -> int:
-    write_result(shown.text)
-    if shown.hint:
-        tell(shown.hint)
-    return shown.status
 
 
 def _on_terminal() -> bool:

@@ -68,6 +68,8 @@ environment (an argument goes before it, broker.json after it):
   DBG_ESCAPE, DBG_TIMEOUT    as --escape and --timeout
   DBG_ENGINE                 the debugger to open where the rank has no wish of its own
   DBG_EDITING                vi: as --vi
+  DBG_PAGER, PAGER           shows answers that are longer than the terminal; cat or
+                             nothing: none (default: less)
   NO_COLOR                   no colour
 
 exit status:
@@ -113,6 +115,7 @@ class Arguments:
     timeout: str | None = None
     escape: str | None = None
     yes: bool = False
+    no_pager: bool = False
     no_status: bool = False
     engine: str | None = None
     commands: str | None = None
@@ -203,6 +206,7 @@ def _add_common_options(group: argparse._ArgumentGroup) -> None:
         help=f"seconds to wait for broker and answers (default {DEFAULT_TIMEOUT:g}; or DBG_TIMEOUT)",
     )
     group.add_argument("-y", "--yes", action="store_true", help="don't ask")
+    group.add_argument("--no-pager", action="store_true", help="print long answers as they are")
     group.add_argument("--broker", metavar="ADDRESS", help="host:port or URL of the broker (or DBG_BROKER)")
     # What `dbg-broker run` starts its terminal with: the socket by which the two talk.
     group.add_argument("--run", type=int, help=argparse.SUPPRESS)

@@ -86,6 +86,7 @@ class CommandSettings:
     timeout: float = DEFAULT_TIMEOUT
     prefix: bytes | None = DEFAULT_PREFIX
     yes: bool = False
+    pager: bool = True
     status: bool = True
     wish: Wish = NO_WISH
     commands: str | None = None
@@ -125,6 +126,7 @@ def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: b
         timeout=_timeout(arguments.timeout, environ),
         prefix=_prefix(arguments.escape, environ, verb),
         yes=arguments.yes,
+        pager=not arguments.no_pager,
         status=not arguments.no_status,
         wish=_wish(arguments.engine, environ, verb),
         commands=arguments.commands,
