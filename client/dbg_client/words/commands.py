@@ -12,6 +12,8 @@ expression is taken as it stands; in the form of ``dbg-attach`` (``0-7 -e 'loss,
 
 from __future__ import annotations
 
+import contextlib
+import io
 import shlex
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -97,7 +99,11 @@ def _options(word: str, rest: str, text: str) -> Arguments | None:
         return None
     if "--version" in words:
         raise BadInput("--version is not for a session", "run `dbg-attach --version`")
-    return read_arguments(words)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            return read_arguments(words)
+    except SystemExit:
+        return None  # help among other letters, as in `-lh`
 
 
 def _refuse_others(arguments: Arguments) -> None:

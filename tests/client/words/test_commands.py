@@ -63,7 +63,7 @@ def test_options_may_stand_with_words() -> None:
     assert slow.timeout == 3
 
 
-@pytest.mark.parametrize("text", ["help", "?", "-h", "list --help", "  help  "])
+@pytest.mark.parametrize("text", ["help", "?", "-h", "list --help", "  help  ", "-hh", "5 -lh"])
 def test_help_is_asked_for(text: str) -> None:
     assert parse_command(text, {}) is None
 
