@@ -69,7 +69,8 @@ class RankInfo(Record):
     the last change of state, for display alone. ``exit`` is the process's exit status, negative for a signal, or None
     while it lives or if nobody knows. ``where`` and ``reason`` are None while the rank runs; of an exited one they
     say what was so at last, or that it :data:`DIED`. ``detail`` adds a sentence to the reason: a crash's exception.
-    ``driver_silent`` says that nothing is heard of the driver just now.
+    ``driver_silent`` says that nothing is heard of the driver just now. ``release`` and ``python`` are the versions of
+    the rank's agent and interpreter, empty from a broker that does not tell them.
     """
 
     key: Sentence
@@ -96,6 +97,8 @@ class RankInfo(Record):
     detail: str = ""
     coordinates: tuple[Coordinate, ...] = ()
     driver_silent: bool = False
+    release: str = ""
+    python: str = ""
 
     @property
     def is_classic(self) -> bool:

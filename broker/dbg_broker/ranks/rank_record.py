@@ -115,6 +115,8 @@ class RankRecord:
             exit=self.exit,
             detail=self.detail or (stop.detail if stop else ""),
             coordinates=said.coordinates,
+            release=said.release,
+            python=said.python,
         )
 
     def _reason(self) -> str | None:

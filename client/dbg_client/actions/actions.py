@@ -33,12 +33,13 @@ from ..words.settings import CommandSettings, Format, Verb
 from .giving_up import unless_given_up
 from .many import PARTIAL, ShownAnswers, ask_many, break_in, read_saved
 from .repeat import repeat
+from .report import make_report, refuse_existing, write_report
 from .user_pager import show_result
 
 WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""
 
-_WITHOUT_TARGET = (Verb.LIST, Verb.WHERE)
+_WITHOUT_TARGET = (Verb.LIST, Verb.WHERE, Verb.REPORT)
 """Actions that mean all ranks where the user names none."""
 
 
@@ -82,6 +83,8 @@ class _Acting:
             await wait_for_stop(self._link, self._directory, waited_for, self._settings.wait, tell=tell)
         if self._settings.every is not None:
             await repeat(self._settings, self._settings.every, self._link, self._directory, lambda: self._again(target))
+        if self._settings.verb is Verb.REPORT:
+            return await self._report_on(target)
         if target is None or self._settings.verb in (Verb.LIST, Verb.WHERE, Verb.EVAL, Verb.COMMAND):
             return await self._print(await self._show(target))
         if self._settings.verb is Verb.INTERRUPT:
@@ -155,6 +158,18 @@ class _Acting:
             tell(printable(found.note))
         self._told = found.note
         return found
+
+    async def _report_on(self, target: Target | None) -> int:
+        path, now = self._settings.output, time.time()
+        if path is not None and not self._settings.yes:
+            await asyncio.to_thread(refuse_existing, path)
+        found = list(self._directory.ranks) if target is None else self._with_exited(target, self._select(target).ranks)
+        text = await make_report(self._settings, self._link, self._asker, found, now)
+        if path is None:
+            return await self._print(ShownAnswers(text))
+        await asyncio.to_thread(write_report, path, text, replace_it=self._settings.yes)
+        tell(f"The report is in {printable(path)}; read it before you send it to others.")
+        return 0
 
     # --------------------------------------------------------------------------------------------------- what is done
 

@@ -40,6 +40,8 @@ examples:
   dbg-attach 0-7 -c n            one step on each of eight ranks
   dbg-attach -i 5                break into rank 5, and attach to it
   dbg-attach held --release      let ranks go that wait for others
+  dbg-attach --report -o hang.txt
+                                 what is known of all ranks, as a text for a colleague
 """
 
 _EPILOG = """\
@@ -97,6 +99,8 @@ class Arguments:
     interrupt: bool = False
     release: bool = False
     tmux: bool = False
+    report: bool = False
+    output: str | None = None
     exact: bool = False
     tol: str | None = None
     stats: bool = False
@@ -155,6 +159,7 @@ def build_parser() -> argparse.ArgumentParser:
     actions.add_argument("-i", "--interrupt", action="store_true", help="break in; attach if it is one rank")
     actions.add_argument("--release", action="store_true", help="let held ranks go on")
     actions.add_argument("--tmux", action="store_true", help="attach to each rank in a pane of its own, in tmux")
+    actions.add_argument("--report", action="store_true", help="all that is known of the ranks, for a bug report")
     _add_asking_options(parser.add_argument_group("asking many ranks"))
     _add_attach_options(parser.add_argument_group("attaching"))
     _add_common_options(parser.add_argument_group("other options"))
@@ -206,6 +211,7 @@ def _add_common_options(group: argparse._ArgumentGroup) -> None:
         help=f"seconds to wait for broker and answers (default {DEFAULT_TIMEOUT:g}; or DBG_TIMEOUT)",
     )
     group.add_argument("-y", "--yes", action="store_true", help="don't ask")
+    group.add_argument("-o", dest="output", metavar="FILE", help="with --report: write it to a new file")
     group.add_argument("--no-pager", action="store_true", help="print long answers as they are")
     group.add_argument("--broker", metavar="ADDRESS", help="host:port or URL of the broker (or DBG_BROKER)")
     # What `dbg-broker run` starts its terminal with: the socket by which the two talk.

@@ -41,6 +41,7 @@ class Verb(enum.Enum):
     INTERRUPT = "--interrupt"
     RELEASE = "--release"
     TMUX = "--tmux"
+    REPORT = "--report"
 
     @property
     def attaches(self) -> bool:
@@ -78,6 +79,7 @@ class CommandSettings:
     against: str | None = None
     fail_if_differ: bool = False
     every: float | None = None
+    output: str | None = None
     mode: Mode = Mode.DRIVE
     wait: float | None = None
     follow: bool = False
@@ -117,6 +119,7 @@ def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: b
         save=arguments.save,
         against=arguments.against,
         fail_if_differ=arguments.fail_if_differ,
+        output=arguments.output,
         every=None if arguments.every is None else _seconds(arguments.every, "--every", LONGEST_WAIT, SHORTEST_EVERY),
         mode=Mode.WATCH if arguments.watch else Mode.TAKE if arguments.take else Mode.DRIVE,
         wait=wait,
@@ -153,6 +156,7 @@ def _verb(arguments: Arguments) -> Verb:
             (Verb.INTERRUPT, arguments.interrupt),
             (Verb.RELEASE, arguments.release),
             (Verb.TMUX, arguments.tmux),
+            (Verb.REPORT, arguments.report),
         )
         if given
     ]
@@ -180,6 +184,8 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
     if verb in (Verb.ATTACH, Verb.TMUX) and (arguments.json or arguments.plain):
         name = "--json" if arguments.json else "--plain"
         raise BadInput(f"{name} is a format of --list and other actions, not of a terminal session", "add --list")
+    if arguments.json and verb is Verb.REPORT:
+        raise BadInput("--report is a text for people", "write --list --json or --where --json for programs")
     if arguments.plain and verb is not Verb.LIST:
         raise BadInput(f"--plain is a format of --list, not of {verb.value}", "write --json, or leave it out")
     if arguments.all and verb not in (Verb.LIST, Verb.WHERE):
@@ -199,6 +205,7 @@ def _refuse_misplaced(arguments: Arguments, verb: Verb) -> None:
         ("--exact", arguments.exact, answers),
         ("--fail-if-differ", arguments.fail_if_differ, answers),
         ("--every", arguments.every is not None, (Verb.LIST, Verb.EVAL, Verb.WHERE)),
+        ("-o", arguments.output is not None, (Verb.REPORT,)),
     ):
         if given and verb not in verbs:
             *others, last = (one.value for one in verbs)
@@ -217,8 +224,9 @@ def _target_and_wait(arguments: Arguments) -> tuple[str | None, float | None]:
     if arguments.wait is None:
         return arguments.target, None
     if arguments.wait == WAIT_FOR_EVER:
-        # A list and a tree are of all ranks; every other action waits for a stop, and then takes the stopped ranks.
-        return arguments.target or (None if arguments.list or arguments.where else "stopped"), math.inf
+        # A list, a tree and a report are of all ranks; every other action waits for a stop and takes the stopped ranks.
+        all_ranks = arguments.list or arguments.where or arguments.report
+        return arguments.target or (None if all_ranks else "stopped"), math.inf
     if arguments.target is None:
         # `--wait 5` and `--wait gpu1:5`: argparse took the only target for the option's value.
         return arguments.wait, math.inf
