@@ -59,9 +59,9 @@ at once.
 Attached, Ctrl-] is the prefix: d detaches, ? helps, r picks another rank, n and p go to the next and previous
 stopped rank, w takes the keyboard, : opens a command line for these actions on any ranks (where all, e 0-7 loss,
 release, help), R ends a job that `dbg-broker run` has started and runs it again, ] sends Ctrl-] itself. Leaving never
-resumes or ends a rank. At pdb's prompt `detach` leaves, too, and
-`sticky` shows the source after every stop. To change the debugger that is open while somebody else types, add --take
-to --engine.
+resumes or ends a rank. At pdb's prompt `detach` leaves, too. In a terminal of 30 rows or more the source is shown
+after every stop; `sticky` switches that off, and on again. To change the debugger that is open while somebody else
+types, add --take to --engine.
 
 environment (an argument goes before it, broker.json after it):
   DBG_BROKER                 host:port#fingerprint of the broker
