@@ -18,7 +18,7 @@ from ..errors import LostRank, RankEnded, RankVanished
 from ..words.arguments import Arguments
 from ..words.settings import settle
 
-PROMPTS: Mapping[str, str] = {"e": "expression: ", "c": "pdb command: "}
+PROMPTS: Mapping[str, str] = {"e": "expression", "c": "pdb command"}
 """The letters that need a text, and how it is asked for."""
 
 _ARGUMENTS: Mapping[str, Callable[[str], Arguments]] = {

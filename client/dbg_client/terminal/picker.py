@@ -18,7 +18,7 @@ from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.processors import BeforeInput
-from prompt_toolkit.output import Output, create_output
+from prompt_toolkit.output import Output
 
 from dbg_wire.codec import Output as RankOutput
 from dbg_wire.errors import DbgError, printable
@@ -31,6 +31,7 @@ from ..core.link import BrokerLink, Down, Up
 from ..core.shared_link import SharedLink
 from ..views.naming import name_few
 from ..views.pick_list import HELP, PickList, empty_text, footer_text, may_break_in, title_text
+from .command_row import terminal_output
 from .key_presses import ESCAPE_SECONDS, key_bytes, key_presses
 from .options import SessionOptions
 from .pager import Pager
@@ -129,7 +130,7 @@ class Picker:
         self._left = False
         self._buffer = Buffer(multiline=False)
         self._source = source or create_input()
-        self._screen = screen or create_output()
+        self._screen = screen or terminal_output()
         self._application: Application[Left] = Application(
             layout=self._layout(),
             key_bindings=pick_keys(self),
@@ -173,7 +174,7 @@ class Picker:
     def _layout(self) -> Layout:
         body = FormattedTextControl(self._body, focusable=True, show_cursor=False)
         prompting = Condition(lambda: self.mode is Mode.PROMPT)
-        prompt = BufferControl(self._buffer, input_processors=[BeforeInput(lambda: f" {PROMPTS[self._letter]}")])
+        prompt = BufferControl(self._buffer, input_processors=[BeforeInput(self._prompt)])
         foot = Window(FormattedTextControl(self._footer), height=1, style="reverse")
         self._body_window = Window(body, always_hide_cursor=True)
         self._prompt_window = Window(prompt, height=1)
@@ -188,6 +189,10 @@ class Picker:
             ),
             focused_element=self._body_window,
         )
+
+    def _prompt(self) -> str:
+        count = len(self.list.meant)
+        return f" {PROMPTS[self._letter]} for {count} rank{'s' if count != 1 else ''}: "
 
     def _title(self) -> str:
         title = title_text(count=self.list.count, total=self.list.total, selected=self.list.selected_count)
@@ -204,7 +209,7 @@ class Picker:
             away=self._directory.away,
             filtering=self.mode is Mode.FILTER,
             chosen=self.list.chosen,
-            group=self.list.chosen is None and self.list.count > 0,
+            folded=self.list.is_folded,
         )
 
     def _body(self) -> StyleAndTextTuples:

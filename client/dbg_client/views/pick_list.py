@@ -54,6 +54,12 @@ class PickList:
         return self._rows[self._index()].rank if self._rows else None
 
     @property
+    def is_folded(self) -> bool | None:
+        """Tell whether the chosen line is a group whose ranks are not listed; None for a rank, or no line."""
+        row = self._rows[self._index()] if self._rows else None
+        return None if row is None or row.rank is not None else row.key not in self._unfolded
+
+    @property
     def meant(self) -> tuple[RankInfo, ...]:
         """Return the ranks that an action is for: those selected, else those of the chosen line."""
         if self._selected:
@@ -180,15 +186,18 @@ def title_text(*, count: int, total: int, selected: int) -> str:
     return f"Pick a rank to attach to   {shown}{chosen}"
 
 
-def footer_text(*, away: str | None, filtering: bool, chosen: RankInfo | None, group: bool = False) -> str:
-    """Return the line below the list: which keys work now, those that are needed first in front."""
+def footer_text(*, away: str | None, filtering: bool, chosen: RankInfo | None, folded: bool | None = None) -> str:
+    """Return the line below the list: which keys work now, those that are needed first in front.
+
+    ``folded`` tells of a group whether its ranks are not listed; it is None for a rank.
+    """
     if away is not None:
         return f"broker gone, reconnecting ({printable(away)})   q leaves"
     if filtering:
         return "type to narrow   Enter attaches   Tab selects   Esc shows all"
     keys = "q leaves   ? help   / narrows   Space selects   w where   e value   c command   i break in"
-    if group:
-        return f"Enter unfolds   {keys}"
+    if folded is not None:
+        return f"Enter {'unfolds' if folded else 'folds'}   {keys}"
     if chosen is not None and may_break_in(chosen):
         return f"{printable(chosen.address)} is running; Enter breaks in   {keys}"
     if chosen is not None and not may_be_picked(chosen):

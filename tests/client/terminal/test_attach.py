@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from dbg_wire.messages import Action, Attach, Change, Kind, Question, RankAnswer
 from dbg_wire.ranks import RankInfo, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.client.terminal.test_raw import Window
+from tests.support.terminal import Terminal
 
 RUNNING = make_rank(5, state=RankState.RUNNING, where=None, reason=None, since=1760000001.0)
 STOPPED = make_rank(5)
@@ -227,6 +230,23 @@ def test_a_break_in_that_is_given_up_is_withdrawn(broker: FakeBroker, environ: d
         window.wait_for("Enter breaks in")
 
 
+@pytest.mark.parametrize("keys", ["", "?", "e"])
+def test_a_window_that_is_closed_at_the_picker_is_no_error(
+    keys: str, broker: FakeBroker, environ: dict[str, str], tmp_path: Path
+) -> None:
+    listed(broker, STOPPED)
+    said = tmp_path / "stderr"
+    command = ["sh", "-c", f'exec "$0" -m dbg_client 2> {said}', sys.executable]
+    with Terminal(command, 24, 80, {**environ, **broker.environment}) as window:
+        window.wait_for("1 of 1 rank")
+        window.send(keys)
+        window.wait_for({"": "Enter attaches", "?": "q goes back", "e": "expression for 1 rank"}[keys])
+        window.close_window()
+
+        assert window.exit_status() == 0
+    assert said.read_text() == ""
+
+
 def test_letters_ask_the_selected_ranks_and_the_answer_is_a_page(broker: FakeBroker, environ: dict[str, str]) -> None:
     listed(broker, *map(make_rank, range(4)))
     broker.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.VALUE, text="0.25", digest="d")
@@ -237,7 +257,7 @@ def test_letters_ask_the_selected_ranks_and_the_answer_is_a_page(broker: FakeBro
         window.send("\t")
         window.wait_for(re.compile(r" \*gpu013:0 .*\n \*gpu013:1 ", re.DOTALL))
         window.send("e")
-        window.wait_for(" expression:")
+        window.wait_for(" expression for 2 ranks:")
         window.send("loss, lr\r")
         window.wait_for("loss, lr: 2 of 2 ranks answered, 1 value")
         asked = broker.wait_for(Question)

@@ -81,6 +81,8 @@ def test_the_footer_says_why_a_rank_can_not_be_attached_to() -> None:
     assert "gpu013:6 is lost; it can be attached to when it stops" in footer(make_rank(6, state=RankState.LOST))
     assert "Enter attaches" in footer(make_rank(state=RankState.HELD))
     assert "Enter attaches" in footer(make_rank())
+    assert footer_text(away=None, filtering=False, chosen=None, folded=True).startswith("Enter unfolds")
+    assert footer_text(away=None, filtering=False, chosen=None, folded=False).startswith("Enter folds")
     assert "Esc shows all" in footer(None, filtering=True)
     assert "broker gone" in footer(make_rank(), away="it shut down")
 

@@ -45,9 +45,12 @@ def test_hosts_are_folded_where_there_are_more_ranks_than_rows() -> None:
     assert folded[2].split()[:2] == ["b:12", "running"]
     assert picks.chosen is None
     assert len(picks.meant) == 8
+    assert picks.is_folded
     assert picks.unfold()
+    assert picks.is_folded is False
     picks.move(3)
     assert picks.chosen == ranks[2]
+    assert picks.is_folded is None
     assert [line.split()[0] for line in picks.show(12, NOW).lines[:3]] == ["-", "a:0", "a:1"]
     picks.fold()
     assert picks.chosen is None
