@@ -14,39 +14,51 @@ from collections.abc import Sequence
 from dbg_wire.errors import AmbiguousTarget, DbgError, printable
 
 from .core.config_file import read_config
-from .streams import silence, tell, write_result
+from .streams import prepare_streams, tell, write_result
 from .words.arguments import read_arguments
 from .words.settings import CommandSettings, Verb, settle
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells give it: 128 plus SIGINT."""
 
+ENOUGH = 141
+"""Exit status where the reader of stdout has enough, as in `dbg-attach -l | head`: 128 plus SIGPIPE."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status; argparse itself exits for --help and --version."""
     words = sys.argv[1:] if argv is None else list(argv)
     verbose = "-v" in words or "--verbose" in words
+    prepare_streams()
     try:
-        arguments, config = read_arguments(words), read_config(os.environ)
-        settings = settle(arguments, os.environ, stdout_is_tty=sys.stdout.isatty(), config=config)
-        if settings.verb is Verb.CONFIG:
-            from .actions.preferences import show_preferences
-
-            return show_preferences(settings, arguments, os.environ, config)
-        for note in (*settings.notes, *(f"{problem} (left out)" for problem in config.problems.values())):
-            tell(f"dbg-attach: {note}")
-        return carry_out(settings)
+        return _run(words)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        silence(sys.stdout)  # the reader has enough: `dbg-attach -l | head`
-        return 1
+        return ENOUGH
     except AmbiguousTarget as error:
         return _fail(_offer(error, words), error.exit_status, verbose)
     except DbgError as error:
         return _fail(str(error), error.exit_status, verbose)
     except Exception as error:
         return _fail(f"a bug of dbg-attach: {type(error).__name__}: {printable(str(error))}", 1, verbose)
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
+        arguments = read_arguments(words)
+    except SystemExit:
+        write_result("")  # what argparse has printed: here it can still be told that it is not written
+        raise
+    config = read_config(os.environ)
+    settings = settle(arguments, os.environ, stdout_is_tty=sys.stdout.isatty(), config=config)
+    if settings.verb is Verb.CONFIG:
+        from .actions.preferences import show_preferences
+
+        return show_preferences(settings, arguments, os.environ, config)
+    for note in (*settings.notes, *(f"{problem} (left out)" for problem in config.problems.values())):
+        tell(f"dbg-attach: {note}")
+    return carry_out(settings)
 
 
 def _offer(error: AmbiguousTarget, words: Sequence[str]) -> str:

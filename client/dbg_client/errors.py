@@ -15,16 +15,18 @@ _SETS = {"--release": "`held` for all that are held", "--interrupt": "`running` 
 
 
 class NotStopped(DbgError):
-    """Say that the target can't be attached to right now, and how to wait until it can."""
+    """Say that the target can't be attached to right now, how to wait until it can, and how to stop it if it runs."""
 
-    def __init__(self, what: str, target: str) -> None:
+    def __init__(self, what: str, target: str, *, runs: bool = False) -> None:
         super().__init__(what, target)
         self.what = what
         self.target = target
+        self.runs = runs
 
     def __str__(self) -> str:
         typed = printable(shlex.quote(self.target))
-        return f"{printable(self.what)}; `dbg-attach --wait {typed}` waits for the next stop"
+        waits = f"{printable(self.what)}; `dbg-attach --wait {typed}` waits for the next stop"
+        return f"{waits}, `dbg-attach {typed} -i` breaks in now" if self.runs else waits
 
 
 class NotHeld(DbgError):
@@ -144,8 +146,8 @@ def why_refused(address: str, refusal: Refusal) -> DbgError:
     return Declined(refusal.text)
 
 
-def why_not_stopped(rank: RankInfo, target: str) -> DbgError:
-    """Return the error for a rank that one can't attach to in its present state."""
+def why_not_stopped(rank: RankInfo, target: str, *, attaching: bool = False) -> DbgError:
+    """Return the error for a rank that one can't attach to in its present state; ``attaching``: one wants to."""
     if rank.state is RankState.EXITED:
         return RankEnded(rank)
     if rank.state is RankState.LOST:
@@ -154,4 +156,4 @@ def why_not_stopped(rank: RankInfo, target: str) -> DbgError:
         RankState.HELD: "is held, waiting for other ranks",
         RankState.UNRESPONSIVE: "does not answer, and was not stopped",
     }.get(rank.state, "is running")
-    return NotStopped(f"{rank.address} {what}", target)
+    return NotStopped(f"{rank.address} {what}", target, runs=attaching and rank.state is RankState.RUNNING)

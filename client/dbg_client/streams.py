@@ -2,16 +2,84 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import io
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from typing import TextIO
+
+from dbg_wire.errors import DbgError, printable
+
+LOOK_ALIKES = {
+    **dict.fromkeys("─━═", "-"),
+    **dict.fromkeys("│┃║├┝┠┣╠", "|"),
+    **dict.fromkeys("└┗╚", "`"),
+    **dict.fromkeys("┌┐┘┬┴┼┤", "+"),
+    **dict.fromkeys("→▶", ">"),
+    **dict.fromkeys("←◀", "<"),
+    **dict.fromkeys("\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}", "'"),
+    **dict.fromkeys("“”", '"'),
+    **dict.fromkeys("\N{EN DASH}\N{EM DASH}", "-"),
+    **dict.fromkeys("·•", "*"),
+    "…": "...",
+    "\N{MULTIPLICATION SIGN}": "x",
+    "≤": "<=",
+    "≥": ">=",
+}
+"""Characters of ours that a locale may not have, and what is written in their place."""
+
+_HANDLER = "dbg-look-alikes"
+
+
+class CantPrint(DbgError):
+    """Say that a result could not be written to stdout, and why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the answer can't be written to stdout ({printable(self.reason)}); lead it somewhere else"
+
+
+def prepare_streams() -> None:
+    """Open streams that are closed, and let all write what their encoding lacks as look-alikes."""
+    # In this order each takes the lowest free descriptor, its own. Writing to a closed stdout is to fail.
+    sys.stdin = sys.stdin or _nowhere(os.O_RDONLY, "r")
+    sys.stdout = sys.stdout or _nowhere(os.O_RDONLY, "w")
+    sys.stderr = sys.stderr or _nowhere(os.O_WRONLY, "w")
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors=_HANDLER)
+
+
+def _nowhere(flags: int, mode: str) -> TextIO:
+    return io.TextIOWrapper(io.FileIO(os.open(os.devnull, flags), mode), encoding="utf-8")
+
+
+def look_alike(text: str, encoding: str) -> str:
+    """Return the text with what an encoding lacks replaced, so that it can be written."""
+    try:
+        return text.encode(encoding, _HANDLER).decode(encoding)
+    except (LookupError, UnicodeError):
+        return text.encode("ascii", _HANDLER).decode("ascii")
 
 
 def write_result(text: str) -> None:
-    """Write a result, as it is, to stdout."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    """Write a result to stdout. Raises CantPrint, and BrokenPipeError if its reader has enough."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence(sys.stdout)
+        raise
+    except OSError as error:
+        silence(sys.stdout)
+        raise CantPrint(error.strerror or type(error).__name__) from None
 
 
 def tell(sentence: str) -> None:
@@ -29,8 +97,29 @@ def terminal_size() -> tuple[int, int]:
     return rows, columns
 
 
+def has_cursor(environ: Mapping[str, str]) -> bool:
+    """Tell whether the terminal's cursor can be moved, as far as TERM says."""
+    return environ.get("TERM", "") not in ("", "dumb", "unknown")
+
+
 def silence(stream: TextIO) -> None:
     """Lead a stream whose reader is gone to the null device: else the interpreter's exit fails to write the rest."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
+    with contextlib.suppress(OSError):
+        stream.flush()
+
+
+def _replaced(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(LOOK_ALIKES.get(char) or _escaped(char) for char in lacking), error.end
+
+
+def _escaped(char: str) -> str:
+    return char.encode("ascii", "backslashreplace").decode("ascii")
+
+
+codecs.register_error(_HANDLER, _replaced)

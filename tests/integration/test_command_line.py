@@ -84,11 +84,16 @@ def test_the_tree_is_seen_over_pudb_which_is_whole_afterwards(
 
     assert any("[0-2]" in row and "rank_script.py:" in row for row in tree)
     assert "Variables:" not in "\n".join(tree)
-    terminal.send(" ")
+    # As typed by somebody who takes the page for a command line: no key of it moves the rank.
+    terminal.send("e all rank\r")
+    terminal.wait_for("does nothing here")
+    terminal.send("\x1b")
     terminal.wait_for(lambda it: it.screen == before)
     wait_for_whole(terminal, home)
     answer_to(terminal, "e 1-2 rank * 10", "2 of 2 ranks answered, 2 different values", "10", "20")
-    terminal.send("qn")
+    terminal.send("q")
+    wait_for_whole(terminal, home)
+    terminal.send("n")
     wait_for_line(terminal, 5)
     answer_to(terminal, "continue 1-2", "continued")
     assert [rank.wait() for rank in ranks[1:]] == [0, 0]
@@ -112,12 +117,14 @@ def test_a_prompt_of_pdb_comes_back_with_the_line_that_was_half_typed(
 
     answer_to(terminal, "e 0-1 rank", "2 of 2 ranks answered, 2 different values")
 
-    terminal.send(" ")
+    terminal.send("e all rank\r")
+    terminal.wait_for("does nothing here")
+    terminal.send("\x1b")
     terminal.wait_for(lambda it: it.screen == before)
     terminal.send("1000\r")
     terminal.wait_for("\n1000\n")
     answer_to(terminal, "c all p one if 'one' in globals() else 'none'", "2 of 2 ranks answered")
-    terminal.send(" ")
+    terminal.send("q")
     terminal.wait_for("(Pdb)")
     detach(terminal)
     assert attach(home, "all", "--continue").returncode == 0

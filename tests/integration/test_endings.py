@@ -221,9 +221,10 @@ class TestExitStatus:
 
     def test_1_running_names_what_to_do(self, processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
         start_running(processes, home)
-        terminal = open_terminal(attach_command("0"), 24, 100)
+        terminal = open_terminal(attach_command("0"), 24, 160)
         assert terminal.exit_status() == 1
-        assert re.match(r"dbg-attach: .*:0 is running; `dbg-attach --wait 0` waits for the next stop$", terminal.row(0))
+        waits, breaks_in = "`dbg-attach --wait 0` waits for the next stop", "`dbg-attach 0 -i` breaks in now"
+        assert re.match(rf"dbg-attach: .*:0 is running; {waits}, {breaks_in}$", terminal.row(0))
 
     @pytest.mark.parametrize(
         ("arguments", "says"),

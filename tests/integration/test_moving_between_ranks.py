@@ -137,15 +137,21 @@ class TestPicking:
         assert_given_back(terminal, home)
         assert nobody_there(attach_list(home))
 
-    def test_a_running_rank_is_not_attached_to(
+    def test_a_running_rank_is_broken_into_if_the_user_agrees(
         self, processes: Processes, home: Path, open_terminal: OpenTerminal
     ) -> None:
-        start_ranks(processes, home, COUNTING, 1, env={"WAITS_FIRST": "1"})
-        terminal = open_terminal(attach_command(), 24, 90)
+        (rank,) = start_ranks(processes, home, COUNTING, 1, env={"WAITS_FIRST": "1"})
+        terminal = open_terminal(attach_command(), 24, 120)
         terminal.wait_for(re.compile(r":0  running "))
         terminal.send("\r")
-        wait_for_status(terminal, "is running; it can be attached to when it stops")
-        terminal.send("q")
+        wait_for_status(terminal, "is running. Break in and attach? [y/N]")
+        terminal.send("n")
+        wait_for_status(terminal, "is running; Enter breaks in")
+        terminal.send("\ry")
+        wait_for_status(terminal, "breaking into", "Esc gives up")
+        rank.signal(signal.SIGUSR1)  # it waits for that in C code, on return from which it stops
+        terminal.wait_for(DRAWN)
+        terminal.send("\x1dd")
         assert terminal.exit_status() == 0
 
 
@@ -209,7 +215,7 @@ class TestPrefix:
         terminal.send("?")
         terminal.wait_for("detach: the rank stays as it is")
         assert DRAWN not in "\n".join(terminal.screen)
-        terminal.send("n")  # closes the help, and is no step
+        terminal.send("n\x1b")  # the help drops the first one, which is no step
         terminal.wait_for(DRAWN)
         wait_for_whole(terminal, home)
         assert line_after_all_keys(terminal, home) == COUNTING_STOP
@@ -220,8 +226,8 @@ class TestPrefix:
         start_stopped(processes, home, COUNTING)
         terminal = sit_in_pudb(open_terminal, "0")
         terminal.send("\x1dc")
-        terminal.wait_for("Any key goes back.")
-        terminal.send(" ")
+        terminal.wait_for("q goes back")
+        terminal.send("q")
         terminal.wait_for(DRAWN)
         assert line_after_all_keys(terminal, home) == COUNTING_STOP
 

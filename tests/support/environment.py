@@ -31,6 +31,8 @@ DROPPED_PREFIXES = (
 DROPPED = frozenset(
     {
         "COLORTERM",
+        "LESS",
+        "PAGER",
         "COLUMNS",
         "FORCE_COLOR",
         "GROUP_RANK",

@@ -84,7 +84,8 @@ class RankInfo(Record):
     rank runs; for an exited rank they keep their last values, or the reason is :data:`DIED`. ``detail`` adds a sentence
     to the reason: a crash's exception. ``driver_silent`` says that the driver's terminal is silent just now. ``limit``
     is the time limit that ``detail`` ends with, as in StopInfo. ``waits_in`` names the collective that a step has gone
-    into and has not left; it is empty for any other rank.
+    into and has not left; it is empty for any other rank. ``release`` and ``python`` are the versions of the rank's
+    agent and interpreter, empty from a broker that does not tell them.
     """
 
     key: Sentence
@@ -114,6 +115,8 @@ class RankInfo(Record):
     limit: str = ""
     limit_seconds: Age | None = None
     waits_in: str = ""
+    release: str = ""
+    python: str = ""
 
     @property
     def is_classic(self) -> bool:

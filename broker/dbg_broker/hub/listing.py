@@ -18,7 +18,7 @@ from dbg_wire.ranks import RankInfo
 SNAPSHOT_BYTES = limits.MAX_CONTROL_BYTES // 2
 """Bytes after which a page of a snapshot ends, estimated from above; half, since the last rank may be large."""
 
-RANK_BYTES = 1024
+RANK_BYTES = 1024 + 192
 """Bytes of a rank in a snapshot, its paths aside."""
 
 ESCAPED_BYTES = 6

@@ -125,6 +125,8 @@ class RankRecord:
             limit=stop.limit if stop and not self.detail else "",
             limit_seconds=stop.limit_seconds if stop and not self.detail else None,
             waits_in=self.waits_in if self.state is RankState.RUNNING else "",
+            release=said.release,
+            python=said.python,
         )
 
     def _reason(self) -> str | None:

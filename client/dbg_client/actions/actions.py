@@ -25,7 +25,7 @@ from ..core.remembered_groups import read_target
 from ..core.roll_call import call_roll
 from ..core.waiting import list_ranks, wait_for_stop
 from ..errors import LostRank, NeedsTarget, NotHeld, NotStopped, RankEnded, RankVanished, why_not_stopped
-from ..streams import tell, terminal_size, write_result
+from ..streams import has_cursor, tell, terminal_size, write_result
 from ..views.answers import show_answers, show_answers_json, show_screen, show_screen_json
 from ..views.compare import SavedAnswers
 from ..views.list import show_json, show_plain, show_table
@@ -36,11 +36,13 @@ from ..words.settings import CommandSettings, Format, Verb
 from .giving_up import unless_given_up
 from .many import MOVING, PARTIAL, ShownAnswers, ask_many, break_in, read_saved
 from .repeat import repeat
+from .report import make_report, refuse_existing, write_report
+from .user_pager import show_result
 
 WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""
 
-_WITHOUT_TARGET = (Verb.LIST, Verb.WHERE)
+_WITHOUT_TARGET = (Verb.LIST, Verb.WHERE, Verb.REPORT)
 """Actions that mean all ranks where the user names none."""
 
 
@@ -86,8 +88,10 @@ class _Acting:
             await wait_for_stop(self._link, self._directory, waited_for, self._settings.wait, tell=tell)
         if self._settings.every is not None:
             await repeat(self._settings, self._settings.every, self._link, self._directory, lambda: self._again(target))
+        if self._settings.verb is Verb.REPORT:
+            return await self._report_on(target)
         if target is None or self._settings.verb in (Verb.LIST, Verb.WHERE, Verb.EVAL, Verb.COMMAND):
-            return _print(await self._show(target))
+            return await self._print(await self._show(target))
         if self._settings.verb is Verb.INTERRUPT:
             return await self._interrupt(target)
         if self._settings.verb is Verb.SCREEN:
@@ -143,6 +147,21 @@ class _Acting:
         self._told = found.note
         return found
 
+    async def _report_on(self, target: Target | None) -> int:
+        path, now = self._settings.output, time.time()
+        if path is not None and not self._settings.yes:
+            await asyncio.to_thread(refuse_existing, path)
+        known = self._directory.ranks
+        found = list(known)
+        if target is not None:
+            found = listed(known, target, self._select(target).ranks, with_exited=True)
+        text = await make_report(self._settings, self._link, self._asker, found, now)
+        if path is None:
+            return await self._print(ShownAnswers(text))
+        await asyncio.to_thread(write_report, path, text, replace_it=self._settings.yes)
+        tell(f"The report is in {printable(path)}; read it before you send it to others.")
+        return 0
+
     # --------------------------------------------------------------------------------------------------- what is done
 
     async def _interrupt(self, target: Target) -> int:
@@ -154,7 +173,7 @@ class _Acting:
             if not await _agrees(f"Break into {name_few(moving)}?", sentence):
                 return 1
         if len(found) > 1 or self._settings.format is not Format.TABLE or not _on_terminal():
-            return _print(await break_in(self._settings, self._asker, found))
+            return await self._print(await break_in(self._settings, self._asker, found))
         if is_ready(rank):
             return self._attach_to(rank)
         if rank.state in (RankState.HELD, RankState.LOST, RankState.EXITED):
@@ -239,6 +258,13 @@ class _Acting:
             return 1
         return self._report(await self._asker.ask(Action.KILL, living))
 
+    async def _print(self, shown: ShownAnswers) -> int:
+        is_for_people = self._settings.format is Format.TABLE
+        await show_result(shown.text, self._settings.pager if is_for_people else "")
+        if shown.hint:
+            tell(shown.hint)
+        return shown.status
+
     def _report(self, answers: Sequence[RankAnswer]) -> int:
         ranks = self._directory.by_key
         if self._settings.format is Format.JSON:
@@ -249,15 +275,8 @@ class _Acting:
         return 0 if kinds == {Kind.VALUE} else PARTIAL if kinds - {Kind.VALUE, Kind.ERROR} else 1
 
 
-def _print(shown: ShownAnswers) -> int:
-    write_result(shown.text)
-    if shown.hint:
-        tell(shown.hint)
-    return shown.status
-
-
 def _on_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    return sys.stdin.isatty() and sys.stdout.isatty() and has_cursor(os.environ)
 
 
 async def _agrees(question: str, without_terminal: str) -> bool:
@@ -266,7 +285,14 @@ async def _agrees(question: str, without_terminal: str) -> bool:
         raise NeedsAnswer(without_terminal, "add -y to do it unasked")
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
-    if (await _read_line()).strip().lower() in ("y", "yes"):
+    try:
+        line = await _read_line()
+    except asyncio.CancelledError:  # Ctrl-C
+        tell("\nNothing was done.")
+        raise
+    if not line.endswith("\n"):
+        tell("")  # Ctrl-D leaves the cursor behind the question
+    if line.strip().lower() in ("y", "yes"):
         return True
     tell("Nothing was done.")
     return False

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Kind
+from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Target, select
 
@@ -18,7 +19,7 @@ from ..core.choose import choose, is_ready
 from ..core.directory import Directory
 from ..core.listed import listed
 from ..core.remembered_groups import read_target
-from ..core.roll_call import call_roll
+from ..core.roll_call import RollCall, call_roll
 from ..core.shared_link import SharedLink
 from ..streams import terminal_size
 from ..views.answers import show_answers, show_screen
@@ -28,6 +29,8 @@ from ..views.naming import name_few, order
 from ..words.commands import USUAL_TARGETS, read_scope
 from ..words.settings import CommandSettings, Verb
 from .many import MOVING, ask_many, break_in, read_saved
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +60,22 @@ class Answering:
 
     async def answer(self, settings: CommandSettings, rank: RankInfo) -> Answered:
         """Do what the command asks for, from a session at ``rank``. Raises DbgError and NeedsYes."""
-        self._asker.seconds = settings.timeout
+        return await self._with_link(settings.timeout, self._act(settings, rank))
+
+    async def answer_for(self, settings: CommandSettings, ranks: Sequence[RankInfo]) -> str:
+        """Do what the settings ask for on exactly these ranks; return what is shown. Raises DbgError."""
+        return await self._with_link(settings.timeout, self._ask(settings, ranks, ()))
+
+    async def break_in(self, rank: RankInfo, seconds: float, *, withdrawn: bool = False) -> RankAnswer:
+        """Ask a rank to stop where it is, or withdraw that, and return its answer. Raises DbgError."""
+        asking = self._asker.ask(Action.INTERRUPT, [rank], withdrawn=withdrawn)
+        return (await self._with_link(seconds, asking))[0]
+
+    async def _with_link(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
+        self._asker.seconds = seconds
         self._link.begin()
         try:
-            return await self._act(settings, rank)
+            return await work
         finally:
             self._link.end()
 
@@ -72,7 +87,8 @@ class Answering:
         if settings.verb is Verb.LIST:
             text = self._list(settings, target, ranks)
         else:
-            text = await self._ask(settings, target, ranks)
+            calls = call_roll(self._directory.ranks, target, {rank.key for rank in ranks})
+            text = await self._ask(settings, ranks, calls)
         return Answered(f"{printable(note)}\n{text}" if note else text)
 
     def _found(
@@ -94,10 +110,9 @@ class Answering:
             return None
         return read_scope(await asyncio.to_thread(read_target, text, os.environ), rank.job)
 
-    async def _ask(self, settings: CommandSettings, target: Target | None, ranks: Sequence[RankInfo]) -> str:
+    async def _ask(self, settings: CommandSettings, ranks: Sequence[RankInfo], calls: Sequence[RollCall]) -> str:
         if settings.verb in (Verb.EVAL, Verb.COMMAND, Verb.WHERE):
             saved = await asyncio.to_thread(read_saved, settings.against)
-            calls = call_roll(self._directory.ranks, target, {rank.key for rank in ranks})
             shown = await ask_many(settings, self._asker, ranks, saved, calls=calls, known=self._directory.ranks)
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
         if settings.verb is Verb.INTERRUPT:

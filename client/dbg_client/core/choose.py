@@ -35,7 +35,7 @@ def choose(target: Target, ranks: Sequence[RankInfo]) -> Choice:
     if len(found.ranks) == 1 and may_be_picked(found.ranks[0]):
         return Choice(found.ranks[0], found.note)
     if len(found.ranks) == 1:
-        raise why_not_stopped(found.ranks[0], target.text)
+        raise why_not_stopped(found.ranks[0], target.text, attaching=True)
     ended = [rank for rank in found.ranks if rank.state is RankState.EXITED]
     if len(ended) == len(found.ranks):
         raise RankEnded(ended[0])

@@ -59,6 +59,7 @@ class Connection:
 
     def __init__(self, websocket: BrokerWebSocket, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
+        self.welcome: Welcome | None = None
         self._websocket = websocket
         self._outbox: asyncio.Queue[str | bytes] = asyncio.Queue(OUTBOX)
         self._sender = asyncio.create_task(self._send_outbox())
@@ -198,6 +199,7 @@ async def _greet(connection: Connection, name: str, seconds: float) -> None:
         raise Refused(url, answer.text)
     if not isinstance(answer, Welcome):
         raise PeerError("a broker that does not begin with welcome")
+    connection.welcome = answer
 
 
 def _ignore(done: asyncio.Future[Any]) -> None:

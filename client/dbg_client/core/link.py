@@ -11,7 +11,7 @@ from dbg_wire.codec import Input, Output
 from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable, DbgError, PeerError
 from dbg_wire.limits import SILENT_SECONDS
-from dbg_wire.messages import Message, Subscribe
+from dbg_wire.messages import Message, Subscribe, Welcome
 
 from .connection import Connection, Disconnected, dial
 from .deadline import in_thread
@@ -69,6 +69,11 @@ class BrokerLink:
     def url(self) -> str:
         """Return the address of the broker as last found."""
         return self._connection.endpoint.url if self._connection else "the broker"
+
+    @property
+    def welcome(self) -> Welcome | None:
+        """Return what the broker last said of itself; None while the link is down."""
+        return self._connection.welcome if self._connection else None
 
     async def open(self) -> None:
         """Dial once, for ``seconds`` at most. Raises what ``find`` and :func:`~.connection.dial` raise."""

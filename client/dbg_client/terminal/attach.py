@@ -8,6 +8,7 @@ import math
 import os
 import sys
 import termios
+from typing import TYPE_CHECKING
 
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo
@@ -22,12 +23,15 @@ from ..core.remembered_groups import read_target
 from ..core.stock_debugger import Stock, dial_stock, parse_stock
 from ..core.waiting import list_ranks, wait_for_stop
 from ..errors import NoTerminal
-from ..streams import tell
+from ..streams import has_cursor, tell
 from ..words.settings import CommandSettings
 from .options import SessionOptions
 from .outcome import End, SessionOutcome, how_it_ended
 from .session import Picked, Session
 from .startup import Startup, read_startup
+
+if TYPE_CHECKING:
+    from ..actions.in_session import Answering
 
 WENT_ON = 7
 """Exit status when the stop ended while attached."""
@@ -64,6 +68,12 @@ def require_terminal() -> None:
                 f"{name} is not a terminal, and attaching needs one",
                 "use --screen to print the debugger's screen, or --list for the ranks",
             )
+    if not has_cursor(os.environ):
+        term = printable(os.environ.get("TERM") or "not set")
+        raise NoTerminal(
+            f"TERM is {term}, and attaching needs a terminal whose cursor can be moved",
+            "set it, e.g. TERM=xterm-256color; or use --list, -w, -e, -c or --screen, which print text",
+        )
 
 
 class Attaching:
@@ -101,7 +111,7 @@ class Attaching:
     async def _pick_first(self) -> tuple[Target, Choice] | None:
         from .picker import pick_from
 
-        rank, _ = await pick_from(self._link, self.directory)
+        rank, _ = await pick_from(self._link, self.directory, color=self._settings.color)
         if rank is None:
             return None
         return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
@@ -158,10 +168,12 @@ class Attaching:
         return outcome.opened or outcome.end is End.WENT_ON
 
 
-async def _pick_in_session(directory: Directory, typed_ahead: bytes) -> Picked:
+async def _pick_in_session(
+    directory: Directory, answering: Answering, options: SessionOptions, typed_ahead: bytes
+) -> Picked:
     from .picker import pick_in_session  # loading it before would delay the debugger's screen
 
-    return await pick_in_session(directory, typed_ahead)
+    return await pick_in_session(directory, answering, options, typed_ahead)
 
 
 def _tell(outcome: SessionOutcome) -> int:

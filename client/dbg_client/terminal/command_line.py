@@ -37,6 +37,13 @@ async def ask(question: str, typed_ahead: bytes) -> tuple[bool, bytes]:
     return agreed, key_bytes(get_typeahead(source))
 
 
+async def show_page(text: str, prefix: bytes | None, typed_ahead: bytes) -> bytes:
+    """Show a text full screen until the user leaves it; return the keys that are for the session."""
+    source = create_input()
+    store_typeahead(source, key_presses(typed_ahead))
+    return await Pager(text, source, terminal_output(), prefix).run()
+
+
 class SessionCommandLine:
     """Take one command and show its answer; the terminal is lent for it, the cursor where the row is to be."""
 
@@ -46,31 +53,32 @@ class SessionCommandLine:
         rank: RankInfo,
         *,
         color: bool,
+        prefix: bytes | None = None,
         source: Input | None = None,
         screen: Output | None = None,
     ) -> None:
         self._answering = answering
         self._rank = rank
         self._color = color
+        self._prefix = prefix
         self._source = source or create_input()
         self._screen = screen or terminal_output()
         self._row = CommandRow(self._source, self._screen, _HISTORY)
 
     async def run(self, typed_ahead: bytes) -> tuple[RankInfo | None, bytes]:
-        """Return the rank to go to, if that was the command, and the keys typed behind it all."""
+        """Return the rank to go to, if that was the command, and the keys that are for the session."""
         store_typeahead(self._source, key_presses(typed_ahead))
         text = await self._row.read()
-        rank = await self._act(text) if text is not None else None
-        return rank, key_bytes(get_typeahead(self._source))
-
-    async def _act(self, text: str) -> RankInfo | None:
-        try:
-            answered = await self._answer(text)
-        except DbgError as error:
-            answered = Answered(f"{error}\n")
+        answered = await self._act(text) if text is not None else None
         if answered is not None and answered.rank is None:
-            await Pager(answered.text, self._source, self._screen).run()
-        return answered.rank if answered is not None else None
+            return None, await Pager(answered.text, self._source, self._screen, self._prefix).run()
+        return answered.rank if answered is not None else None, key_bytes(get_typeahead(self._source))
+
+    async def _act(self, text: str) -> Answered | None:
+        try:
+            return await self._answer(text)
+        except DbgError as error:
+            return Answered(f"{error}\n")
 
     async def _answer(self, text: str) -> Answered | None:
         settings = parse_command(text, os.environ, await asyncio.to_thread(read_config, os.environ))

@@ -1,57 +1,56 @@
-"""Show a text full screen, a page at a time."""
+"""Show a text full screen, a page at a time, and keep what is typed there away from the debugger."""
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Callable
 
 from prompt_toolkit.application import Application
-from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
-from prompt_toolkit.formatted_text.utils import split_lines
+from prompt_toolkit.filters import Condition, Filter
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
-from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.output import Output
 
-from ..views.width import char_width
-from .key_presses import ESCAPE_SECONDS
+from dbg_wire.errors import printable
 
-TAB = 8
-"""Columns between two tab stops."""
+from ..streams import look_alike
+from .key_presses import ESCAPE_SECONDS, key_bytes
+from .page_text import PageText
 
+WORD_SECONDS = 0.5
+"""Seconds after a dropped key in which letters, ``q`` among them, belong to the same word: somebody types a command."""
 
-def wrapped(text: str, columns: int) -> list[StyleAndTextTuples]:
-    """Return the rows of a text whose only control sequences are colours; a line that is too long becomes several."""
-    rows: list[StyleAndTextTuples] = []
-    for line in split_lines(to_formatted_text(ANSI(text.rstrip("\n")))):
-        row: StyleAndTextTuples = []
-        free = columns
-        for style, char, *_ in explode_text_fragments(line):
-            width = char_width(char)
-            if width > free:
-                rows.append(row)
-                row, free = [], columns
-            row.append((style, char))
-            free -= width
-        rows.append(row)
-    return rows
+MAX_NAMED = 12
+"""Characters of a paste that are named when it is dropped."""
+
+COMMAND_KEY = ":"
 
 
 class Pager:
-    """Show one text until the user leaves it: with any key if it fits, else behind its end or with q."""
+    """Show one text until the user leaves it with q or Esc, with ``:`` for the next command, or with the prefix.
 
-    def __init__(self, text: str, source: Input, screen: Output) -> None:
-        self._text = text
+    Keys that mean nothing here are dropped. ``prefix`` is the byte of the escape key, None for no such key.
+    """
+
+    def __init__(self, text: str, source: Input, screen: Output, prefix: bytes | None = None) -> None:
+        self._text = PageText(look_alike(text, screen.encoding()))
+        self._source = source
         self._screen = screen
-        self._rows: list[StyleAndTextTuples] = []
-        self._columns = 0
-        self._top = 0
+        self._prefix = prefix
+        self._sought: str | None = None  # what is being typed behind `/`
+        self._note = ""
+        self._pending = False
+        self._dropped_at = float("-inf")
         body = FormattedTextControl(self._body, focusable=True, show_cursor=False)
         footer = FormattedTextControl(self._footer)
-        self._application: Application[None] = Application(
+        self._application: Application[bytes] = Application(
             layout=Layout(HSplit([Window(body, always_hide_cursor=True), Window(footer, height=1, style="reverse")])),
             key_bindings=self._bindings(),
             full_screen=True,
@@ -60,12 +59,25 @@ class Pager:
         )
         self._application.ttimeoutlen = self._application.timeoutlen = ESCAPE_SECONDS
 
-    async def run(self) -> None:
-        """Return when the user has seen enough."""
+    async def run(self) -> bytes:
+        """Return when the user leaves, with the keys that are for the session: the prefix and what follows it.
+
+        Keys that were typed ahead of leaving were typed at the page, so they are dropped up to the prefix.
+        """
         try:
-            await self._application.run_async(handle_sigint=False, set_exception_handler=False)
+            asked = await self._application.run_async(handle_sigint=False, set_exception_handler=False)
         except EOFError:
-            return
+            return b""
+        rest = key_bytes(get_typeahead(self._source))
+        if asked:
+            return asked + rest
+        at = rest.find(self._prefix) if self._prefix is not None else -1
+        return rest[at:] if at >= 0 else b""
+
+    def leave(self) -> None:
+        """End as q does."""
+        with contextlib.suppress(Exception):  # ended already
+            self._application.exit(result=b"")
 
     # ------------------------------------------------------------------------------------------------------ the screen
 
@@ -73,62 +85,114 @@ class Pager:
     def _height(self) -> int:
         return max(1, self._screen.get_size().rows - 1)
 
-    @property
-    def _last_top(self) -> int:
-        return max(0, len(self._all_rows()) - self._height)
-
-    def _all_rows(self) -> list[StyleAndTextTuples]:
-        columns = max(1, self._screen.get_size().columns)
-        if columns != self._columns:
-            self._rows, self._columns = wrapped(self._text, columns), columns
-        return self._rows
-
     def _body(self) -> StyleAndTextTuples:
-        rows = self._all_rows()
-        self._top = min(self._top, self._last_top)
-        shown: StyleAndTextTuples = []
-        for row in rows[self._top : self._top + self._height]:
-            shown += [*row, ("", "\n")]
-        return shown
+        self._text.measure(self._height, max(1, self._screen.get_size().columns))
+        return self._text.shown()
 
     def _footer(self) -> str:
-        if not self._last_top:
-            return " any key goes back"
-        count = len(self._all_rows())
-        end = min(count, self._top + self._height)
-        return f" rows {self._top + 1}-{end} of {count}   Space and Enter go on, b goes up, q goes back"
+        if self._sought is not None:
+            return f" /{printable(self._sought)}   Enter searches, Esc gives up"
+        if self._note:
+            return f" q goes back   {self._note}"
+        more = "/ searches   : another command" if self._prefix is not None else "/ searches"
+        if self._text.fits:
+            return f" q goes back   {more}"
+        rows = f"rows {self._text.top + 1}-{self._text.end} of {self._text.count}"
+        return f" q goes back   {rows}   Space and b turn pages   {more}"
 
     # ---------------------------------------------------------------------------------------------------- the keyboard
 
     def _bindings(self) -> KeyBindings:
         keys = KeyBindings()
-        fits = Condition(lambda: not self._last_top)
-        moves: tuple[tuple[tuple[str, ...], Callable[[], int]], ...] = (
-            ((" ", "f", "pagedown"), lambda: self._height),
-            (("enter", "j", "down"), lambda: 1),
-            (("b", "pageup"), lambda: -self._height),
-            (("k", "up"), lambda: -1),
-            (("home", "g"), lambda: -len(self._rows)),
-        )
-        for names, rows in moves:
-            for name in names:
-                keys.add(name, filter=~fits)(lambda event, rows=rows: self._move(event, rows()))
-        for name in ("end", "G"):
-            keys.add(name, filter=~fits)(lambda event: self._to_end())
-        for name in ("q", "escape", "c-c", "<sigint>"):
-            keys.add(name, eager=True)(_leave)
-        for name in (Keys.Any, "enter", "up", "down", "pageup", "pagedown", "home", "end", "backspace", "tab"):
-            keys.add(name, filter=fits)(_leave)
+        searching = Condition(lambda: self._sought is not None)
+        pending = Condition(lambda: self._pending)
+        keys.add(Keys.Any)(self._drop)
+        self._bind_moves(keys, ~searching & ~pending)
+        self._bind_search(keys, searching & ~pending)
+        for name in ("c-c", "<sigint>"):
+            keys.add(name, eager=True)(lambda event: event.app.exit(result=b""))
+        keys.add("escape", eager=True, filter=~searching & ~pending)(lambda event: event.app.exit(result=b""))
+        if self._prefix is not None:
+            self._bind_prefix(keys, self._prefix, pending)
         return keys
 
-    def _move(self, event: KeyPressEvent, rows: int) -> None:
-        if rows > 0 and self._top >= self._last_top:
-            _leave(event)
-        self._top = min(max(0, self._top + rows), self._last_top)
+    def _bind_moves(self, keys: KeyBindings, when: Filter) -> None:
+        moves: tuple[tuple[tuple[str, ...], Callable[[], object]], ...] = (
+            ((" ", "f", "pagedown"), lambda: self._text.move(self._height)),
+            (("enter", "j", "down"), lambda: self._text.move(1)),
+            (("b", "pageup"), lambda: self._text.move(-self._height)),
+            (("k", "up"), lambda: self._text.move(-1)),
+            (("home", "g"), lambda: self._text.move(-self._text.count)),
+            (("end", "G"), lambda: self._text.move(self._text.count)),
+            (("n",), lambda: self._next(1)),
+            (("N",), lambda: self._next(-1)),
+            (("/",), self._begin_search),
+        )
+        for names, act in moves:
+            for name in names:
+                keys.add(name, filter=when)(lambda event, act=act: self._act(event, act))
+        keys.add("q", filter=when)(self._leave)
+        keys.add(COMMAND_KEY, filter=when & Condition(lambda: self._prefix is not None))(
+            lambda event: event.app.exit(result=(self._prefix or b"") + COMMAND_KEY.encode())
+        )
 
-    def _to_end(self) -> None:
-        self._top = self._last_top
+    def _bind_search(self, keys: KeyBindings, when: Filter) -> None:
+        keys.add(Keys.Any, filter=when)(lambda event: self._search_for((self._sought or "") + event.data))
+        keys.add(Keys.BracketedPaste, filter=when)(
+            lambda event: self._search_for((self._sought or "") + event.data.split("\n")[0])
+        )
+        keys.add("backspace", filter=when)(lambda event: self._search_for((self._sought or "")[:-1]))
+        keys.add("enter", filter=when)(lambda event: self._search())
+        keys.add("escape", eager=True, filter=when)(lambda event: self._search_for(None))
 
+    def _bind_prefix(self, keys: KeyBindings, prefix: bytes, pending: Filter) -> None:
+        byte = prefix.decode("latin-1")
+        key = ANSI_SEQUENCES.get(byte, byte)
 
-def _leave(event: KeyPressEvent) -> None:
-    event.app.exit()
+        @keys.add(*(key if isinstance(key, tuple) else (key,)), eager=True, filter=~pending)
+        def _begin(event: KeyPressEvent) -> None:
+            self._pending = True
+
+        @keys.add(Keys.Any, eager=True, filter=pending)
+        def _second(event: KeyPressEvent) -> None:
+            self._pending = False
+            if len(event.data) == 1 and event.data.isprintable() and event.data != "]":
+                event.app.exit(result=prefix + event.data.encode())
+
+    @property
+    def _in_word(self) -> bool:
+        return time.monotonic() - self._dropped_at < WORD_SECONDS
+
+    def _act(self, event: KeyPressEvent, act: Callable[[], object]) -> None:
+        if self._in_word:
+            self._drop(event)
+        else:
+            self._note = ""
+            act()
+
+    def _drop(self, event: KeyPressEvent) -> None:
+        self._dropped_at = time.monotonic()
+        if event.data.isprintable():
+            command = ", : types a command" if self._prefix is not None else ""
+            self._note = f"{printable(event.data, MAX_NAMED)!r} does nothing here{command}"
+
+    def _leave(self, event: KeyPressEvent) -> None:
+        if self._in_word:
+            self._drop(event)
+        else:
+            event.app.exit(result=b"")
+
+    def _begin_search(self) -> None:
+        self._sought = ""
+
+    def _search_for(self, text: str | None) -> None:
+        self._sought = text if text is None or text.isprintable() else self._sought
+
+    def _search(self) -> None:
+        text, self._sought = self._sought or "", None
+        if not self._text.seek(text) and text:
+            self._note = f"no row has {printable(text)!r}"
+
+    def _next(self, step: int) -> None:
+        if not self._text.next_match(step):
+            self._note = "nothing is found, / searches"

@@ -1,4 +1,4 @@
-"""Pick a rank from a live list that fills the screen."""
+"""Pick a rank from a live list that fills the screen, or ask some of them from there."""
 
 from __future__ import annotations
 
@@ -6,28 +6,37 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import HSplit, Layout, Window
-from prompt_toolkit.layout.controls import FormattedTextControl
-from prompt_toolkit.output import Output, create_output
+from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output import Output
 
 from dbg_wire.codec import Output as RankOutput
-from dbg_wire.errors import printable
+from dbg_wire.errors import DbgError, printable
 from dbg_wire.ranks import RankInfo
 
+from ..actions.in_session import Answering
 from ..core.choose import may_be_picked
 from ..core.directory import Directory
 from ..core.link import BrokerLink, Down, Up
-from ..views.pick_list import PickList, empty_text, footer_text
+from ..core.shared_link import SharedLink
+from ..views.naming import name_few
+from ..views.pick_list import HELP, PickList, empty_text, footer_text, may_break_in, title_text
+from .command_row import terminal_output
 from .key_presses import ESCAPE_SECONDS, key_bytes, key_presses
+from .options import SessionOptions
+from .pager import Pager
+from .pick_actions import PROMPTS, PickActions
+from .pick_keys import Mode, pick_keys
 
 REFRESH_SECONDS = 1.0
 """Seconds between two redraws without news: the list shows for how long each rank is in its state."""
@@ -36,13 +45,15 @@ _AROUND = 3
 """Rows that are not list: title, header, footer."""
 
 
-async def pick_from(link: BrokerLink, directory: Directory) -> tuple[RankInfo | None, bytes]:
+async def pick_from(link: BrokerLink, directory: Directory, *, color: bool) -> tuple[RankInfo | None, bytes]:
     """Let the user pick before any session; return the rank, None if nothing was picked, and the keys not used.
 
     Reads the link meanwhile. Raises KeyboardInterrupt at Ctrl-C.
     """
-    picker = Picker(directory, link.url)
-    pump = asyncio.create_task(_pump(link, directory))
+    questions = SharedLink(link.send)
+    actions = PickActions(Answering(questions, directory), directory, color=color)
+    picker = Picker(directory, link.url, actions, color=color)
+    pump = asyncio.create_task(_pump(link, directory, questions))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, picker.leave)
@@ -58,14 +69,20 @@ async def pick_from(link: BrokerLink, directory: Directory) -> tuple[RankInfo | 
     return rank, unused
 
 
-async def pick_in_session(directory: Directory, typed_ahead: bytes) -> tuple[RankInfo | None, bytes]:
+async def pick_in_session(
+    directory: Directory, answering: Answering, options: SessionOptions, typed_ahead: bytes
+) -> tuple[RankInfo | None, bytes]:
     """Let the user pick another rank from within a session, which reads the link meanwhile and keeps the signals."""
-    return await Picker(directory, "the broker").run(typed_ahead)
+    actions = PickActions(answering, directory, color=options.color)
+    picker = Picker(directory, "the broker", actions, color=options.color, prefix=options.prefix)
+    return await picker.run(typed_ahead)
 
 
-async def _pump(link: BrokerLink, directory: Directory) -> None:
+async def _pump(link: BrokerLink, directory: Directory, questions: SharedLink) -> None:
     while True:
         event = await link.next()
+        if questions.offer(event):
+            continue
         if isinstance(event, Up):
             directory.begin()
         elif isinstance(event, Down):
@@ -74,24 +91,52 @@ async def _pump(link: BrokerLink, directory: Directory) -> None:
             directory.take(event)
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How one showing of the list ended: with a rank, a page to show before the next showing, or keys for a session."""
+
+    rank: RankInfo | None = None
+    page: str = ""
+    keys: bytes = b""
+
+
 class Picker:
     """Show the ranks until one is picked; ``interrupted`` tells that Ctrl-C ended it."""
 
     def __init__(
-        self, directory: Directory, url: str, *, source: Input | None = None, screen: Output | None = None
+        self,
+        directory: Directory,
+        url: str,
+        actions: PickActions,
+        *,
+        color: bool = False,
+        prefix: bytes | None = None,
+        source: Input | None = None,
+        screen: Output | None = None,
     ) -> None:
         self.interrupted = False
+        self.mode = Mode.LIST
+        self.list = PickList()
+        self.prefix = prefix
         self._directory = directory
         self._url = url
-        self._list = PickList()
-        self._filtering = False
+        self._actions = actions
+        self._color = color
+        self._letter = ""
+        self._asked = ""
+        self._agreed: Callable[[], None] = self.to_list
+        self._work: asyncio.Task[None] | None = None
+        self._pager: Pager | None = None
+        self._left = False
+        self._buffer = Buffer(multiline=False)
         self._source = source or create_input()
-        self._application: Application[RankInfo | None] = Application(
+        self._screen = screen or terminal_output()
+        self._application: Application[Left] = Application(
             layout=self._layout(),
-            key_bindings=self._bindings(),
+            key_bindings=pick_keys(self),
             full_screen=True,
             input=self._source,
-            output=screen or create_output(),
+            output=self._screen,
             refresh_interval=REFRESH_SECONDS,
         )
         self._application.ttimeoutlen = ESCAPE_SECONDS
@@ -100,123 +145,212 @@ class Picker:
     async def run(self, typed_ahead: bytes) -> tuple[RankInfo | None, bytes]:
         """Return the rank picked, or None, and the keys typed after that; ``typed_ahead`` is typed first."""
         store_typeahead(self._source, key_presses(typed_ahead))
-        self._list.update(self._directory.ranks)
+        self.update()
         self._directory.on_change = self._refresh
         try:
-            picked = await self._application.run_async(handle_sigint=False)
+            while True:
+                left = await self._application.run_async(handle_sigint=False)
+                if not left.page:
+                    return left.rank, left.keys + key_bytes(get_typeahead(self._source))
+                keys = await self._show(left.page)
+                if keys or self._left:
+                    return None, keys
+                self.update()
         except EOFError:
-            picked = None
+            return None, b""
         finally:
             self._directory.on_change = None
-        return picked, key_bytes(get_typeahead(self._source))
+            await self._give_up()
 
-    def leave(self) -> None:
-        """End without a rank."""
-        with contextlib.suppress(Exception):  # ended already
-            self._application.exit(result=None)
-
-    def _refresh(self) -> None:
-        self._list.update(self._directory.ranks)
-        self._application.invalidate()
+    async def _show(self, page: str) -> bytes:
+        self._pager = Pager(page, self._source, self._screen, self.prefix)
+        try:
+            return await self._pager.run()
+        finally:
+            self._pager = None
 
     # ------------------------------------------------------------------------------------------------------ the screen
 
     def _layout(self) -> Layout:
         body = FormattedTextControl(self._body, focusable=True, show_cursor=False)
+        prompting = Condition(lambda: self.mode is Mode.PROMPT)
+        prompt = BufferControl(self._buffer, input_processors=[BeforeInput(self._prompt)])
+        foot = Window(FormattedTextControl(self._footer), height=1, style="reverse")
+        self._body_window = Window(body, always_hide_cursor=True)
+        self._prompt_window = Window(prompt, height=1)
         return Layout(
             HSplit(
                 [
                     Window(FormattedTextControl(self._title), height=1, style="reverse"),
-                    Window(body, always_hide_cursor=True),
-                    Window(FormattedTextControl(self._footer), height=1, style="reverse"),
+                    self._body_window,
+                    ConditionalContainer(self._prompt_window, prompting),
+                    ConditionalContainer(foot, ~prompting),
                 ]
-            )
+            ),
+            focused_element=self._body_window,
         )
 
+    def _prompt(self) -> str:
+        count = len(self.list.meant)
+        return f" {PROMPTS[self._letter]} for {count} rank{'s' if count != 1 else ''}: "
+
     def _title(self) -> str:
-        if self._filtering or self._list.filter:
-            return f" /{printable(self._list.filter)}"
-        return " Pick a rank to attach to"
+        title = title_text(count=self.list.count, total=self.list.total, selected=self.list.selected_count)
+        if self.mode is Mode.FILTER or self.list.filter:
+            return f" /{printable(self.list.filter)}   {title.removeprefix('Pick a rank to attach to   ')}"
+        return f" {title}"
 
     def _footer(self) -> str:
-        footer = footer_text(away=self._directory.away, filtering=self._filtering, chosen=self._list.chosen)
-        return f" {footer}"
+        if self.mode is Mode.QUESTION:
+            return f" {self._asked} [y/N]"
+        if self.mode is Mode.BUSY:
+            return f" {self._asked}   Esc gives up"
+        return " " + footer_text(
+            away=self._directory.away,
+            filtering=self.mode is Mode.FILTER,
+            chosen=self.list.chosen,
+            folded=self.list.is_folded,
+        )
 
     def _body(self) -> StyleAndTextTuples:
-        shown = self._list.show(self._height(), time.time())
+        shown = self.list.show(self.height, time.time(), color=self._color)
         if not shown.lines:
             text = empty_text(
                 known=len(self._directory.ranks),
-                filtered=self._list.filter,
+                filtered=self.list.filter,
                 away=self._directory.away,
                 url=self._url,
             )
             return [("", "\n"), *(("", f"  {line}\n") for line in text.split("\n"))]
         fragments: StyleAndTextTuples = [("bold", f"  {shown.header}\n")]
         for number, line in enumerate(shown.lines):
-            chosen = number == shown.chosen
-            fragments.append(("reverse" if chosen else "", f"{'>' if chosen else ' '} {line}\n"))
+            style = "reverse" if number == shown.chosen else ""
+            signs = f"{'>' if number == shown.chosen else ' '}{'*' if number in shown.selected else ' '}"
+            fragments.append((style, signs))
+            fragments += [(f"{one[0]} {style}", one[1]) for one in to_formatted_text(ANSI(line))]
+            fragments.append((style, "\n"))
         return fragments
 
-    def _height(self) -> int:
-        return max(1, self._application.output.get_size().rows - _AROUND)
+    @property
+    def height(self) -> int:
+        """Return how many rows the list has."""
+        return max(1, self._screen.get_size().rows - _AROUND)
 
-    # ---------------------------------------------------------------------------------------------------- the keyboard
+    def update(self) -> None:
+        """Take the ranks as they are now."""
+        self.list.update(self._directory.ranks, self.height)
 
-    def _bindings(self) -> KeyBindings:
-        bindings = KeyBindings()
-        filtering = Condition(lambda: self._filtering)
-        self._bind_moves(bindings, filtering)
-        bindings.add("enter")(lambda event: self._pick())
-        bindings.add("c-c")(self._interrupt)
-        bindings.add("escape", filter=filtering)(lambda event: self._stop_filtering())
-        bindings.add("backspace", filter=filtering)(lambda event: self._narrow(self._list.filter[:-1]))
-        bindings.add(Keys.Any, filter=filtering)(self._type)
-        bindings.add("/", filter=~filtering)(lambda event: self._start_filtering())
-        bindings.add("q", filter=~filtering)(lambda event: self.leave())
-        bindings.add("escape", filter=~filtering)(lambda event: self._escape())
-        return bindings
+    def _refresh(self) -> None:
+        self._actions.changed.set()
+        self.update()
+        self._application.invalidate()
 
-    def _bind_moves(self, bindings: KeyBindings, filtering: Condition) -> None:
-        moves: tuple[tuple[str, Callable[[], int]], ...] = (
-            ("down", lambda: 1),
-            ("up", lambda: -1),
-            ("pagedown", self._height),
-            ("pageup", lambda: -self._height()),
-            ("home", lambda: -len(self._directory.ranks)),
-            ("end", lambda: len(self._directory.ranks)),
-        )
-        for key, lines in moves:
-            bindings.add(key)(lambda event, lines=lines: self._list.move(lines()))
-        bindings.add("j", filter=~filtering)(lambda event: self._list.move(1))
-        bindings.add("k", filter=~filtering)(lambda event: self._list.move(-1))
+    # ------------------------------------------------------------------------------------------------ what keys lead to
 
-    def _pick(self) -> None:
-        rank = self._list.chosen
-        if rank is not None and may_be_picked(rank):
-            self._application.exit(result=rank)
+    def leave(self) -> None:
+        """End without a rank."""
+        self._left = True
+        if self._pager is not None:
+            self._pager.leave()
+        self._exit(Left())
 
-    def _interrupt(self, event: KeyPressEvent) -> None:
+    def interrupt(self) -> None:
+        """End as Ctrl-C does."""
         self.interrupted = True
         self.leave()
 
-    def _type(self, event: KeyPressEvent) -> None:
-        if event.data.isprintable():
-            self._narrow(self._list.filter + event.data)
+    def leave_with(self, keys: bytes) -> None:
+        """End without a rank, and hand keys to the session."""
+        self._exit(Left(keys=keys))
 
-    def _start_filtering(self) -> None:
-        self._filtering = True
+    def show_help(self) -> None:
+        """Show which keys there are."""
+        self._exit(Left(page=HELP))
 
-    def _stop_filtering(self) -> None:
-        self._filtering = False
-        self._narrow("")
+    def pick(self) -> None:
+        """Take the chosen rank; offer to break in if it runs, and unfold it if it is a group."""
+        rank = self.list.enter()
+        if rank is None:
+            return
+        if may_be_picked(rank):
+            self._exit(Left(rank))
+        elif may_break_in(rank):
+            self._ask(
+                f"{printable(rank.address)} is running. Break in and attach?",
+                lambda: self._begin(f"breaking into {printable(rank.address)}", self._stop(rank)),
+            )
 
-    def _escape(self) -> None:
-        if self._list.filter:
-            self._narrow("")
+    def act(self, letter: str) -> None:
+        """Do what a letter means for the ranks that are selected, or the chosen ones."""
+        ranks = self.list.meant
+        if not ranks:
+            return
+        if letter in PROMPTS:
+            self._letter, self.mode = letter, Mode.PROMPT
+            self._buffer.reset()
+            self._application.layout.focus(self._prompt_window)
+        elif letter == "i" and len(ranks) > 1:
+            self._ask(f"Break into {name_few(ranks)}?", lambda: self._put(letter, "", ranks))
         else:
-            self.leave()
+            self._put(letter, "", ranks)
 
-    def _narrow(self, text: str) -> None:
-        self._list.filter = text
-        self._list.update(self._directory.ranks)
+    def entered(self) -> None:
+        """Ask what was typed at the prompt."""
+        text = self._buffer.text.strip()
+        self.to_list()
+        if text and self.list.meant:
+            self._put(self._letter, text, self.list.meant)
+
+    def answered(self, yes: bool) -> None:
+        """Take the answer to a question."""
+        agreed = self._agreed
+        self.to_list()
+        if yes:
+            agreed()
+
+    def to_list(self) -> None:
+        """Let the keys be for the list again."""
+        self.mode = Mode.LIST
+        self._application.layout.focus(self._body_window)
+
+    def give_up(self) -> None:
+        """Give up what is being asked."""
+        if self._work is not None:
+            self._work.cancel()
+        self.to_list()
+
+    def _ask(self, question: str, agreed: Callable[[], None]) -> None:
+        self._asked, self._agreed, self.mode = question, agreed, Mode.QUESTION
+
+    def _put(self, letter: str, text: str, ranks: Sequence[RankInfo]) -> None:
+        self._begin(f"asking {name_few(ranks)}", self._page(self._actions.answer(letter, text, ranks)))
+
+    def _begin(self, doing: str, work: Awaitable[None]) -> None:
+        self._asked, self.mode = doing, Mode.BUSY
+        self._work = asyncio.ensure_future(self._finish(work))
+
+    async def _finish(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        finally:
+            self._work = None
+
+    async def _page(self, page: Awaitable[str]) -> None:
+        text = await page
+        self.to_list()
+        self._exit(Left(page=text or "\n"))
+
+    async def _stop(self, rank: RankInfo) -> None:
+        stopped = await self._actions.stop(rank)
+        self.to_list()
+        self._exit(Left(page=stopped) if isinstance(stopped, str) else Left(stopped))
+
+    async def _give_up(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
+            with contextlib.suppress(asyncio.CancelledError, DbgError):
+                await self._work
+
+    def _exit(self, left: Left) -> None:
+        with contextlib.suppress(Exception):  # ended already
+            self._application.exit(result=left)

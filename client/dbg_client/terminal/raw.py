@@ -8,7 +8,6 @@ import os
 from dbg_wire.ranks import RankState
 
 from ..attachment.effects import Bell, Blank, Effect, Show
-from ..views import pages
 from ..views.session_status import status_of
 from ..views.status_line import render
 from ..words.escape_key import key_name
@@ -33,7 +32,6 @@ class RawDisplay:
         self._canvas = self._new_canvas()
         self._keyboard = EscapeParser(host.options.prefix)
         self._prefix = key_name(host.options.prefix) if host.options.prefix else ""
-        self._helping = False
 
     @property
     def size(self) -> tuple[int, int]:
@@ -43,7 +41,6 @@ class RawDisplay:
     async def open(self, keys: bytes) -> None:
         """Take the terminal; ``keys`` were typed before."""
         self._canvas = self._new_canvas()
-        self._helping = False
         self._canvas.open()
         self._loop.add_reader(STDIN, self._typed)
         if self._canvas.rank_size != self._host.attachment.size:
@@ -60,15 +57,12 @@ class RawDisplay:
     def begin(self, address: str) -> None:
         """Show a rank from its beginning."""
         self._canvas.title(address)
-        if not self._helping:
-            self._page(self._text_until_drawn())
+        self._page(self._text_until_drawn())
 
     def show(self, effect: Effect) -> None:
         """Carry out an effect that is about the screen."""
         if isinstance(effect, Bell):
             self._canvas.bell()
-        elif self._helping:
-            return
         elif isinstance(effect, Show):
             self._canvas.show(effect.data)
         elif isinstance(effect, Blank):
@@ -89,9 +83,7 @@ class RawDisplay:
         """Take note that the window has another size."""
         self._canvas.measure()
         self._resize()
-        if self._helping:
-            self._help()
-        elif text := self._host.attachment.blank_text:
+        if text := self._host.attachment.blank_text:
             self._canvas.page(text)
         self.paint()
 
@@ -119,16 +111,12 @@ class RawDisplay:
         for number, part in enumerate(parts):
             if self._host.ended:
                 return  # keys behind a detach were not meant for the rank
-            if self._helping:
-                self._uncover()
-            elif isinstance(part, Keys):
+            if isinstance(part, Keys):
                 self._host.perform(self._host.attachment.keys(part.data, self._host.now()))
-            elif self._host.lends(part.key):
+            elif self._host.lends(part.key) or not self._host.command(part.key):
                 self._loop.remove_reader(STDIN)
-                self._host.lend(part.key, b"".join(map(_as_typed, parts[number + 1 :])))
+                self._host.lend(part.key, b"".join(map(self._as_typed, parts[number + 1 :])))
                 return
-            elif not self._host.command(part.key):
-                self._help()
         self.paint()
 
     def _new_canvas(self) -> Canvas:
@@ -139,7 +127,6 @@ class RawDisplay:
 
     def _uncover(self) -> None:
         """Show the session again, after something else stood in its place or the screen got lost."""
-        self._helping = False
         self._page(self._text_until_drawn())
         self._host.perform(self._host.attachment.ask_repaint(self._host.now()))
         self.paint()
@@ -153,10 +140,6 @@ class RawDisplay:
             return f"{rank.address} does not answer.\nIts debugger comes back here when it does."
         return self._host.attachment.blank_text
 
-    def _help(self) -> None:
-        self._helping = True
-        self._canvas.page(pages.help_text(self._prefix))
-
     def _typed(self) -> None:
         try:
             data = os.read(STDIN, READ_SIZE)
@@ -169,6 +152,5 @@ class RawDisplay:
         else:
             self._host.detach()
 
-
-def _as_typed(part: Keys | Command) -> bytes:
-    return part.data if isinstance(part, Keys) else part.key.encode()
+    def _as_typed(self, part: Keys | Command) -> bytes:
+        return part.data if isinstance(part, Keys) else (self._host.options.prefix or b"") + part.key.encode()

@@ -21,10 +21,12 @@ from ..core.directory import Directory
 from ..core.link import BrokerLink, Down, Up
 from ..core.shared_link import SharedLink
 from ..streams import tell
+from ..views.pages import help_text
 from ..views.session_status import Others, count_others
 from ..words.engine import COMMON_NAMES
 from ..words.escape_key import key_name
 from .display import Display
+from .escape import HELP
 from .options import SessionOptions
 from .outcome import End, SessionOutcome
 from .raw import RawDisplay
@@ -42,7 +44,7 @@ STDIN, STDOUT = 0, 1
 Picked = tuple[RankInfo | None, bytes]
 """A rank to go to, if any, and keys that were typed and not used."""
 
-Picker = Callable[[Directory, bytes], Awaitable[Picked]]
+Picker = Callable[[Directory, "Answering", SessionOptions, bytes], Awaitable[Picked]]
 """Lets the user pick a rank, given keys typed ahead; returns it and the keys that it didn't use."""
 
 
@@ -338,12 +340,13 @@ class Session:
     def lend(self, key: str, typed_ahead: bytes) -> None:
         """Open what the key behind the prefix means; keys typed ahead are for it.
 
-        These are the list of ranks, the command line, and the question whether to run the job again.
+        These are the list of ranks, the help page, the command line, and the question whether to run the job again.
         """
         if key == "r":
-            self._lend(partial(self._pick_rank, self._directory, typed_ahead), row=False)
-        else:
-            self._lend(partial(self._command if key == ":" else self._ask_again, typed_ahead), row=True)
+            self._lend(partial(self._pick, typed_ahead), row=False)
+            return
+        use = self._command if key == ":" else self._help if key == HELP else self._ask_again
+        self._lend(partial(use, typed_ahead), row=True)
 
     async def _ask_again(self, typed_ahead: bytes) -> Picked:
         from .command_line import ask
@@ -353,14 +356,27 @@ class Session:
             self._end(End.AGAIN)
         return None, unused
 
-    async def _command(self, typed_ahead: bytes) -> Picked:
+    def _answers(self) -> Answering:
         from ..actions.in_session import Answering  # what it needs is not loaded before
-        from .command_line import SessionCommandLine
 
         self._answering = self._answering or Answering(self._questions, self._directory)
-        return await SessionCommandLine(self._answering, self._attachment.rank, color=self.options.color).run(
-            typed_ahead
+        return self._answering
+
+    async def _pick(self, typed_ahead: bytes) -> Picked:
+        return await self._pick_rank(self._directory, self._answers(), self.options, typed_ahead)
+
+    async def _command(self, typed_ahead: bytes) -> Picked:
+        from .command_line import SessionCommandLine
+
+        line = SessionCommandLine(
+            self._answers(), self._attachment.rank, color=self.options.color, prefix=self.options.prefix
         )
+        return await line.run(typed_ahead)
+
+    async def _help(self, typed_ahead: bytes) -> Picked:
+        from .command_line import show_page
+
+        return None, await show_page(help_text(self._prefix), self.options.prefix, typed_ahead)
 
     def _lend(self, use: Callable[[], Awaitable[Picked]], *, row: bool) -> None:
         if self._lending is None and self._display is not None:

@@ -57,10 +57,12 @@ def show_table(
     return "".join(f"{line}\n" for line in (header, *lines, *first_limits(ranks)))
 
 
-def align(ranks: Sequence[RankInfo], now: float, *, known: Sequence[RankInfo] | None = None) -> tuple[str, list[str]]:
+def align(
+    ranks: Sequence[RankInfo], now: float, *, color: bool = False, known: Sequence[RankInfo] | None = None
+) -> tuple[str, list[str]]:
     """Return the table's header and a line for each rank; columns that hold nothing are left out."""
     standing = Standing(ranks if known is None else known)
-    return _align([[rank] for rank in ranks], ranks, now, standing, color=False)
+    return _align([[rank] for rank in ranks], ranks, now, standing, color=color)
 
 
 def _align(

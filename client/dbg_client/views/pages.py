@@ -53,12 +53,16 @@ def title(address: str) -> bytes:
     return b"\x1b]2;" + printable(address).encode() + b"\x07"
 
 
-def line_help(prefix: str) -> str:
-    """Return what helps at a line debugger; ``prefix`` is the escape key's name, empty if there is none."""
+def line_help(prefix: str, *, sticky: bool) -> str:
+    """Return what helps at a line debugger.
+
+    ``prefix`` is the escape key's name, empty if there is none. ``sticky``: the source is shown after every stop.
+    """
     lines = [f"{prefix}, then", *(f"  {key:<10}{does}" for key, does in _KEYS)] if prefix else []
+    now = "on" if sticky else "off"
     lines += [
         "detach      leave the rank as it is",
-        "sticky      show the source after every stop, or no longer",
+        "sticky      " + ("stop showing" if sticky else "show") + f" the source after every stop; it is {now}",
         "Ctrl-C      drop the line; interrupt what runs",
         "Ctrl-D      ask whether to continue, kill or stay",
         "Tab         complete",
@@ -74,5 +78,5 @@ def help_text(prefix: str) -> str:
     keys = (*_KEYS[:-1], ("]", f"send {prefix} itself"), _KEYS[-1])
     lines = [f"{prefix}, then", ""]
     lines += [f"  {key:<10}{does}" for key, does in keys]
-    lines += ["", "Every other key goes to the debugger, Ctrl-C too.", "", "Any key goes back."]
+    lines += ["", "Every other key goes to the debugger, Ctrl-C too; those typed at a page like this one don't."]
     return "\n".join(lines)

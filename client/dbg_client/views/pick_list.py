@@ -10,61 +10,158 @@ from dbg_wire.ranks import RankInfo, RankState
 
 from ..core.choose import is_ready, may_be_picked
 from .list import align
+from .pick_rows import PickRow, index_of, make_rows
+
+MOST_ROWS = 100_000
+"""Rows before the first look at the screen: nothing is folded by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class VisibleRows:
-    """The part of the list in sight: header, lines, and which line is chosen (None: there are no lines)."""
+    """The part of the list in sight: header, lines, which line is chosen (None: there are no lines), which selected.
+
+    Lines and header have colours by state, which the state's word says as well, where they were asked for.
+    """
 
     header: str
     lines: tuple[str, ...]
     chosen: int | None
+    selected: frozenset[int] = frozenset()
 
 
 class PickList:
-    """Keep filter and choice while the ranks change under them.
+    """Keep filter, choice and selection while the ranks change under them.
 
     Stopped ranks come first. The choice stays with its rank when the rank moves, and goes to the first line when the
-    rank leaves the list.
+    rank leaves the list. Ranks that leave are selected no more. More ranks than the screen has rows are folded by host
+    and state.
     """
 
     def __init__(self) -> None:
         self.filter = ""
+        self.total = 0
         self._ranks: tuple[RankInfo, ...] = ()
+        self._rows: tuple[PickRow, ...] = ()
+        self._unfolded: set[str] = set()
+        self._selected: dict[str, RankInfo] = {}
+        self._height = MOST_ROWS
         self._key: str | None = None
         self._top = 0
 
     @property
     def chosen(self) -> RankInfo | None:
-        """Return the chosen rank."""
-        return self._ranks[self._index()] if self._ranks else None
+        """Return the chosen rank, None for a group."""
+        return self._rows[self._index()].rank if self._rows else None
 
-    def update(self, ranks: Sequence[RankInfo]) -> None:
-        """Take the ranks as they are now; exited ones are left out."""
+    @property
+    def is_folded(self) -> bool | None:
+        """Tell whether the chosen line is a group whose ranks are not listed; None for a rank, or no line."""
+        row = self._rows[self._index()] if self._rows else None
+        return None if row is None or row.rank is not None else row.key not in self._unfolded
+
+    @property
+    def meant(self) -> tuple[RankInfo, ...]:
+        """Return the ranks that an action is for: those selected, else those of the chosen line."""
+        if self._selected:
+            return tuple(self._selected.values())
+        return self._rows[self._index()].ranks if self._rows else ()
+
+    @property
+    def selected_count(self) -> int:
+        """Return how many ranks are selected, those that the filter hides too."""
+        return len(self._selected)
+
+    @property
+    def count(self) -> int:
+        """Return how many ranks fit the filter."""
+        return len(self._ranks)
+
+    def update(self, ranks: Sequence[RankInfo], height: int | None = None) -> None:
+        """Take the ranks as they are now, and the rows of the screen; exited ranks are left out."""
         words = self.filter.lower().split()
-        fitting = (rank for rank in ranks if rank.state is not RankState.EXITED and _fits(rank, words))
-        self._ranks = tuple(sorted(fitting, key=_order))
-        if self._ranks:
-            self._key = self._ranks[self._index()].key
+        there = [rank for rank in ranks if rank.state is not RankState.EXITED]
+        self.total = len(there)
+        self._height = self._height if height is None else height
+        by_key = {rank.key: rank for rank in there}
+        self._selected = {key: by_key[key] for key in self._selected if key in by_key}
+        self._ranks = tuple(sorted((rank for rank in there if _fits(rank, words)), key=_order))
+        self._arrange()
+
+    def _arrange(self) -> None:
+        self._rows = make_rows(self._ranks, self._height, self._unfolded)
+        if self._rows:
+            self._key = self._rows[self._index()].key
 
     def move(self, lines: int) -> None:
-        """Choose the rank that many lines further down, or up if negative; stops at the ends."""
-        if self._ranks:
-            index = min(max(self._index() + lines, 0), len(self._ranks) - 1)
-            self._key = self._ranks[index].key
+        """Choose the line that many lines further down, or up if negative; stops at the ends."""
+        if self._rows:
+            self._key = self._rows[min(max(self._index() + lines, 0), len(self._rows) - 1)].key
 
-    def show(self, height: int, now: float) -> VisibleRows:
+    def unfold(self) -> bool:
+        """List the ranks of the chosen group; tells whether it is one."""
+        row = self._rows[self._index()] if self._rows else None
+        if row is None or row.rank is not None:
+            return False
+        self._unfolded.add(row.key)
+        self._arrange()
+        return True
+
+    def fold(self) -> None:
+        """List the chosen group, or that of the chosen rank, as one line."""
+        row = self._rows[self._index()] if self._rows else None
+        if row is not None and row.group is not None:
+            self._unfolded.discard(row.group)
+            self._key = row.group
+            self._arrange()
+
+    def enter(self) -> RankInfo | None:
+        """Return the chosen rank; of a group, fold or unfold it, and return None."""
+        row = self._rows[self._index()] if self._rows else None
+        if row is None or row.rank is not None:
+            return None if row is None else row.rank
+        if row.key in self._unfolded:
+            self.fold()
+        else:
+            self.unfold()
+        return None
+
+    def select(self) -> None:
+        """Select the ranks of the chosen line, or no longer if they all are; go to the next line."""
+        if not self._rows:
+            return
+        row = self._rows[self._index()]
+        if self._is_selected(row):
+            for rank in row.ranks:
+                del self._selected[rank.key]
+        else:
+            self._selected.update((rank.key, rank) for rank in row.ranks)
+        self.move(1)
+
+    def select_none(self) -> None:
+        """Select no rank any more."""
+        self._selected.clear()
+
+    def show(self, height: int, now: float, *, color: bool = False) -> VisibleRows:
         """Return the lines in sight, ``height`` at most, the chosen one among them."""
-        if not self._ranks or height < 1:
+        if height != self._height and height > 0:
+            self._height = height
+            self._arrange()
+        if not self._rows or height < 1:
             return VisibleRows("", (), None)
         index = self._index()
-        self._top = min(max(self._top, index - height + 1, 0), index, max(0, len(self._ranks) - height))
+        self._top = min(max(self._top, index - height + 1, 0), index, max(0, len(self._rows) - height))
         # Aligned over all ranks, so that columns don't jump while the user scrolls.
-        header, lines = align(self._ranks, now)
-        return VisibleRows(header, tuple(lines[self._top : self._top + height]), index - self._top)
+        header, lines = align([row.shown for row in self._rows], now, color=color)
+        end = self._top + height
+        in_sight = enumerate(self._rows[self._top : end])
+        selected = frozenset(number for number, row in in_sight if self._is_selected(row))
+        return VisibleRows(header, tuple(lines[self._top : end]), index - self._top, selected)
+
+    def _is_selected(self, row: PickRow) -> bool:
+        return all(rank.key in self._selected for rank in row.ranks)
 
     def _index(self) -> int:
-        return next((i for i, rank in enumerate(self._ranks) if rank.key == self._key), 0)
+        return index_of(self._rows, self._key)
 
 
 def empty_text(*, known: int, filtered: str, away: str | None, url: str) -> str:
@@ -82,15 +179,52 @@ def empty_text(*, known: int, filtered: str, away: str | None, url: str) -> str:
     )
 
 
-def footer_text(*, away: str | None, filtering: bool, chosen: RankInfo | None) -> str:
-    """Return the line below the list: which keys work now."""
+def title_text(*, count: int, total: int, selected: int) -> str:
+    """Return the line above the list: what it is for, and how many ranks are shown."""
+    shown = f"{count} of {total}" if total != 1 else f"{count} of 1 rank"
+    chosen = f"   {selected} selected" if selected else ""
+    return f"Pick a rank to attach to   {shown}{chosen}"
+
+
+def footer_text(*, away: str | None, filtering: bool, chosen: RankInfo | None, folded: bool | None = None) -> str:
+    """Return the line below the list: which keys work now, those that are needed first in front.
+
+    ``folded`` tells of a group whether its ranks are not listed; it is None for a rank.
+    """
     if away is not None:
         return f"broker gone, reconnecting ({printable(away)})   q leaves"
     if filtering:
-        return "type to narrow   Enter attaches   Esc shows all"
+        return "type to narrow   Enter attaches   Tab selects   Esc shows all"
+    keys = "q leaves   ? help   / narrows   Space selects   w where   e value   c command   i break in"
+    if folded is not None:
+        return f"Enter {'unfolds' if folded else 'folds'}   {keys}"
+    if chosen is not None and may_break_in(chosen):
+        return f"{printable(chosen.address)} is running; Enter breaks in   {keys}"
     if chosen is not None and not may_be_picked(chosen):
-        return f"{printable(chosen.address)} is {chosen.state.value}; it can be attached to when it stops   q leaves"
-    return "Enter attaches   / narrows   j k up and down   q leaves"
+        return f"{printable(chosen.address)} is {chosen.state.value}; it can be attached to when it stops   {keys}"
+    return f"Enter attaches   {keys}"
+
+
+def may_break_in(rank: RankInfo) -> bool:
+    """Return whether a break-in may help a user who wants to attach to the rank."""
+    return rank.state is RankState.RUNNING and not rank.is_classic
+
+
+HELP = """\
+Enter        attach to the rank; break into it first, if it runs (asks)
+j k, arrows  up and down; PageUp, PageDown, Home and End as well
+Right, Left  list the ranks of a host one by one, or as one line
+             (only where there are more ranks than rows; Enter does both)
+/            narrow the list to ranks with these words in their line
+Space, Tab   select a rank, or all of a host; no longer, if they are
+w            where the selected ranks are, or the chosen one: their stacks
+e            a value of the selected ranks
+c            a pdb command on the selected ranks, e.g. n
+i            break into the selected ranks
+Esc          show all again, select none, leave
+q            leave
+"""
+"""What stands on the picker's help page."""
 
 
 def _fits(rank: RankInfo, words: Sequence[str]) -> bool:

@@ -45,6 +45,8 @@ class Arguments:
     interrupt: bool = False
     release: bool = False
     tmux: bool = False
+    report: bool = False
+    output: str | None = None
     exact: bool = False
     tol: str | None = None
     stats: bool = False
@@ -66,6 +68,7 @@ class Arguments:
     timeout: str | None = None
     escape: str | None = None
     yes: bool = False
+    no_pager: bool = False
     no_status: bool = False
     engine: str | None = None
     commands: str | None = None

@@ -7,6 +7,8 @@ quotes are the shell's.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import shlex
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -101,7 +103,11 @@ def _options(word: str, text: str) -> Arguments | None:
         return None
     if "--version" in words:
         raise BadInput("--version is not for a session", "run `dbg-attach --version`")
-    return read_arguments(words, help_page="help")
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            return read_arguments(words, help_page="help")
+    except SystemExit:
+        return None  # help among other letters, as in `-lh`
 
 
 def _refuse_others(arguments: Arguments) -> None:

@@ -39,7 +39,7 @@ class Preference:
     """Describe one setting: its key in the file, the option and the variables that go before it, and its default.
 
     ``check`` raises BadInput or ValueError for a text that can't be its value. ``takes`` says what can.
-    ``late_variables`` are those that the file goes before.
+    ``late_variables`` are those that the file goes before. With ``empty_counts`` an empty variable is a value, too.
     """
 
     key: str
@@ -50,6 +50,7 @@ class Preference:
     option: str | None = None
     variables: tuple[str, ...] = ()
     late_variables: tuple[str, ...] = ()
+    empty_counts: bool = False
 
 
 def _one_of(*values: str) -> Callable[[str], object]:
@@ -111,9 +112,10 @@ PREFERENCES = {
         Preference(
             key="pager",
             help="the command that shows long answers",
-            default="less -FRX",
-            takes='a command such as "less -FRX", or "" for none',
+            default="less",
+            takes='a command such as "less -S", or "" for none',
             check=str,
+            empty_counts=True,
             variables=("DBG_PAGER",),
             late_variables=("PAGER",),
         ),
@@ -180,13 +182,13 @@ def settle_one(
     if argument is not None:
         return Setting(argument, Origin.OPTION, row.option)
     for name in row.variables:
-        if text := environ.get(name):
+        if (text := environ.get(name)) or (text is not None and row.empty_counts):
             return Setting("never" if name == "NO_COLOR" else text, Origin.VARIABLE, name)
     told = config.require(key) if strict else config.values.get(key)
     if told is not None:
         return Setting(told, Origin.FILE, config.path)
     for name in row.late_variables:
-        if text := environ.get(name):
+        if (text := environ.get(name)) or (text is not None and row.empty_counts):
             return Setting(text, Origin.VARIABLE, name)
     return Setting(row.default, Origin.DEFAULT)
 

@@ -52,9 +52,9 @@ are not for several ranks at once.
 Attached, Ctrl-] is the prefix: d detaches, ? helps, r picks another rank, n and p go to the next and previous
 stopped rank, w takes the keyboard, : opens a command line for these verbs on any ranks (where all, eval 0-7 loss,
 release, help), R ends a job that `dbg-broker run` has started and runs it again, ] sends Ctrl-] itself. Leaving never
-resumes or ends a rank. At pdb's prompt `detach` leaves, too, and
-`sticky` shows the source after every stop. To change the debugger that is open while somebody else types, add --take
-to --engine.
+resumes or ends a rank. At pdb's prompt `detach` leaves, too. In a terminal of 30 rows or more the source is shown
+after every stop; `sticky` switches that off, and on again. To change the debugger that is open while somebody else
+types, add --take to --engine.
 """
 
 _ENVIRONMENT = """\
@@ -65,6 +65,8 @@ environment (an argument goes before it, broker.json after it):
   DBG_ESCAPE, DBG_TIMEOUT    as --escape and --timeout
   DBG_ENGINE                 the debugger to open where the rank has no wish of its own
   DBG_EDITING                vi: as --vi
+  DBG_PAGER, PAGER           shows answers that are longer than the terminal; cat or
+                             nothing: none (default: less)
   NO_COLOR                   no colour
 """
 

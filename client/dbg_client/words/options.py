@@ -210,6 +210,15 @@ OPTIONS: tuple[OptionRow, ...] = (
     ),
     OptionRow(flags=("--json",), field="json", group=OTHER, help="one JSON document on stdout"),
     OptionRow(
+        flags=("-o",),
+        field="output",
+        metavar=FILE,
+        group=OTHER,
+        verbs=("report",),
+        help="write it to a new file",
+    ),
+    OptionRow(flags=("--no-pager",), field="no_pager", group=OTHER, help="print long answers as they are"),
+    OptionRow(
         flags=("--plain",),
         field="plain",
         group=OTHER,

@@ -51,6 +51,7 @@ class Verb(enum.Enum):
     CONFIG = "config"
     COMPLETION = "completion"
     HELP = "help"
+    REPORT = "--report"
 
     @property
     def attaches(self) -> bool:
@@ -91,6 +92,7 @@ class CommandSettings:
     against: str | None = None
     fail_if_differ: bool = False
     every: float | None = None
+    output: str | None = None
     mode: Mode = Mode.DRIVE
     wait: float | None = None
     follow: bool = False
@@ -137,6 +139,7 @@ def settle(
         save=arguments.save,
         against=arguments.against,
         fail_if_differ=arguments.fail_if_differ,
+        output=arguments.output,
         every=None if arguments.every is None else _seconds(arguments.every, "--every", LONGEST_WAIT, SHORTEST_EVERY),
         mode=Mode.WATCH if arguments.watch else Mode.TAKE if arguments.take else Mode.DRIVE,
         wait=wait,
@@ -157,7 +160,7 @@ def settle(
         run=arguments.run,
         shell=_shell(arguments.shell, verb),
         notes=(*arguments.notes, *notes),
-        pager=settle_one("pager", None, environ, config).value,
+        pager=settle_one("pager", "" if arguments.no_pager else None, environ, config).value,
         color=_color(environ, config, stdout_is_tty=stdout_is_tty),
     )
 
@@ -182,6 +185,8 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
     if verb in (Verb.ATTACH, Verb.TMUX) and (arguments.json or arguments.plain):
         name = "--json" if arguments.json else "--plain"
         raise BadInput(f"{name} is a format of --list and other actions, not of a terminal session", "add --list")
+    if arguments.json and verb is Verb.REPORT:
+        raise BadInput("--report is a text for people", "write --list --json or --where --json for programs")
     if arguments.plain and verb is not Verb.LIST:
         raise BadInput(f"--plain is a format of --list, not of {verb.value}", "write --json, or leave it out")
     if arguments.all and verb not in (Verb.LIST, Verb.WHERE):
@@ -228,8 +233,8 @@ def _target_and_wait(arguments: Arguments, verb: Verb) -> tuple[str | None, floa
             raise BadInput("--for bounds a wait, and there is none", "add --wait, or write `wait TARGET --for 60s`")
         return target, None, ()
     if wait == WAIT_FOR_EVER:
-        # A list and a tree are of all ranks; every other action waits for a stop, and then takes the stopped ranks.
-        return target or (None if verb in (Verb.LIST, Verb.WHERE) else "stopped"), bound or math.inf, ()
+        # A list, a tree and a report are of all ranks; every other action waits for a stop and takes the stopped ranks.
+        return target or (None if verb in (Verb.LIST, Verb.WHERE, Verb.REPORT) else "stopped"), bound or math.inf, ()
     if target is None:
         # `--wait 5` and `--wait gpu1:5`: argparse took the only target for the option's value.
         if not math.isnan(_number(wait)) and bound is None:

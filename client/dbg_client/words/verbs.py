@@ -178,6 +178,14 @@ VERBS: tuple[VerbRow, ...] = (
         field="tmux",
     ),
     VerbRow(
+        name="report",
+        operands=Operands.MAYBE_TARGET,
+        help="print all that is known of the ranks, for a colleague or a bug report",
+        example="report -o hang.txt",
+        flags=("--report",),
+        field="report",
+    ),
+    VerbRow(
         name="config",
         operands=Operands.NONE,
         help="show each setting, its value and where it comes from",

@@ -65,8 +65,9 @@ def test_a_rank_that_is_not_stopped_is_refused_with_its_own_status(
     assert "gpu013:5" in str(caught.value)
 
 
-def test_a_running_rank_is_refused_with_the_command_that_waits() -> None:
-    with pytest.raises(NotStopped, match=r"gpu013:5 is running; `dbg-attach --wait 5`"):
+def test_a_running_rank_is_refused_with_the_commands_that_wait_and_break_in() -> None:
+    says = r"gpu013:5 is running; `dbg-attach --wait 5` waits .*, `dbg-attach 5 -i` breaks in now$"
+    with pytest.raises(NotStopped, match=says):
         choose(parse_target("5"), ranks(5, **RUNNING))
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from dbg_wire.codec import Input
-from dbg_wire.messages import Attach, Change, RankReport, Report, Subscribe
+from dbg_wire.messages import Action, Attach, Change, Kind, Question, RankAnswer, RankReport, Report, Subscribe
 from dbg_wire.ranks import RankInfo, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.client.terminal.test_raw import Window
+from tests.support.terminal import Terminal
 
 RUNNING = make_rank(5, state=RankState.RUNNING, where=None, reason=None, since=1760000001.0)
 STOPPED = make_rank(5)
@@ -180,9 +184,8 @@ def test_picking_nothing_leaves(key: str, status: int, broker: FakeBroker, envir
 def test_the_picker_follows_the_ranks_and_the_broker(broker: FakeBroker, environ: dict[str, str]) -> None:
     listed(broker, RUNNING, make_rank(6, state=RankState.RUNNING, where=None, reason=None))
     with Window(broker, environ, "--no-status") as window:
-        window.wait_for("gpu013:5 is running; it can be attached to when it stops")
-        # Enter does nothing at a running rank. The arrow key behind it shows that Enter was read before the rank stops.
-        window.send("\r\x1b[B")
+        window.wait_for("gpu013:5 is running; Enter breaks in")
+        window.send("\x1b[B")
         window.wait_for("gpu013:6 is running")
         window.send("\x1b[A")
         window.wait_for("gpu013:5 is running")
@@ -194,3 +197,81 @@ def test_the_picker_follows_the_ranks_and_the_broker(broker: FakeBroker, environ
             again.wait_for(Subscribe)
             window.wait_for("gpu013:7")
             assert "broker gone" not in "\n".join(window.screen)
+
+
+def test_a_running_rank_is_broken_into_from_the_picker(broker: FakeBroker, environ: dict[str, str]) -> None:
+    listed(broker, RUNNING)
+    broker.answers[Action.INTERRUPT] = RankAnswer(key="", kind=Kind.RUNNING, text="in C code")
+    with Window(broker, environ, "--no-status") as window:
+        window.wait_for("gpu013:5 is running; Enter breaks in")
+        window.send("\r")
+        window.wait_for("gpu013:5 is running. Break in and attach? [y/N]")
+        window.send("n")
+        window.wait_for("Enter breaks in")
+        assert not [item for item in broker.received if isinstance(item, Question)]
+        window.send("\ry")
+        window.wait_for("breaking into gpu013:5   Esc gives up")
+        broker.wait_for(Question, lambda question: question.action is Action.INTERRUPT)
+        tell(broker, STOPPED_AGAIN)
+        assert broker.wait_for(Attach).key == STOPPED.key
+        window.wait_for("PUDB SCREEN")
+
+
+def test_a_break_in_that_is_given_up_is_withdrawn(broker: FakeBroker, environ: dict[str, str]) -> None:
+    listed(broker, RUNNING)
+    broker.answers[Action.INTERRUPT] = RankAnswer(key="", kind=Kind.RUNNING, text="in C code")
+    with Window(broker, environ, "--no-status") as window:
+        window.wait_for("Enter breaks in")
+        window.send("\ry")
+        window.wait_for("breaking into gpu013:5")
+        broker.wait_for(Question)
+        window.send("\x1b")
+        broker.wait_for(Question, lambda question: question.withdrawn)
+        window.wait_for("Enter breaks in")
+
+
+@pytest.mark.parametrize("keys", ["", "?", "e"])
+def test_a_window_that_is_closed_at_the_picker_is_no_error(
+    keys: str, broker: FakeBroker, environ: dict[str, str], tmp_path: Path
+) -> None:
+    listed(broker, STOPPED)
+    said = tmp_path / "stderr"
+    command = ["sh", "-c", f'exec "$0" -m dbg_client 2> {said}', sys.executable]
+    with Terminal(command, 24, 80, {**environ, **broker.environment}) as window:
+        window.wait_for("1 of 1 rank")
+        window.send(keys)
+        window.wait_for({"": "Enter attaches", "?": "q goes back", "e": "expression for 1 rank"}[keys])
+        window.close_window()
+
+        assert window.exit_status() == 0
+    assert said.read_text() == ""
+
+
+def test_letters_ask_the_selected_ranks_and_the_answer_is_a_page(broker: FakeBroker, environ: dict[str, str]) -> None:
+    listed(broker, *map(make_rank, range(4)))
+    broker.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.VALUE, text="0.25", digest="d")
+    with Window(broker, environ, "--no-status", cols=120) as window:
+        window.wait_for("4 of 4")
+        window.send(" ")
+        window.wait_for("1 selected")
+        window.send("\t")
+        window.wait_for(re.compile(r" \*gpu013:0 .*\n \*gpu013:1 ", re.DOTALL))
+        window.send("e")
+        window.wait_for(" expression for 2 ranks:")
+        window.send("loss, lr\r")
+        window.wait_for("loss, lr: 2 of 2 ranks answered, 1 value")
+        asked = broker.wait_for(Question)
+        assert (asked.text, set(asked.keys)) == ("loss, lr", {make_rank(0).key, make_rank(1).key})
+        window.send("nonsense, dropped")
+        window.wait_for("does nothing here")
+        window.send("\x1b")
+        window.wait_for("2 selected")
+        window.send("?")
+        window.wait_for("a pdb command on the selected ranks")
+        window.send("\x1b")
+        window.wait_for("2 selected")
+        window.send("\x1bi")
+        window.wait_for("q goes back")
+        assert broker.wait_for(Question, lambda question: question.action is Action.INTERRUPT).keys == (
+            make_rank(2).key,
+        )

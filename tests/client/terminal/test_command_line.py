@@ -32,7 +32,7 @@ from tests.client.terminal.lines import test_display
 RANK = make_rank(5)
 HELD = make_rank(7, state=RankState.HELD, reason=None)
 OPEN = "\x1d:"
-BACK = "any key goes back"
+BACK = "q goes back"
 BEFORE = b"> train.py(41)step()\n-> loss.backward()\n"
 PROMPT = make_prompt(1, len(BEFORE))
 
@@ -80,7 +80,7 @@ def test_the_command_is_typed_below_the_debugger_and_its_answer_fills_the_screen
     assert window.row(0) == "PUDB SCREEN"
     window.send("where all\r")
     shows(window, "where: 3 of 3 ranks answered, 1 stack", "step train.py:41")
-    window.send(" ")
+    window.send("q")
     back(window)
 
     window.send("abc")
@@ -90,17 +90,34 @@ def test_the_command_is_typed_below_the_debugger_and_its_answer_fills_the_screen
     assert set(asked(broker, Action.WHERE).keys) == {RANK.key, make_rank(6).key, HELD.key}
 
 
-def test_keys_typed_ahead_go_to_the_command_the_page_and_the_debugger(
+def test_keys_typed_ahead_go_to_the_command_and_those_at_its_page_to_nobody(
     broker: FakeBroker, window: test_raw.Window
 ) -> None:
-    window.send(f"ab{OPEN}e 5-6 lossy\x7f, lr\r")
+    window.send(f"ab{OPEN}e 5-6 lossy\x7f, lr\rnnn")
     shows(window, "loss, lr: 2 of 2 ranks answered, 1 value", "0.25")
-    window.send("qcd")
+    window.send("e all rank\r")
+    window.wait_for("does nothing here, : types a command")
+    window.send("\x1b[B\x1b")
     back(window)
+    window.send("cd")
 
     broker.wait_for(Input, lambda keys: keys.data.endswith(b"d"))
     assert broker.typed() == b"abcd"
     assert asked(broker, Action.EVAL).text == "loss, lr"
+
+
+def test_a_page_takes_the_next_command_and_the_prefix(broker: FakeBroker, window: test_raw.Window) -> None:
+    window.send(f"{OPEN}e 5 loss\r")
+    shows(window, "loss: 1 of 1")
+    window.send(":")
+    window.wait_for(lambda it: it.row(-1).startswith(":where   e 0-7 loss"))
+    window.send("where\r")
+    shows(window, "where: 3 of 3")
+    window.send("\x1dd")
+
+    assert window.exit_status() == 0
+    broker.wait_for(Detach)
+    assert broker.typed() == b""
 
 
 def test_without_a_status_line_the_row_is_the_debuggers_and_comes_back(
@@ -332,14 +349,18 @@ def test_a_line_that_is_half_typed_is_there_afterwards(broker: FakeBroker, envir
         before = window.text
         window.send(f"{OPEN}e 5-6 loss\r")
         window.wait_for(lambda it: BACK in it.row(-1) and "2 of 2 ranks" in it.row(0))
-        window.send(" ")
+        window.send("e all rank\r")
+        window.wait_for("does nothing here")
+        window.send("\x1b")
         window.at_prompt("(Pdb) half")
         assert window.text == before
 
         window.send(f"{OPEN}where\r")
         window.wait_for(BACK)
         broker.write("said meanwhile\n")
-        window.send("q way\r")
+        window.send("q")
+        window.at_prompt("(Pdb) half")
+        window.send(" way\r")
 
         assert broker.wait_for(Reply).text == "half way"
         window.wait_for("said meanwhile")

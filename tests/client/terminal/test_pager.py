@@ -1,76 +1,94 @@
 from __future__ import annotations
 
 import asyncio
-import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prompt_toolkit.data_structures import Size
-from prompt_toolkit.formatted_text import fragment_list_to_text
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.output import DummyOutput
 
-from dbg_client.terminal.key_presses import key_bytes
-from dbg_client.terminal.pager import Pager, wrapped
-from dbg_client.views.width import text_width
+from dbg_client.terminal import pager as pager_module
+from dbg_client.terminal.pager import Pager
 from tests.support.time_unit import seconds
 
 ROWS = 11
+PREFIX = b"\x1d"
 
 
 class Screen(DummyOutput):
     def get_size(self) -> Size:
-        return Size(rows=ROWS, columns=40)
+        return Size(rows=ROWS, columns=60)
 
 
-async def left_over(lines: int, keys: str) -> str:
-    """Return the keys that remain when the pager of so many lines has ended."""
+async def for_the_session(lines: int, keys: str, prefix: bytes | None = PREFIX) -> bytes:
+    """Return the keys that the session gets when the pager of so many lines has ended; nothing may be left behind."""
     with create_pipe_input() as source:
         source.send_text(keys)
-        pager = Pager("".join(f"line {number}\n" for number in range(lines)), source, Screen())
-        await asyncio.wait_for(pager.run(), seconds(10))
-        return key_bytes(get_typeahead(source)).decode()
+        pager = Pager("".join(f"line {number}\n" for number in range(lines)), source, Screen(), prefix)
+        keys_left = await asyncio.wait_for(pager.run(), seconds(10))
+        assert get_typeahead(source) == []
+        return keys_left
 
 
-@pytest.mark.parametrize("key", [" ", "q", "x", "\r", "\x1b[A", "\x03", "\t", "\x7f"])
-async def test_any_key_leaves_what_fits(key: str) -> None:
-    assert await left_over(ROWS - 1, f"{key}rest") == "rest"
-
-
+@pytest.mark.parametrize("lines", [ROWS - 1, 25])
 @pytest.mark.parametrize(
-    "keys",
-    [
-        "q",
-        "\x03",
-        "   ",
-        "j" * 16,
-        "\r" * 16,
-        "xyz   ",
-        " b   ",
-        "G ",
-        "\x1b[F\x1b[H\x1b[6~\x1b[6~\x1b[6~",
-    ],
+    "keys", ["q", "\x03", " q", "\r\rq", "jkq", "\x1b[B\x1b[6~\x1b[Hq", "Gbq", "g   q", "/line\rnNq"]
 )
-async def test_a_long_text_is_left_with_q_or_behind_its_end(keys: str) -> None:
-    assert await left_over(25, f"{keys}rest") == "rest"
+async def test_moves_stay_on_the_page_and_what_is_typed_behind_q_is_dropped(lines: int, keys: str) -> None:
+    assert await for_the_session(lines, f"{keys}rest") == b""
 
 
 async def test_a_lone_escape_leaves() -> None:
-    assert await left_over(25, "\x1b") == ""
+    assert await for_the_session(25, "\x1b") == b""
 
 
-@given(st.text(st.characters(categories=["L", "N", "P", "Zs"]), max_size=200), st.integers(2, 30))
-def test_a_wrapped_text_is_all_there_and_fits(text: str, columns: int) -> None:
-    rows = [fragment_list_to_text(row) for row in wrapped(text, columns)]
+async def test_a_q_within_a_word_does_not_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pager_module, "WORD_SECONDS", 1000.0)
 
-    assert "".join(rows) == text
-    assert all(text_width(row) <= columns for row in rows)
+    assert await for_the_session(5, "e all queue\r\x03") == b""
+    assert await for_the_session(5, f"e all queue\r{PREFIX.decode()}d") == b"\x1dd"
 
 
-def test_colours_stay_and_lines_stay_lines() -> None:
-    rows = wrapped("a\x1b[31mbc\x1b[0m\nd\n", 2)
+async def test_a_q_after_a_dropped_key_leaves_a_moment_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pager_module, "WORD_SECONDS", 0.0)
 
-    assert [fragment_list_to_text(row) for row in rows] == ["ab", "c", "d"]
-    assert [bool(re.search("red", fragment[0])) for row in rows for fragment in row] == [False, True, True, False]
+    assert await for_the_session(5, "xq\x1dd") == b"\x1dd"
+
+
+@pytest.mark.parametrize(
+    ("keys", "session"),
+    [
+        ("\x1dd", b"\x1dd"),
+        ("\x1dnx", b"\x1dnx"),
+        ("zz\x1d:where\r", b"\x1d:where\r"),
+        (":where\r", b"\x1d:where\r"),
+        ("qzz\x1dd", b"\x1dd"),
+        ("\x1d]q", b""),
+        ("\x1d\x1b[Aq", b""),
+        ("/:q\r\x1dd", b"\x1dd"),
+        ("/q\x7fx\x1dd", b"\x1dd"),
+        ("\x1b[200~e all rank\nq\n\x1b[201~\x1dd", b"\x1dd"),
+    ],
+)
+async def test_the_prefix_and_a_colon_are_for_the_session(keys: str, session: bytes) -> None:
+    assert await for_the_session(25, keys) == session
+
+
+@pytest.mark.parametrize("keys", ["\x1ddq", ":q"])
+async def test_without_a_prefix_there_is_no_command(keys: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pager_module, "WORD_SECONDS", 0.0)
+
+    assert await for_the_session(25, keys, prefix=None) == b""
+
+
+def first_footer(lines: int) -> str:
+    with create_pipe_input() as source:
+        pager = Pager("".join(f"line {number}\n" for number in range(lines)), source, Screen(), PREFIX)
+        pager._body()
+        return pager._footer()
+
+
+def test_the_foot_says_first_how_to_leave() -> None:
+    assert first_footer(5) == " q goes back   / searches   : another command"
+    assert first_footer(25).startswith(" q goes back   rows 1-10 of 25   Space and b turn pages")

@@ -7,7 +7,10 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from dbg_client.actions.in_session import Answering
 from dbg_client.core.directory import Directory
+from dbg_client.core.shared_link import SharedLink
+from dbg_client.terminal.pick_actions import PickActions
 from dbg_client.terminal.picker import Picker
 from dbg_wire.messages import Change, Snapshot
 from dbg_wire.ranks import RankState
@@ -27,10 +30,11 @@ def directory(count: int = 3) -> Directory:
 
 
 async def pick(keys: str, known: Directory, typed_ahead: bytes = b"") -> tuple[int | None, bytes, bool]:
-    """Return the rank picked by ``keys``, the keys that remain, and whether Ctrl-C ended the picker."""
+    """Return the rank picked by ``keys``, the keys for the session, and whether Ctrl-C ended the picker."""
     with create_pipe_input() as source:
         source.send_text(keys)
-        picker = Picker(known, "ws://x", source=source, screen=Screen())
+        actions = PickActions(Answering(SharedLink(lambda item: False), known), known, color=False)
+        picker = Picker(known, "ws://x", actions, prefix=b"\x1d", source=source, screen=Screen())
         rank, unused = await asyncio.wait_for(picker.run(typed_ahead), seconds(10))
         return rank.rank if rank else None, unused, picker.interrupted
 
@@ -48,6 +52,9 @@ async def pick(keys: str, known: Directory, typed_ahead: bytes = b"") -> tuple[i
         ("/jq\x7f\x7f:1\r", 1),
         ("/nothing\r\x1b:q", None),
         ("q", None),
+        ("  \x1b\x1b\x1b", None),
+        ("/:1\t\x7f\x7f\r", 1),
+        ("?q\x1dd", None),
     ],
 )
 async def test_keys_pick(keys: str, picked: int | None) -> None:
@@ -62,7 +69,25 @@ async def test_a_rank_that_is_not_stopped_is_not_picked() -> None:
     known = directory(1)
     known.take(Change(rank=make_rank(0, state=RankState.RUNNING, where=None)))
 
-    assert (await pick("\rq", known))[0] is None
+    assert (await pick("\rqq", known))[0] is None
+
+
+async def test_a_running_rank_is_offered_to_be_broken_into_and_no_is_the_usual_answer() -> None:
+    known = directory(1)
+    known.take(Change(rank=make_rank(0, state=RankState.RUNNING, where=None)))
+
+    assert (await pick("\r\rq", known))[0] is None
+
+
+async def test_the_prefix_is_handed_to_the_session_with_what_follows() -> None:
+    assert await pick("j\x1ddx", directory()) == (None, b"\x1ddx", False)
+    assert await pick("/a\x1d:w", directory()) == (None, b"\x1d:w", False)
+
+
+async def test_a_host_is_unfolded_where_there_are_more_ranks_than_rows() -> None:
+    assert (await pick("\rj\x1b[Bj\r", directory(50)))[0] == 2
+    assert (await pick("\x1b[Cjj\x1b[D\x1b[Cj\r", directory(50)))[0] == 0
+    assert (await pick("/:49\r", directory(50)))[0] == 49
 
 
 async def test_what_was_typed_ahead_comes_first_and_what_is_left_is_given_back() -> None:

@@ -234,17 +234,36 @@ def test_a_window_that_does_not_read_is_repainted_when_it_does(broker: FakeBroke
         window.wait_for(lambda it: it.row(-1).startswith(" gpu013:5"))
 
 
-def test_help_covers_the_screen_until_a_key(broker: FakeBroker, environ: dict[str, str]) -> None:
+def test_help_covers_the_screen_and_drops_keys_until_q(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.opened()
-        window.send("\x1d?")
+        window.send("\x1d?nnn")
         window.wait_for("detach: the rank stays as it is")
         broker.draw(b"HIDDEN")
-        window.send("x")
+        window.send("c all n\r\x1b[B")
+        window.wait_for("does nothing here")
+        window.send("\x1b")
         window.wait_for("PUDB SCREEN")
 
         broker.wait_for(Repaint)
         assert "detach:" not in "\n".join(window.screen)
+        window.send("x")
+        broker.wait_for(Input)
+        assert broker.typed() == b"x"
+
+
+def test_the_prefix_works_on_the_help_page(broker: FakeBroker, environ: dict[str, str]) -> None:
+    with Window(broker, environ) as window:
+        window.opened()
+        window.send("\x1d?")
+        window.wait_for("q goes back")
+        window.send("\x1dn")
+        window.wait_for(lambda it: it.row(-1).startswith(" gpu013:6"))
+        window.send("\x1d?")
+        window.wait_for("q goes back")
+        window.send("\x1dd")
+
+        assert window.exit_status() == 0
         assert broker.typed() == b""
 
 

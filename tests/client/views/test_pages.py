@@ -36,7 +36,7 @@ def test_the_help_page_names_the_key_in_use() -> None:
     assert "Ctrl-^, then" in pages.help_text("Ctrl-^")
 
 
-@pytest.mark.parametrize("page", [pages.help_text("Ctrl-]"), pages.line_help("Ctrl-]")])
+@pytest.mark.parametrize("page", [pages.help_text("Ctrl-]"), pages.line_help("Ctrl-]", sticky=True)])
 def test_the_help_pages_name_every_key_behind_the_prefix(page: str) -> None:
     named = {key for line in page.splitlines() if line.startswith("  ") for key in line[2:12].split()}
     assert named >= COMMANDS
@@ -44,4 +44,9 @@ def test_the_help_pages_name_every_key_behind_the_prefix(page: str) -> None:
 
 
 def test_without_a_prefix_no_key_behind_it_is_named() -> None:
-    assert "run it again" not in pages.line_help("")
+    assert "run it again" not in pages.line_help("", sticky=True)
+
+
+def test_the_help_at_pdb_says_what_sticky_does_next() -> None:
+    assert "sticky      stop showing the source after every stop; it is on\n" in pages.line_help("", sticky=True)
+    assert "sticky      show the source after every stop; it is off\n" in pages.line_help("", sticky=False)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dbg_client.views.pick_list import PickList, empty_text, footer_text
+from dbg_client.views.pick_list import PickList, empty_text, footer_text, title_text
 from dbg_wire.ranks import Place, RankInfo, RankState
 from tests.client.fake_broker import make_rank
 
@@ -39,13 +39,13 @@ def test_the_choice_stays_with_its_rank() -> None:
 
 
 def test_the_choice_stops_at_the_ends_and_stays_in_sight() -> None:
-    picks = picking(*map(make_rank, range(100)))
+    picks = picking(*(make_rank(number, host=f"h{number}") for number in range(100)))
     for lines, expected in ((-5, 0), (30, 30), (1000, 99), (-98, 1)):
         picks.move(lines)
         shown = picks.show(10, NOW)
         assert chosen(picks) == expected
         assert shown.chosen is not None
-        assert shown.lines[shown.chosen].startswith(f"gpu013:{expected} ")
+        assert f"gpu013:{expected} " in shown.lines[shown.chosen]
         assert len(shown.lines) == 10
 
 
@@ -77,8 +77,57 @@ def test_the_footer_says_why_a_rank_can_not_be_attached_to() -> None:
     def footer(rank: RankInfo | None, *, away: str | None = None, filtering: bool = False) -> str:
         return footer_text(away=away, filtering=filtering, chosen=rank)
 
-    assert "gpu013:6 is running" in footer(RUNNING)
+    assert "gpu013:6 is running; Enter breaks in" in footer(RUNNING)
+    assert "gpu013:6 is lost; it can be attached to when it stops" in footer(make_rank(6, state=RankState.LOST))
     assert "Enter attaches" in footer(make_rank(state=RankState.HELD))
     assert "Enter attaches" in footer(make_rank())
+    assert footer_text(away=None, filtering=False, chosen=None, folded=True).startswith("Enter unfolds")
+    assert footer_text(away=None, filtering=False, chosen=None, folded=False).startswith("Enter folds")
     assert "Esc shows all" in footer(None, filtering=True)
     assert "broker gone" in footer(make_rank(), away="it shut down")
+
+
+def test_what_is_selected_is_marked_counted_and_asked() -> None:
+    picks = picking(*map(make_rank, range(4)))
+    picks.select()
+    picks.select()
+    picks.move(1)
+
+    assert picks.show(10, NOW).selected == {0, 1}
+    assert [rank.rank for rank in picks.meant] == [0, 1]
+    picks.update([make_rank(1), make_rank(2)])
+    assert picks.selected_count == 1
+    picks.move(-9)
+    picks.select()
+    assert picks.selected_count == 0
+    assert [rank.rank for rank in picks.meant] == [2]
+
+
+def test_selecting_a_group_selects_its_ranks() -> None:
+    picks = picking(*map(make_rank, range(20)))
+    picks.show(5, NOW)
+    picks.select()
+
+    assert picks.selected_count == 20
+    assert picks.show(5, NOW).selected == {0}
+    picks.select_none()
+    assert picks.selected_count == 0
+
+
+def test_the_count_is_of_all_that_have_not_exited() -> None:
+    picks = picking(make_rank(1), make_rank(2), make_rank(3, state=RankState.EXITED))
+    picks.filter = ":2"
+    picks.update([make_rank(1), make_rank(2), make_rank(3, state=RankState.EXITED)])
+
+    assert (picks.count, picks.total) == (1, 2)
+    assert title_text(count=27, total=128, selected=3) == "Pick a rank to attach to   27 of 128   3 selected"
+    assert title_text(count=1, total=1, selected=0) == "Pick a rank to attach to   1 of 1 rank"
+
+
+def test_a_state_has_a_colour_beside_its_word() -> None:
+    picks = picking(make_rank(1), RUNNING)
+
+    lines = picks.show(10, NOW, color=True).lines
+
+    assert "\x1b[1;33mstopped\x1b[0m" in lines[0]
+    assert "\x1b[32mrunning\x1b[0m" in lines[1]

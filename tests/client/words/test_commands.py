@@ -74,7 +74,7 @@ def test_options_with_a_value_stand_before_an_expression(text: str) -> None:
     assert settings == CommandSettings(verb=Verb.EVAL, target="0-7", question="loss", tolerance=1e-3, color=True)
 
 
-@pytest.mark.parametrize("text", ["help", "?", "-h", "list --help", "  help  "])
+@pytest.mark.parametrize("text", ["help", "?", "-h", "list --help", "  help  ", "-hh", "5 -lh"])
 def test_help_is_asked_for(text: str) -> None:
     assert parse_command(text, {}) is None
 

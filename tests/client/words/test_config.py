@@ -69,6 +69,8 @@ def test_an_empty_variable_is_none() -> None:
 def test_the_pager_of_all_programs_goes_behind_the_file() -> None:
     assert settled("list", {"PAGER": "most"}).pager == "most"
     assert settled("list", {"PAGER": "most"}, pager="").pager == ""
+    assert settled("list", {"PAGER": "more", "DBG_PAGER": ""}).pager == ""
+    assert settled("list", {}).pager == "less"
 
 
 @pytest.mark.parametrize(

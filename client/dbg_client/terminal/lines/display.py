@@ -334,7 +334,7 @@ class LineDisplay:
             self._leave_prompt()  # at once: the next keys are for what opens now
             self._host.lend(key, b"")
         elif not self._host.command(key):
-            self._print(pages.line_help(self._prefix))
+            self._print(pages.line_help(self._prefix, sticky=self._sticky))
 
     def interrupted(self) -> None:
         """Take Ctrl-C: drop the line; interrupt what runs."""

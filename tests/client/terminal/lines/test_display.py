@@ -527,7 +527,9 @@ def test_help_and_an_unknown_key(broker: FakeBroker, environ: dict[str, str]) ->
     with Window(broker, environ, rows=40) as window:
         window.at_prompt()
         window.send("\x1dx")
-        window.wait_for("sticky      show the source")
+        window.wait_for("sticky      stop showing the source after every stop; it is on")
+        window.send("sticky\r\x1dx")
+        window.wait_for("sticky      show the source after every stop; it is off")
         window.at_prompt()
 
 

@@ -1,0 +1,99 @@
+"""Make a report: ask the ranks for their stacks, put everything into one text, and write it to a file if asked to."""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.ranks import LIVE_STATES, RankInfo
+
+from ..core.asking import Asker
+from ..core.link import BrokerLink
+from ..views.report import Asked, Terminal, show_report
+from ..words.settings import CommandSettings, Format, Verb
+from .many import ask_many
+
+
+class CantWriteReport(DbgError):
+    """Say which file could not be written, and why."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{printable(self.path)} can't be written ({printable(self.reason)}); name another file with -o"
+
+
+async def make_report(
+    settings: CommandSettings, link: BrokerLink, asker: Asker, ranks: Sequence[RankInfo], now: float
+) -> str:
+    """Return the report about these ranks; ``now`` is wall-clock seconds. Nothing is evaluated in any rank."""
+    return show_report(
+        Asked(
+            ranks=ranks,
+            welcome=link.welcome,
+            url=link.url,
+            stacks=await _stacks(settings, asker, ranks),
+            target=settings.target,
+            now=now,
+            moment=time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now)),
+        ),
+        Terminal(python=platform.python_version(), system=f"{platform.system()} {platform.release()}"),
+    )
+
+
+async def _stacks(settings: CommandSettings, asker: Asker, ranks: Sequence[RankInfo]) -> str:
+    # Of a job that has ended the last stacks are still readable.
+    asked = [rank for rank in ranks if rank.state in LIVE_STATES] or list(ranks)
+    if not asked:
+        return ""
+    try:
+        where = replace(settings, verb=Verb.WHERE, format=Format.TABLE, color=False)
+        return (await ask_many(where, asker, asked, None)).text
+    except DbgError as error:
+        return f"not known: {error}\n"
+
+
+def refuse_existing(path: str) -> None:
+    """Raise BadInput if there is a file of this name. Blocks."""
+    if os.path.lexists(path):
+        raise BadInput(f"{printable(path)} is there already", "name another file, or add -y to replace it")
+
+
+def write_report(path: str, text: str, *, replace_it: bool) -> None:
+    """Write the report to a new file that only the user may read. Blocks. Raises BadInput and CantWriteReport."""
+    try:
+        if replace_it and os.path.lexists(path):
+            _replace(Path(path), text)
+            return
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        refuse_existing(path)
+    except OSError as error:
+        raise CantWriteReport(path, error.strerror or type(error).__name__) from None
+
+
+def _replace(path: Path, text: str) -> None:
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise CantWriteReport(str(path), "it is no regular file")
+    # A file beside it takes its place, so that nobody who may read the old one reads this one.
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".report-", delete=False) as file:
+        try:
+            file.write(text)
+            file.close()
+            Path(file.name).replace(path)
+        except OSError:
+            with suppress(OSError):
+                Path(file.name).unlink()
+            raise

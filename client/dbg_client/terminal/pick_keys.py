@@ -1,0 +1,177 @@
+"""What keys mean in the picker: in its list, its filter, its prompt, its questions, and while ranks are asked."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Protocol
+
+from prompt_toolkit.filters import Condition, Filter
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from ..views.pick_list import PickList
+
+LETTERS = "weci"
+"""The letters that ask ranks: where, a value, a pdb command, a break-in."""
+
+
+class Mode(enum.Enum):
+    """What the keys are for."""
+
+    LIST = enum.auto()
+    FILTER = enum.auto()
+    PROMPT = enum.auto()
+    QUESTION = enum.auto()
+    BUSY = enum.auto()
+
+
+class Meant(Protocol):
+    """Do what keys mean."""
+
+    mode: Mode
+    list: PickList
+    prefix: bytes | None
+
+    @property
+    def height(self) -> int:
+        """Return how many rows the list has."""
+        ...
+
+    def update(self) -> None:
+        """Take the ranks as they are now."""
+
+    def pick(self) -> None:
+        """Take the chosen rank."""
+
+    def act(self, letter: str) -> None:
+        """Do what a letter means for the ranks that are meant."""
+
+    def entered(self) -> None:
+        """Ask what was typed at the prompt."""
+
+    def answered(self, yes: bool) -> None:
+        """Take the answer to a question."""
+
+    def to_list(self) -> None:
+        """Let the keys be for the list again."""
+
+    def give_up(self) -> None:
+        """Give up what is being asked."""
+
+    def show_help(self) -> None:
+        """Show which keys there are."""
+
+    def leave(self) -> None:
+        """End without a rank."""
+
+    def leave_with(self, keys: bytes) -> None:
+        """End without a rank, and hand keys to the session."""
+
+    def interrupt(self) -> None:
+        """End as Ctrl-C does."""
+
+
+def pick_keys(picker: Meant) -> KeyBindings:
+    """Return the keys of a picker."""
+    keys = KeyBindings()
+
+    def when(mode: Mode) -> Filter:
+        return Condition(lambda: picker.mode is mode)
+
+    _bind_list(keys, picker, when(Mode.LIST))
+    _bind_filter(keys, picker, when(Mode.FILTER))
+    _bind_moves(keys, picker, when(Mode.LIST), when(Mode.LIST) | when(Mode.FILTER))
+    keys.add("enter", filter=when(Mode.PROMPT))(lambda event: picker.entered())
+    keys.add("escape", filter=when(Mode.PROMPT), eager=True)(lambda event: picker.to_list())
+    for key in (Keys.Any, "enter", "escape"):
+        keys.add(key, filter=when(Mode.QUESTION))(lambda event: picker.answered(event.data in ("y", "Y")))
+    keys.add("escape", filter=when(Mode.BUSY))(lambda event: picker.give_up())
+    keys.add("c-c", eager=True)(lambda event: picker.interrupt())
+    if picker.prefix is not None:
+        _bind_prefix(keys, picker, picker.prefix)
+    return keys
+
+
+def _bind_list(keys: KeyBindings, picker: Meant, when: Filter) -> None:
+    keys.add("enter", filter=when)(lambda event: picker.pick())
+    keys.add("q", filter=when)(lambda event: picker.leave())
+    keys.add("?", filter=when)(lambda event: picker.show_help())
+    keys.add("right", filter=when)(lambda event: picker.list.unfold())
+    keys.add("left", filter=when)(lambda event: picker.list.fold())
+    keys.add(" ", filter=when)(lambda event: picker.list.select())
+    for letter in LETTERS:
+        keys.add(letter, filter=when)(lambda event, letter=letter: picker.act(letter))
+
+    @keys.add("/", filter=when)
+    def _begin_filter(event: KeyPressEvent) -> None:
+        picker.mode = Mode.FILTER
+
+    @keys.add("escape", filter=when)
+    def _escape(event: KeyPressEvent) -> None:
+        if picker.list.filter:
+            _narrow(picker, "")
+        elif picker.list.selected_count:
+            picker.list.select_none()
+        else:
+            picker.leave()
+
+
+def _bind_filter(keys: KeyBindings, picker: Meant, when: Filter) -> None:
+    @keys.add(Keys.Any, filter=when)
+    def _type(event: KeyPressEvent) -> None:
+        if event.data.isprintable():
+            _narrow(picker, picker.list.filter + event.data)
+
+    @keys.add("enter", filter=when)
+    def _enter(event: KeyPressEvent) -> None:
+        picker.to_list()
+        picker.pick()
+
+    @keys.add("escape", filter=when)
+    def _stop(event: KeyPressEvent) -> None:
+        picker.to_list()
+        _narrow(picker, "")
+
+    keys.add("backspace", filter=when)(lambda event: _narrow(picker, picker.list.filter[:-1]))
+
+
+def _bind_moves(keys: KeyBindings, picker: Meant, in_list: Filter, anywhere: Filter) -> None:
+    moves: tuple[tuple[str, Callable[[], int]], ...] = (
+        ("down", lambda: 1),
+        ("up", lambda: -1),
+        ("pagedown", lambda: picker.height),
+        ("pageup", lambda: -picker.height),
+        ("home", lambda: -picker.list.total),
+        ("end", lambda: 2 * picker.list.total),
+    )
+    for key, lines in moves:
+        keys.add(key, filter=anywhere)(lambda event, lines=lines: picker.list.move(lines()))
+    keys.add("j", filter=in_list)(lambda event: picker.list.move(1))
+    keys.add("k", filter=in_list)(lambda event: picker.list.move(-1))
+    keys.add("tab", filter=anywhere)(lambda event: picker.list.select())
+
+
+def _bind_prefix(keys: KeyBindings, picker: Meant, prefix: bytes) -> None:
+    """Hand the prefix and the key behind it to the session."""
+    pending = False
+    byte = prefix.decode("latin-1")
+    key = ANSI_SEQUENCES.get(byte, byte)
+
+    @keys.add(*(key if isinstance(key, tuple) else (key,)), eager=True, filter=Condition(lambda: not pending))
+    def _begin(event: KeyPressEvent) -> None:
+        nonlocal pending
+        pending = True
+
+    @keys.add(Keys.Any, eager=True, filter=Condition(lambda: pending))
+    def _second(event: KeyPressEvent) -> None:
+        nonlocal pending
+        pending = False
+        if len(event.data) == 1 and event.data.isprintable() and event.data != "]":
+            picker.leave_with(prefix + event.data.encode())
+
+
+def _narrow(picker: Meant, text: str) -> None:
+    picker.list.filter = text
+    picker.update()
