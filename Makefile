@@ -42,7 +42,7 @@ $(DOCS_READY): $(READY)
 
 # The variable silences an advertisement of the theme's authors on each build.
 docs: $(DOCS_READY)
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(READY)
 	@scripts/run-benchmarks $(BIN)/python

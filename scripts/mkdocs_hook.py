@@ -1,7 +1,7 @@
-"""What mkdocs does to a page before it makes HTML of it.
+"""What mkdocs does to a page beside making HTML of it; what is wrong fails the strict build.
 
 Pages link to files of the repository outside of docs/, which readers on a forge can follow and readers of the site
-can't: there such a link becomes the file's path. A path that does not exist fails the strict build.
+can't: there such a link becomes the file's path. The finished page may load nothing from a network.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]+)\]\((?P<to>\.\./[^)\s#]+)(?:#[^)\s]*)?\)")
+LOADED = re.compile(
+    r"<(?:script|img|iframe|link(?![^>]*rel=.?canonical))\b[^>]*\b(?:src|href)=.?(?P<url>(?:https?:)?//[^\s\"'>]*)"
+)
 
 log = logging.getLogger("mkdocs.hooks.repository_links")
 
@@ -31,3 +34,10 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         return link["text"] if path in link["text"] else f"{link['text']} (`{path}`)"
 
     return LINK.sub(shown, markdown)
+
+
+def on_post_page(output: str, *, page: Any, **_: Any) -> str:
+    """Return the page as it is, with a warning for each thing that it would load from a network."""
+    for found in LOADED.finditer(output):
+        log.warning("'%s' loads %s; readers may have no network", page.file.src_uri, found["url"])
+    return output

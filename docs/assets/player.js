@@ -5,6 +5,6 @@ document.addEventListener("DOMContentLoaded", function () {
     var text = (window.RECORDINGS || {})[place.dataset.recording];
     if (text === undefined || window.AsciinemaPlayer === undefined) return;
     place.textContent = "";
-    AsciinemaPlayer.create({ data: text }, place, { fit: "width", idleTimeLimit: 2, poster: "npt:0:01" });
+    AsciinemaPlayer.create({ data: text }, place, { fit: "width", idleTimeLimit: 2, poster: "npt:0:03" });
   });
 });

@@ -34,7 +34,8 @@ EMBEDDED = ROOT / "docs/assets/recordings.js"
 ROWS = 30
 KEY_SECONDS, ANSWER_SECONDS, READING_SECONDS = 0.06, 0.5, 3.0
 
-CELL_WIDTH, CELL_HEIGHT = 8, 17
+CELL_WIDTH, CELL_HEIGHT, LEFT = 8, 17, 10
+WORDS = re.compile(r"\S+(?: \S+)*")
 BACKGROUND, FOREGROUND = "#1e1e1e", "#d4d4d4"
 COLOURS = {
     "black": "#1e1e1e",
@@ -145,31 +146,37 @@ def _cast(events: Sequence[tuple[float, str]]) -> str:
 def draw(screen: VirtualScreen) -> str:
     """Return the screen as SVG."""
     width, height = COLUMNS * CELL_WIDTH + 20, ROWS * CELL_HEIGHT + 20
-    parts = [part for number in range(ROWS) for part in _row(screen.cells(number), 10 + number * CELL_HEIGHT)]
-    style = "text{font:13px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre}"
+    parts = [part for number in range(ROWS) for part in _row(screen.cells(number), LEFT + number * CELL_HEIGHT)]
+    style = "text{font:13px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;}"
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"',
             'role="img" aria-label="PuDB in rank 2">',
             f"<style>{style}</style>",
             f'<rect width="{width}" height="{height}" rx="6" fill="{BACKGROUND}"/>',
+            '<g shape-rendering="crispEdges">',
             *parts,
+            "</g>",
             "</svg>\n",
         ]
     )
 
 
 def _row(cells: Sequence[Cell], top: int) -> Iterator[str]:
+    """Yield the paper of a row and its text, word by word: renderers differ in what they do to several blanks."""
     column = 0
     texts = []
     for (ink, paper, bold), run in groupby(cells, key=_look):
         text = "".join(cell.data for cell in run)
-        left, width = 10 + column * CELL_WIDTH, len(text) * CELL_WIDTH
-        column += len(text)
         if paper != BACKGROUND:
+            left, width = LEFT + column * CELL_WIDTH, len(text) * CELL_WIDTH
             yield f'<rect x="{left}" y="{top}" width="{width}" height="{CELL_HEIGHT}" fill="{paper}"/>'
         weight = ' font-weight="bold"' if bold else ""
-        texts.append(f'<tspan x="{left}" textLength="{width}" fill="{ink}"{weight}>{escape(text, quote=False)}</tspan>')
+        for words in WORDS.finditer(text):
+            left, width = LEFT + (column + words.start()) * CELL_WIDTH, len(words.group()) * CELL_WIDTH
+            shown = escape(words.group(), quote=False)
+            texts.append(f'<tspan x="{left}" textLength="{width}" fill="{ink}"{weight}>{shown}</tspan>')
+        column += len(text)
     yield f'<text y="{top + 13}">{"".join(texts)}</text>'
 
 
@@ -186,8 +193,13 @@ def _colour(name: str, default: str) -> str:
 
 def text_of(svg: str) -> list[str]:
     """Return the text of each row of a picture."""
-    rows = re.findall(r"<text [^>]*>(.*)</text>", svg)
-    return [unescape(re.sub(r"<[^>]*>", "", row)).rstrip() for row in rows]
+    rows = []
+    for row in re.findall(r"<text [^>]*>(.*)</text>", svg):
+        shown = ""
+        for left, words in re.findall(r'<tspan x="(\d+)"[^>]*>(.*?)</tspan>', row):
+            shown = shown.ljust((int(left) - LEFT) // CELL_WIDTH) + unescape(words)
+        rows.append(shown)
+    return rows
 
 
 def screens(cast: str) -> Iterator[list[str]]:
