@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,15 +27,22 @@ SHOWN_DIRECTORY = "/home/me"
 """What pages show in place of the directory of a test."""
 
 ROWS, COLUMNS = 40, 100
+WIDE = 200
+"""Columns of a terminal in which no line of a conversation is folded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """How the ranks of a scene are started, and when it has begun: what they have printed, or their states."""
+    """How the ranks of a scene are started, and when it has begun: what they have printed, or their states.
+
+    ``ranks`` of them are started with ``environ``, and the shell into which commands are typed has ``at_prompt``.
+    """
 
     program: str
     python: tuple[str, ...] = ()
+    ranks: int = WORLD_SIZE
     environ: Mapping[str, str] = field(default_factory=dict)
+    at_prompt: Mapping[str, str] = field(default_factory=dict)
     prints: str | None = None
     states: Mapping[int, str] | None = None
 
@@ -58,7 +65,7 @@ SCENES = {
         environ={"DBG_AUTOSTART": "test", "DBG_STOP_AT": "train.py:49, step == 2"},
         states=_stopped(EVERYBODY),
     ),
-    "breakpoint": Scene("nan", environ={"DBG_ENGINE": "pdb"}, states=_stopped(EVERYBODY)),
+    "run": Scene("crash", ranks=0, at_prompt={"RANK": "0", "WORLD_SIZE": "1", "DBG_HOST": HOST}),
 }
 
 
@@ -71,9 +78,10 @@ class Stage:
         self.home.mkdir(mode=0o700)
         shutil.copytree(ROOT / "examples/tour" / scene.program, self.folder)
         self._processes = processes
+        self._at_prompt = scene.at_prompt
         self._name = uuid.uuid4().hex
         self._broker: RunningBroker = running_broker(processes, self.home)
-        self._ranks = [self._start(scene, rank) for rank in EVERYBODY]
+        self._ranks = [self._start(scene, rank) for rank in range(scene.ranks)]
         if scene.states is not None:
             wait_until_states(self.home, scene.states, seconds(40))
         if scene.prints is not None:
@@ -84,7 +92,7 @@ class Stage:
     def variables(self) -> dict[str, str]:
         """The environment of the shell in which the commands are typed."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        return {**os.environ, "PATH": path, "DBG_HOME": str(self.home), "PWD": str(self.folder)}
+        return {**os.environ, "PATH": path, "DBG_HOME": str(self.home), "PWD": str(self.folder), **self._at_prompt}
 
     def _start(self, scene: Scene, rank: int) -> Child:
         variables = {
@@ -117,25 +125,33 @@ class Stage:
         ).stdout
 
     def _converse(self, step: Step) -> str:
-        """Type the lines of a conversation with pdb into a real terminal; return what is above its last prompt."""
+        """Type the lines of a conversation with pdb into a real terminal; return what is above its last prompt.
+
+        The conversation may end the command.
+        """
         command = ["bash", "-c", f"exec {step.command}"]
         environ = {**self.variables, "HOME": str(self.home)}
-        with self.open(command, environ) as terminal:
+        with self.open(command, environ, cols=WIDE) as terminal:
             for count, line in enumerate(step.typed):
-                _wait_for_prompt(terminal, count)
+                terminal.wait_for(_asks(count))
                 terminal.send(f"{line}\r")
-            _wait_for_prompt(terminal, len(step.typed))
+            ask_again = _asks(len(step.typed))
+            terminal.wait_for(lambda seen: seen.ended or ask_again(seen))
             rows = terminal.screen
+            if terminal.ended:
+                return "\n".join(rows).rstrip()
             terminal.send(DETACH)
             terminal.exit_status()
-        return "\n".join(rows[_first_line(rows) : _last_prompt(rows)])
+        return "\n".join(rows[: _prompts(rows)[-1]])
 
-    def open(self, command: Sequence[str], environ: Mapping[str, str] | None = None, rows: int = ROWS) -> Terminal:
+    def open(
+        self, command: Sequence[str], environ: Mapping[str, str] | None = None, rows: int = ROWS, cols: int = COLUMNS
+    ) -> Terminal:
         """Open a terminal in the directory of the job."""
         return Terminal(
             ["env", "-C", str(self.folder), *command],
             rows=rows,
-            cols=COLUMNS,
+            cols=cols,
             env=self._processes.marked(self.variables if environ is None else environ),
         )
 
@@ -144,16 +160,11 @@ def _prompts(rows: Sequence[str]) -> list[int]:
     return [number for number, row in enumerate(rows) if row.startswith("(Pdb)")]
 
 
-def _wait_for_prompt(terminal: Terminal, answered: int) -> None:
-    terminal.wait_for(
-        lambda seen: len(_prompts(seen.screen)) > answered and seen.screen[_last_prompt(seen.screen)] == "(Pdb)"
-    )
+def _asks(answered: int) -> Callable[[Terminal], bool]:
+    """Return what tells that pdb asks for another line, after so many."""
 
+    def shows_prompt(terminal: Terminal) -> bool:
+        prompts = _prompts(terminal.screen)
+        return len(prompts) > answered and terminal.screen[prompts[-1]] == "(Pdb)"
 
-def _last_prompt(rows: Sequence[str]) -> int:
-    return _prompts(rows)[-1]
-
-
-def _first_line(rows: Sequence[str]) -> int:
-    attached = [number for number, row in enumerate(rows) if row.startswith("Attached to ")]
-    return attached[0] + 1 if attached else 0
+    return shows_prompt

@@ -40,6 +40,7 @@ def lines_with_commands(page: Path) -> Iterator[str]:
         if block.language not in NOT_COMMANDS:
             yield from re.sub(r"\\\n\s*", "", block.text).splitlines()
     prose = re.sub(r"``.*?``", "", "".join([*outside, whole[at:]]))
+    yield from re.findall(r"^    (\S.*)", prose, re.MULTILINE)
     yield from re.findall(r"`([^`\n]+)`", prose)
 
 
