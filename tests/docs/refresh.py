@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from tests.docs.console import ANYTHING, agree, shown, steps
@@ -18,12 +19,17 @@ from tests.support.environment import clean_environment, is_foreign
 from tests.support.processes import Processes
 
 
-def renewed(told: Sequence[str], printed: Sequence[str]) -> Sequence[str]:
-    """Return what is printed now, with the lines of the page that still agree, since ``…`` may be in them."""
+def renewed(told: Sequence[str], printed: Sequence[str]) -> list[str]:
+    """Return what is printed now, with ``…`` wherever the page has it in a line, or for lines, that still agree."""
     if agree(told, printed):
-        return told
-    general = [line for line in told if ANYTHING in line and line.strip() != ANYTHING]
-    return [next((line for line in general if agree([line], [new])), new) for new in printed]
+        return list(told)
+    general = [line for line in told if ANYTHING in line and line != ANYTHING]
+    now = [next((line for line in general if agree([line], [new])), new) for new in printed]
+    kept = []
+    for kind, start, end, now_start, now_end in SequenceMatcher(None, told, now, autojunk=False).get_opcodes():
+        stays = kind != "equal" and list(told[start:end]) == [ANYTHING]
+        kept += [ANYTHING] if stays else now[now_start:now_end]
+    return kept
 
 
 def replaced(scene: Played, folder: Path) -> list[tuple[int, int, str]]:
