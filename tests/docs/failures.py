@@ -109,10 +109,12 @@ def _calls(tree: ast.Module) -> Iterator[ast.Call]:
 
 
 def _said_by(node: ast.ClassDef) -> str:
+    """Return the sentences that an error may be, in the order of the code."""
     for member in node.body:
         if isinstance(member, ast.FunctionDef) and member.name == "__str__":
-            texts = [text_of(part.value) for part in ast.walk(member) if isinstance(part, ast.Return) and part.value]
-            return max(texts, key=len)
+            returned = [part.value for part in ast.walk(member) if isinstance(part, ast.Return) and part.value]
+            texts = [text_of(value) for value in sorted(returned, key=lambda value: value.lineno)]
+            return " – or: ".join(text for text in texts if text.strip(f"{UNKNOWN} "))
     return ""
 
 
