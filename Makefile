@@ -2,7 +2,8 @@
 #
 #   make demo    watch four ranks stop, and sit in the PuDB of one of them
 #   make test    install what the tests need and run them (WITH_TORCH=1: those that need torch too)
-#   make check   linters, formatter, types, import fences
+#   make check   linters, formatter, types, import fences, and the documentation
+#   make docs    build the documentation into site/, checking its links
 #   make bench   measure
 #   make clean   remove all that these verbs have made
 
@@ -10,8 +11,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: demo test check bench clean venv
+.PHONY: demo test check docs bench clean venv
 
 venv: $(READY)
 
@@ -28,15 +30,23 @@ test: $(READY)
 	@scripts/run-tests $(BIN)/python
 	@scripts/test-pythons $(BIN)/python
 
-check: $(READY)
+check: $(READY) docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+# The variable silences an advertisement of the theme's authors on each build.
+docs: $(DOCS_READY)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(READY)
 	@scripts/run-benchmarks $(BIN)/python
 
 clean:
-	rm -rf $(VENV) .venvs build dist logs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venvs build dist logs site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

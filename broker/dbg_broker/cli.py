@@ -29,9 +29,7 @@ _Verbs: TypeAlias = "argparse._SubParsersAction[_BrokerParser]"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit status; errors are one line on stderr."""
     try:
-        words, behind = _parted(list(sys.argv[1:] if arguments is None else arguments))
-        given = _parser().parse_args(words)
-        given.behind = behind
+        given = parse(sys.argv[1:] if arguments is None else arguments)
         status: int = given.run(given)
         sys.stdout.flush()
     except DbgError as error:
@@ -44,6 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return status
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return what the command line asks for; raise BadInput if it can't be read."""
+    words, behind = _parted(list(arguments))
+    given = _parser().parse_args(words)
+    given.behind = behind
+    return given
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""The recipes of docs/launchers.md, run as written: with a recipe, the ranks of both hosts take part.
+"""The recipes of docs/clusters/launchers.md, run as written: with a recipe, the ranks of both hosts take part.
 
 No variable goes from host to host by itself: the remote shells begin with an environment of their own.
 """
@@ -26,7 +26,7 @@ from tests.support.time_unit import seconds
 
 pytestmark = [pytest.mark.integration, pytest.mark.launcher]
 
-PAGE = Path(__file__).parents[2] / "docs/launchers.md"
+PAGE = Path(__file__).parents[2] / "docs/clusters/launchers.md"
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - of a network of the test's own
 

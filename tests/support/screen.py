@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from typing import Any
+from typing import Any, Protocol
 
 import pyte
 
@@ -28,6 +28,16 @@ UNKNOWN_TO_PYTE = re.compile(rb"\x1b(?:\[[<=>]|[PX^_])")
 """pyte takes ``CSI > 4 m`` for underlining, and prints what is inside DCS and APC."""
 
 ALTERNATE_SCREEN_MODES = frozenset({47, 1047, 1049})
+
+
+class Cell(Protocol):
+    """One character of a screen, with what it looks like."""
+
+    data: str
+    fg: str
+    bg: str
+    bold: bool
+    reverse: bool
 
 
 class Emulation(pyte.Screen):  # type: ignore[misc]  # pyte is not followed by mypy, see pyproject.toml
@@ -122,6 +132,11 @@ class VirtualScreen:
     def private_modes(self) -> frozenset[int]:
         """The private modes left switched on: 1000-1006 mouse, 1049 alternate screen, 2004 paste."""
         return frozenset(self._emulation.private_modes)
+
+    def cells(self, row: int) -> list[Cell]:
+        """Return the cells of a row: character, colours and attributes."""
+        cells = self._emulation.buffer[row]
+        return [cells[column] for column in range(self._emulation.columns)]
 
     def colours(self, row: int) -> list[tuple[str, str]]:
         """Return foreground and background of each cell of a row: a name, or six hexadecimal digits for 256 colours."""

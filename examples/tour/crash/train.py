@@ -1,0 +1,28 @@
+"""A job in which one rank meets a record without a label, and dies of it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+RANK = int(os.environ["RANK"])
+
+
+def read_label(record: dict[str, int]) -> int:
+    """Return the label of a record."""
+    return record["label"]
+
+
+def main() -> None:
+    """Train over some records, of which one of rank 2's has no label."""
+    records = [{"image": number, "label": number % 2} for number in range(4)]
+    if RANK == 2:
+        del records[1]["label"]
+    for step, record in enumerate(records):
+        label = read_label(record)
+        print(f"rank {RANK}: step {step}, label {label}", flush=True)
+        time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    main()

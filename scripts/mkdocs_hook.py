@@ -1,0 +1,43 @@
+"""What mkdocs does to a page beside making HTML of it; what is wrong fails the strict build.
+
+Pages link to files of the repository outside of docs/, which readers on a forge can follow and readers of the site
+can't: there such a link becomes the file's path. The finished page may load nothing from a network.
+"""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]+)\]\((?P<to>\.\./[^)\s#]+)(?:#[^)\s]*)?\)")
+LOADED = re.compile(
+    r"<(?:script|img|iframe|link(?![^>]*rel=.?canonical))\b[^>]*\b(?:src|href)=.?(?P<url>(?:https?:)?//[^\s\"'>]*)"
+)
+
+log = logging.getLogger("mkdocs.hooks.repository_links")
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Return the page with each link that leaves docs/ replaced by the path of its file."""
+    folder = posixpath.dirname(posixpath.join("docs", page.file.src_uri))
+
+    def shown(link: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(folder, link["to"]))
+        if path.startswith("docs/"):
+            return link.group()
+        if not (ROOT / path).exists():
+            log.warning("'%s' links to %s, which does not exist", page.file.src_uri, path)
+        return link["text"] if path in link["text"] else f"{link['text']} (`{path}`)"
+
+    return LINK.sub(shown, markdown)
+
+
+def on_post_page(output: str, *, page: Any, **_: Any) -> str:
+    """Return the page as it is, with a warning for each thing that it would load from a network."""
+    for found in LOADED.finditer(output):
+        log.warning("'%s' loads %s; readers may have no network", page.file.src_uri, found["url"])
+    return output

@@ -1,0 +1,50 @@
+"""The reference of the commands, made of what their ``--help`` says: ``python -m tests.docs.reference`` writes it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.docs.pages import ROOT
+
+PAGE = ROOT / "docs/reference/commands.md"
+
+HEAD = """\
+# Commands
+
+**Which options are there?** This page is what `--help` of each command prints. It is made by
+`python -m tests.docs.reference`.
+"""
+
+SECTIONS = (
+    ("dbg-attach", ["dbg-attach"]),
+    ("dbg-broker", ["dbg-broker"]),
+    *((f"dbg-broker {verb}", ["dbg-broker", verb]) for verb in ("serve", "run", "status", "token", "check")),
+    ("python -m dbg_agent", ["python", "-m", "dbg_agent"]),
+)
+
+
+def help_of(command: list[str]) -> str:
+    """Return what a command's ``--help`` prints on a terminal of 100 columns."""
+    program = str(Path(sys.executable).with_name(command[0]))
+    result = subprocess.run(
+        [program, *command[1:], "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "100"},
+    )
+    return result.stdout or result.stderr
+
+
+def text() -> str:
+    """Return the page."""
+    return HEAD + "".join(
+        f"\n## `{title}`\n\n```text\n{help_of(command).strip()}\n```\n" for title, command in SECTIONS
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), encoding="utf-8")

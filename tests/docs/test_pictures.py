@@ -1,0 +1,39 @@
+"""The screenshot and the recording show what a run shows now; ``scripts/make-screenshots`` makes them anew."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.docs.console import plain
+from tests.docs.pages import ROOT
+from tests.docs.pictures import EMBEDDED, RECORDING, SCREENSHOT, embedded, record, screens, text_of
+from tests.docs.scenes import SCENES, Stage
+from tests.support.processes import Processes
+
+
+def comparable(rows: Sequence[str]) -> list[str]:
+    """Return the rows without what differs from run to run, and without numbers, PuDB's version among them."""
+    return [re.sub(r"[0-9.]+", "0", plain(row)) for row in rows]
+
+
+@pytest.mark.integration
+def test_a_run_shows_what_picture_and_recording_show(processes: Processes, tmp_path: Path) -> None:
+    taken = record(Stage(processes, SCENES["hang"], tmp_path))
+    assert comparable(taken.pudb) == comparable(text_of(SCREENSHOT.read_text(encoding="utf-8")))
+    shown = [comparable(rows) for rows in screens(RECORDING.read_text(encoding="utf-8"))]
+    assert comparable(taken.pudb) in shown
+    assert comparable(taken.end) == shown[-1]
+
+
+def test_the_site_plays_the_same_recording() -> None:
+    assert EMBEDDED.read_text(encoding="utf-8") == embedded(RECORDING.read_text(encoding="utf-8"))
+
+
+def test_the_player_comes_with_its_licence() -> None:
+    folder = ROOT / "docs/assets/asciinema-player"
+    assert "Apache License" in (folder / "LICENSE").read_text()
+    assert "AsciinemaPlayer" in (folder / "asciinema-player.min.js").read_text()
