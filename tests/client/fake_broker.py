@@ -10,7 +10,7 @@ import http
 import logging
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
@@ -22,7 +22,7 @@ from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
-from dbg_wire.limits import MAX_DATA_BYTES
+from dbg_wire.limits import MAX_DATA_BYTES, SNAPSHOT_PAGE
 from dbg_wire.messages import (
     Action,
     Answers,
@@ -319,7 +319,8 @@ class FakeBroker:
         if isinstance(message, Greet):
             await connection.send(encode(Welcome(minor=0, release="0.1.0", host="login1", pid=1, uptime=1.0)))
         elif isinstance(message, Subscribe):
-            await connection.send(encode(Snapshot(ranks=tuple(self.ranks.values()), last=True)))
+            for page in self._snapshot():
+                await connection.send(encode(page))
         elif isinstance(message, (Attach, Take)):
             await self._give_seat(connection, message)
         elif isinstance(message, Repaint):
@@ -328,6 +329,12 @@ class FakeBroker:
             self._replay(message.offset)
         elif isinstance(message, Question):
             await self._answer_question(connection, message)
+
+    def _snapshot(self) -> Iterator[Snapshot]:
+        """Yield the list in pages, as a broker does: all of a large job is too much for one frame."""
+        ranks = tuple(self.ranks.values())
+        for start in range(0, max(1, len(ranks)), SNAPSHOT_PAGE):
+            yield Snapshot(ranks=ranks[start : start + SNAPSHOT_PAGE], last=start + SNAPSHOT_PAGE >= len(ranks))
 
     async def _give_seat(self, connection: ServerConnection, message: Attach | Take) -> None:
         key = self._attached = message.key if isinstance(message, Attach) else self._attached

@@ -73,6 +73,7 @@ def write_to(request: dict[str, Any], stdout: int, stderr: int) -> NoReturn:
     """Be the command without a terminal."""
     redirect(stdout, 1)
     redirect(stderr, 2)
+    open_streams()
     carry_out(request)
 
 
@@ -100,10 +101,14 @@ def redirect(handle: int, wanted: int) -> None:
 
 
 def open_streams() -> None:
-    """Open the standard streams as an interpreter does that starts in a terminal: its stdout writes line by line."""
-    for name, mode in (("stdin", "r"), ("stdout", "w")):
+    """Open the standard streams as an interpreter does at its start, since they are not the files of the server.
+
+    In a terminal stdout writes line by line, and stderr does so everywhere.
+    """
+    for name, mode, buffering in (("stdin", "r", -1), ("stdout", "w", -1), ("stderr", "w", 1)):
         former = getattr(sys, name)
-        stream = open(former.fileno(), mode, encoding=former.encoding, errors=former.errors, closefd=False)  # noqa: SIM115 - they are descriptors, and stay open
+        coding = {"encoding": former.encoding, "errors": former.errors}
+        stream = open(former.fileno(), mode, buffering, **coding, closefd=False)  # noqa: SIM115 - they stay open
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 
