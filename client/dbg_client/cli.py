@@ -1,21 +1,22 @@
 """The command ``dbg-attach``: reads the command line, calls what was asked for, turns errors into exit statuses.
 
-Everything heavier than argparse is imported after the command line is known to be good.
+Everything heavier than argparse is imported after the command line is known to be good, and what completes a word for a
+shell loads not even that: a user who has pressed Tab waits for it.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dbg_wire.errors import DbgError, printable
 
-from .core.config_file import read_config
 from .streams import silence, tell, write_result
-from .words.arguments import read_arguments
-from .words.settings import CommandSettings, Verb, settle
+
+if TYPE_CHECKING:
+    from .words.settings import CommandSettings
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells give it: 128 plus SIGINT."""
@@ -26,15 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     verbose = "-v" in words or "--verbose" in words
     try:
-        arguments, config = read_arguments(words), read_config(os.environ)
-        settings = settle(arguments, os.environ, stdout_is_tty=sys.stdout.isatty(), config=config)
-        if settings.verb is Verb.CONFIG:
-            from .actions.preferences import show_preferences
-
-            return show_preferences(settings, arguments, os.environ, config)
-        for note in (*settings.notes, *(f"{problem} (left out)" for problem in config.problems.values())):
-            tell(f"dbg-attach: {note}")
-        return carry_out(settings)
+        return _act(words)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -46,8 +39,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"a bug of dbg-attach: {type(error).__name__}: {printable(str(error))}", 1, verbose)
 
 
+def _act(words: list[str]) -> int:
+    """Do what the command line says and return the exit status. Raises DbgError."""
+    if words[:1] == ["--complete"]:
+        from .actions.completion import complete
+
+        return complete(words[1:])
+    from .core.config_file import read_config
+    from .words.arguments import read_arguments
+    from .words.settings import Verb, settle
+
+    arguments, config = read_arguments(words), read_config(os.environ)
+    settings = settle(arguments, os.environ, stdout_is_tty=sys.stdout.isatty(), config=config)
+    if settings.verb is Verb.CONFIG:
+        from .actions.preferences import show_preferences
+
+        return show_preferences(settings, arguments, os.environ, config)
+    for note in (*settings.notes, *(f"{problem} (left out)" for problem in config.problems.values())):
+        tell(f"dbg-attach: {note}")
+    return carry_out(settings)
+
+
 def _fail(sentence: str, status: int, verbose: bool) -> int:
     if verbose:
+        import traceback
+
         traceback.print_exc()
     tell(f"dbg-attach: {sentence}")
     return status
@@ -55,6 +71,12 @@ def _fail(sentence: str, status: int, verbose: bool) -> int:
 
 def carry_out(settings: CommandSettings) -> int:
     """Do what the settings ask for and return the exit status. Raises DbgError."""
+    from .words.settings import Verb
+
+    if settings.verb is Verb.COMPLETION:
+        from .actions.completion import write_script
+
+        return write_script(settings.shell)
     if settings.verb is Verb.HELP:
         from .words.help import help_page
 

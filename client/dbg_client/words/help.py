@@ -58,13 +58,14 @@ to --engine.
 """
 
 _ENVIRONMENT = """\
-environment (an argument goes before it, broker.json after it):
+environment (an argument goes before it, ~/.config/dbg-broker/config.toml and broker.json after it):
   DBG_BROKER                 host:port#fingerprint of the broker
   DBG_TOKEN_FILE, DBG_TOKEN  the token, or the file that has it
   DBG_HOME                   where broker.json is
   DBG_ESCAPE, DBG_TIMEOUT    as --escape and --timeout
   DBG_ENGINE                 the debugger to open where the rank has no wish of its own
   DBG_EDITING                vi: as --vi
+  DBG_COMPLETION_SECONDS     for how long Tab waits for the broker, if it is far away
   NO_COLOR                   no colour
 """
 

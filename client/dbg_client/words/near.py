@@ -6,15 +6,9 @@ import re
 from collections.abc import Iterable
 
 from dbg_wire.errors import BadInput, BadTarget, printable
+from dbg_wire.nearest import nearest
 
 _LIKE_A_VERB = re.compile(r"[A-Za-z]+")
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is most like this one, None if none is much like it."""
-    import difflib  # loaded for mistakes alone
-
-    return next(iter(difflib.get_close_matches(word, list(known), 1)), None)
 
 
 def is_target(word: str) -> bool:
