@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn, TypeAlias
 
+from dbg_broker.verbs.candidates import complete_words, refuse_mistyped, verbs_of
+from dbg_wire.completion import SHELLS, completion_script
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
@@ -29,7 +31,10 @@ _Verbs: TypeAlias = "argparse._SubParsersAction[_BrokerParser]"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit status; errors are one line on stderr."""
     try:
-        given = parse(sys.argv[1:] if arguments is None else arguments)
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        if words[:1] == ["--complete"]:
+            return _complete(words[1:])
+        given = parse(words)
         status: int = given.run(given)
         sys.stdout.flush()
     except DbgError as error:
@@ -45,14 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return what the command line asks for; raise BadInput if it can't be read."""
+    """Return what the command line asks for; raise BadInput, which says what a mistyped word may be."""
     words, behind = _parted(list(arguments))
-    given = _parser().parse_args(words)
+    given = _read(words)
     given.behind = behind
     return given
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser_of_the_command() -> argparse.ArgumentParser:
+    """Return the parser; completion and man page are made from it."""
     parser = _BrokerParser(
         prog="dbg-broker",
         description="The meeting point of ranks that stop in a debugger and of terminals that attach to them.",
@@ -61,9 +67,25 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=_version())
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     # In the order in which `--help` lists them.
-    for add in (_add_serve, _add_run, _add_status, _add_token, _add_check, _add_config):
+    for add in (_add_serve, _add_run, _add_status, _add_token, _add_check, _add_config, _add_completion):
         add(verbs).add_argument("--home", metavar="DIR", help="where certificate, tokens and broker.json are")
     return parser
+
+
+def _read(words: list[str]) -> argparse.Namespace:
+    """Return the words as values. Raise BadInput, which says what a mistyped one may be."""
+    parser = parser_of_the_command()
+    if words and words[0] not in verbs_of(parser):
+        refuse_mistyped(parser, words, [])
+    given, left = parser.parse_known_args(words)
+    refuse_mistyped(parser, words, left)
+    return given
+
+
+def _complete(words: list[str]) -> int:
+    for line in complete_words(parser_of_the_command(), words):
+        print(line)
+    return 0
 
 
 def _parted(words: list[str]) -> tuple[list[str], list[str] | None]:
@@ -182,6 +204,13 @@ def _add_config(verbs: _Verbs) -> argparse.ArgumentParser:
     return config
 
 
+def _add_completion(verbs: _Verbs) -> argparse.ArgumentParser:
+    completion = verbs.add_parser("completion", help="print what makes a shell complete verbs and options")
+    completion.add_argument("shell", choices=SHELLS, help="the shell that it is for")
+    completion.set_defaults(run=_completion)
+    return completion
+
+
 def _version() -> str:
     return f"dbg-broker {RELEASE} (Python {platform.python_version()}, protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR})"
 
@@ -264,6 +293,11 @@ def _config(given: argparse.Namespace) -> int:
     from dbg_broker.run.config import show_config
 
     return show_config(None if given.home is None else _home(given), os.environ, as_json=given.json)
+
+
+def _completion(given: argparse.Namespace) -> int:
+    sys.stdout.write(completion_script("dbg-broker", given.shell))
+    return 0
 
 
 def _check(given: argparse.Namespace) -> int:

@@ -1,6 +1,7 @@
 """The command ``dbg-attach``: reads the command line, calls what was asked for, turns errors into exit statuses.
 
-Everything heavier than argparse is imported after the command line is known to be good.
+Everything heavier than argparse is imported after the command line is known to be good, and what completes a word for a
+shell loads not even that: a user who has pressed Tab waits for it.
 """
 
 from __future__ import annotations
@@ -8,15 +9,15 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import traceback
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dbg_wire.errors import AmbiguousTarget, DbgError, printable
 
-from .core.config_file import read_config
 from .streams import prepare_streams, tell, write_result
-from .words.arguments import read_arguments
-from .words.settings import CommandSettings, Verb, settle
+
+if TYPE_CHECKING:
+    from .words.settings import CommandSettings
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells give it: 128 plus SIGINT."""
@@ -31,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     verbose = "-v" in words or "--verbose" in words
     prepare_streams()
     try:
-        return _run(words)
+        return _act(words)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -44,7 +45,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"a bug of dbg-attach: {type(error).__name__}: {printable(str(error))}", 1, verbose)
 
 
-def _run(words: Sequence[str]) -> int:
+def _act(words: list[str]) -> int:
+    """Do what the command line says and return the exit status. Raises DbgError."""
+    if words[:1] == ["--complete"]:
+        from .actions.completion import complete
+
+        return complete(words[1:])
+    from .core.config_file import read_config
+    from .words.arguments import read_arguments
+    from .words.settings import Verb, settle
+
     try:
         arguments = read_arguments(words)
     except SystemExit:
@@ -63,6 +73,8 @@ def _run(words: Sequence[str]) -> int:
 
 def _offer(error: AmbiguousTarget, words: Sequence[str]) -> str:
     """Return the error with the whole command for each target that it offers, as the user typed the rest."""
+    from .words.arguments import read_arguments
+    from .words.settings import Verb, settle
 
     def command(target: str) -> str:
         typed = [target if word == error.target else word for word in words]
@@ -74,6 +86,8 @@ def _offer(error: AmbiguousTarget, words: Sequence[str]) -> str:
 
 def _fail(sentence: str, status: int, verbose: bool) -> int:
     if verbose:
+        import traceback
+
         traceback.print_exc()
     tell(f"dbg-attach: {sentence}")
     return status
@@ -81,6 +95,12 @@ def _fail(sentence: str, status: int, verbose: bool) -> int:
 
 def carry_out(settings: CommandSettings) -> int:
     """Do what the settings ask for and return the exit status. Raises DbgError."""
+    from .words.settings import Verb
+
+    if settings.verb is Verb.COMPLETION:
+        from .actions.completion import write_script
+
+        return write_script(settings.shell)
     if settings.verb is Verb.HELP:
         from .words.help import help_page
 

@@ -57,3 +57,10 @@ needs_systemd = pytest.mark.skipif(
     find_command("systemd-analyze") is None, reason=f"systemd-analyze not installed; {DEBIAN_REMEDY}"
 )
 needs_tmux = pytest.mark.skipif(find_command("tmux") is None, reason=f"tmux not installed; {DEBIAN_REMEDY}")
+needs_man = pytest.mark.skipif(
+    any(find_command(name) is None for name in ("man", "groff")), reason=f"man or groff not installed; {DEBIAN_REMEDY}"
+)
+needs_shells = pytest.mark.skipif(
+    any(find_command(name) is None for name in ("bash", "zsh", "fish")),
+    reason=f"bash, zsh or fish not installed; {DEBIAN_REMEDY}",
+)

@@ -2,6 +2,8 @@
 
 A terminal is a session of processes: a shell and all that is started from it. Each has one small file of its own in the
 home of the broker's files, readable by its user alone, replaced as a whole.
+
+A shell that completes a word loads this, and waits for it: what only a command needs is imported where it is used.
 """
 
 from __future__ import annotations
@@ -11,16 +13,17 @@ import hashlib
 import json
 import os
 import socket
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.home import check_private, home_directory
-from dbg_wire.target_grammar import Group, Target, Term
-from dbg_wire.targets import parse_target
+
+if TYPE_CHECKING:
+    from dbg_wire.target_grammar import Target, Term
 
 DIRECTORY = "groups"
 
@@ -67,6 +70,8 @@ class RememberedGroups:
 
     def save(self, groups: Mapping[str, Sequence[str]]) -> None:
         """Remember groups instead of those before, and forget other terminals of long ago. Raises OSError."""
+        import tempfile
+
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=self.directory, prefix=".", suffix=".new")
         try:
@@ -119,6 +124,8 @@ def read_target(text: str, environ: Mapping[str, str]) -> Target:
 
     Blocks for a small file if there are any. Raises BadTarget, and UnknownGroup for a group that is not remembered.
     """
+    from dbg_wire.target_grammar import Group, parse_target
+
     target = parse_target(text)
     if not any(isinstance(term.what, Group) for term in (*target.include, *target.exclude)):
         return target
@@ -132,6 +139,8 @@ def read_target(text: str, environ: Mapping[str, str]) -> Target:
 
 
 def _looked_up(term: Term, groups: Mapping[str, frozenset[str]]) -> Term:
+    from dbg_wire.target_grammar import Group
+
     what = term.what
     if not isinstance(what, Group):
         return term

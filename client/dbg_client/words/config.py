@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from dbg_wire.engines import ENGINES, PUDB
 from dbg_wire.environment import ENGINE
 from dbg_wire.errors import BadInput, printable
+from dbg_wire.nearest import nearest
 
 from .escape_key import parse_escape_key
-from .near import nearest
 from .options import DEFAULT_TIMEOUT
 
 FILE_NAME = "config.toml"

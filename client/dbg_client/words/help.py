@@ -9,38 +9,38 @@ from .verbs import VERBS, VerbRow
 
 _USAGE = "usage: dbg-attach [VERB] [TARGET] [options]"
 
-_DESCRIPTION = "Attach this terminal to the debugger of any rank of a running job."
+DESCRIPTION = "Attach this terminal to the debugger of any rank of a running job."
 
-_EXAMPLES = """\
-  dbg-attach                     pick a rank from a live list
-  dbg-attach gpu013:5            attach to global rank 5 on gpu013
-  dbg-attach 5                   the same, if 5 is on one host only
-  dbg-attach 4711.0/gpu013:5     the same, of one of several jobs
-  dbg-attach wait 5 --for 60s    as soon as rank 5 stops
-  dbg-attach --follow 5          again at its next stop, also after a relaunch
-  dbg-attach tmux 0-3            a window of tmux with a pane for each of four ranks
-  dbg-attach --watch 5           look only; --take takes the keyboard from whoever has it
-  dbg-attach tcp://127.0.0.1:4444
-                                 a stock remote_pdb that listens on the broker's host
-  dbg-attach list                the ranks and where they are
-  dbg-attach screen 5            print the debugger's screen as text
-  dbg-attach continue stopped    let all stopped ranks go on
-  dbg-attach where               where all ranks are, running ones too, as one tree
-  dbg-attach eval all loss       a value of every stopped rank; equal ones are one group
-  dbg-attach eval @2 'loss, lr'  the same of a group of the last answer; @err, '@?' work as well
-  dbg-attach command 0-7 n       one step on each of eight ranks
-  dbg-attach interrupt 5         break into rank 5, and attach to it
-  dbg-attach release held        let ranks go that wait for others
-"""
+EXAMPLES: tuple[tuple[str, str], ...] = (
+    ("dbg-attach", "pick a rank from a live list"),
+    ("dbg-attach gpu013:5", "attach to global rank 5 on gpu013"),
+    ("dbg-attach 5", "the same, if 5 is on one host only"),
+    ("dbg-attach 4711.0/gpu013:5", "the same, of one of several jobs"),
+    ("dbg-attach wait 5 --for 60s", "as soon as rank 5 stops"),
+    ("dbg-attach --follow 5", "again at its next stop, also after a relaunch"),
+    ("dbg-attach tmux 0-3", "a window of tmux with a pane for each of four ranks"),
+    ("dbg-attach --watch 5", "look only; --take takes the keyboard from whoever has it"),
+    ("dbg-attach tcp://127.0.0.1:4444", "a stock remote_pdb that listens on the broker's host"),
+    ("dbg-attach list", "the ranks and where they are"),
+    ("dbg-attach screen 5", "print the debugger's screen as text"),
+    ("dbg-attach continue stopped", "let all stopped ranks go on"),
+    ("dbg-attach where", "where all ranks are, running ones too, as one tree"),
+    ("dbg-attach eval all loss", "a value of every stopped rank; equal ones are one group"),
+    ("dbg-attach eval @2 'loss, lr'", "the same of a group of the last answer; @err, '@?' work as well"),
+    ("dbg-attach command 0-7 n", "one step on each of eight ranks"),
+    ("dbg-attach interrupt 5", "break into rank 5, and attach to it"),
+    ("dbg-attach release held", "let ranks go that wait for others"),
+)
+"""Command lines, and what they do."""
 
 TARGETS = """\
 TARGET is host:rank, :rank, rank, host:*, all, 0-3,5, 0-1023/8, gpu[01-04]:*, a state (stopped, held, crashed, running,
 unresponsive, lost) or !5, each optionally with job/, 'train*/' or '*/' before it; @1, @err, @run, @lost and '@?' are
-groups of the last answer in this terminal. Shells want a * and a ? quoted. The first word is a verb if it is one of
-those above, else a TARGET; a host that is called like a verb is reached as list:0.
+groups of the last answer in this terminal. Shells want a * and a ? quoted. The first word is a verb if there is one of
+that name, else a TARGET; a host that is called like a verb is reached as list:0.
 """
 
-_MORE = """\
+MORE = """\
 Attaching takes one rank, the other actions take any number, and tmux up to 16: inside of tmux a new window, elsewhere
 a new session, in which each pane follows its rank from stop to stop.
 
@@ -57,35 +57,39 @@ after every stop; `sticky` switches that off, and on again. To change the debugg
 types, add --take to --engine.
 """
 
-_ENVIRONMENT = """\
-environment (an argument goes before it, broker.json after it):
-  DBG_BROKER                 host:port#fingerprint of the broker
-  DBG_TOKEN_FILE, DBG_TOKEN  the token, or the file that has it
-  DBG_HOME                   where broker.json is
-  DBG_ESCAPE, DBG_TIMEOUT    as --escape and --timeout
-  DBG_ENGINE                 the debugger to open where the rank has no wish of its own
-  DBG_EDITING                vi: as --vi
-  DBG_PAGER, PAGER           shows answers that are longer than the terminal; cat or
-                             nothing: none (default: less)
-  NO_COLOR                   no colour
-"""
+ENVIRONMENT: tuple[tuple[str, str], ...] = (
+    ("DBG_BROKER", "host:port#fingerprint of the broker"),
+    ("DBG_TOKEN_FILE, DBG_TOKEN", "the token, or the file that has it"),
+    ("DBG_HOME", "where broker.json is"),
+    ("DBG_ESCAPE, DBG_TIMEOUT", "as --escape and --timeout"),
+    ("DBG_ENGINE", "the debugger to open where the rank has no wish of its own"),
+    ("DBG_EDITING", "vi: as --vi"),
+    ("DBG_PAGER, PAGER", "shows answers that are longer than the terminal; cat or nothing: none (default: less)"),
+    ("DBG_COMPLETION_SECONDS", "for how long Tab waits for the broker, if it is far away"),
+    ("NO_COLOR", "no colour"),
+)
+"""Variables; options go before them, and config.toml and broker.json behind them."""
 
-EXIT_STATUSES = """\
-  0  done, or detached              5  the broker refused us, or is not the one pinned
-  1  error; the rank is running     6  timed out, or some ranks did not answer
-     or lost                        7  the stop ended: the rank went on
-  2  usage, or an ambiguous target  8  the rank died or has exited
-  3  no such rank                 130  interrupted
-  4  no broker answers
-"""
+EXIT_STATUSES: tuple[tuple[str, str], ...] = (
+    ("0", "done, or detached"),
+    ("1", "error; the rank is running or lost"),
+    ("2", "usage, or an ambiguous target"),
+    ("3", "no such rank"),
+    ("4", "no broker answers"),
+    ("5", "the broker refused us, or is not the one pinned"),
+    ("6", "timed out, or some ranks did not answer"),
+    ("7", "the stop ended: the rank went on"),
+    ("8", "the rank died or has exited"),
+    ("130", "interrupted"),
+)
 
 
 def help_page() -> str:
     """Return what ``dbg-attach --help`` prints."""
     parts = [
         f"{_USAGE}\n",
-        f"{_DESCRIPTION}\n",
-        f"examples:\n{_EXAMPLES}",
+        f"{DESCRIPTION}\n",
+        "examples:\n" + "".join(_line(command, meaning, 33) for command, meaning in EXAMPLES),
         "verbs; a flag beside one says the same:\n" + "".join(map(_verb_line, VERBS)),
         TARGETS,
         *(f"{group}:\n" + "".join(_option_line(row) for row in _in_group(group)) for group in (ASKING, ATTACH)),
@@ -93,9 +97,10 @@ def help_page() -> str:
         + "".join(map(_option_line, _in_group(OTHER)))
         + _line("-h, --help", "show this page")
         + _line("--version", "show release and protocol"),
-        _MORE,
-        _ENVIRONMENT,
-        f"exit status:\n{EXIT_STATUSES}",
+        MORE,
+        "environment (an argument goes before it, ~/.config/dbg-broker/config.toml and broker.json after it):\n"
+        + "".join(_line(name, meaning, 29) for name, meaning in ENVIRONMENT),
+        "exit status:\n" + "".join(f"  {status:>3}  {meaning}\n" for status, meaning in EXIT_STATUSES),
     ]
     return "\n".join(parts)
 
@@ -138,7 +143,7 @@ def _line(name: str, text: str, column: int = 24) -> str:
     """Return one entry of a list: the name, and behind it the text from ``column`` on, in as many lines as it takes."""
     first, *more = textwrap.wrap(text, 110 - column)
     margin = " " * column
-    begin = f"  {name:<{column - 2}}" if len(name) < column - 3 else f"  {name}\n{margin}"
+    begin = f"  {name:<{column - 2}}" if len(name) < column - 2 else f"  {name}\n{margin}"
     return f"{begin}{first}\n" + "".join(f"{margin}{line}\n" for line in more)
 
 

@@ -6,19 +6,9 @@ import re
 from collections.abc import Iterable
 
 from dbg_wire.errors import BadInput, BadTarget, printable
+from dbg_wire.nearest import nearest
 
 _LIKE_A_VERB = re.compile(r"[A-Za-z]+")
-
-
-MIN_LIKENESS = 0.7
-"""How alike two words are, from 0 to 1, for one to be offered for the other; a slip in a short verb leaves 0.85."""
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is most like this one, None if none is much like it."""
-    import difflib  # loaded for mistakes alone
-
-    return next(iter(difflib.get_close_matches(word, list(known), 1, MIN_LIKENESS)), None)
 
 
 def is_target(word: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dbg_wire import limits
+from dbg_wire.completion import SHELLS
 from dbg_wire.engines import ENGINES
 from dbg_wire.environment import ENGINE
 from dbg_wire.errors import BadInput, printable
@@ -22,13 +23,10 @@ from .duration import read_duration
 from .engine import NO_WISH, Wish
 from .escape_key import DEFAULT_PREFIX, parse_escape_key
 from .options import DEFAULT_TIMEOUT, OPTIONS
-from .verbs import VERBS, Operands
+from .verbs import VERBS
 
 LONGEST_WAIT = 30 * 24 * 3600.0
 """Seconds that ``--wait`` takes at most: no job is in a queue for longer, and event loops still count them exactly."""
-
-SHELLS = tuple(Operands.SHELL.value.split("|"))
-"""Shells for which there is a completion."""
 
 SHORTEST_EVERY = 0.1
 """Seconds between two answers at least: nobody reads faster, and each one asks all ranks."""

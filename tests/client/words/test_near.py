@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.words.near import is_target, nearest, refuse_mistyped, refuse_unknown_option
+from dbg_client.words.near import is_target, refuse_mistyped, refuse_unknown_option
 from dbg_wire.errors import BadInput
 
 VERBS = ("where", "list", "continue")
@@ -33,10 +33,6 @@ def test_an_option_that_there_is_not_is_told_the_nearest(option: str, says: str)
         refuse_unknown_option(option, ["--exact", "--every"], "h")
 
     assert str(error.value) == f"there is no option {option.partition('=')[0]}; {says}"
-
-
-def test_nearest_is_none_where_nothing_is_near() -> None:
-    assert nearest("zebra", VERBS) is None
 
 
 def test_a_group_can_be_a_target_and_a_bare_host_can_not() -> None:
