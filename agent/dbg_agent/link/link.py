@@ -87,6 +87,7 @@ class Link:
         self._problem: DbgError | None = None
         self._waiting_since: float | None = None
         self._closing = False
+        self._gave_up = False
         self._early_calls: list[tuple[float, Callable[[], None]]] = []
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -106,6 +107,7 @@ class Link:
                 return
             # The thread is noted before it runs. A signal handler that stops right here starts another thread and can
             # wait for that one; the first thread then sees that it is not the link's thread, and ends.
+            self._gave_up = False
             self._thread = threading.Thread(target=self._run, name="dbg-agent", daemon=True)
             self._thread.start()
 
@@ -167,6 +169,11 @@ class Link:
     def is_connected(self) -> bool:
         """Tell whether a broker knows this rank now."""
         return self._connected
+
+    @property
+    def keeps_trying(self) -> bool:
+        """Tell whether the link goes on to look for a broker by itself."""
+        return not (self._gave_up or self._closing)
 
     def reconnect(self) -> None:
         """Abort the connection, so that the rank registers anew; return at once."""
@@ -236,6 +243,7 @@ class Link:
             loop.set_exception_handler(_complain)
         except Exception as error:
             # For example no descriptor is left, even for imports. The next stop tries again.
+            self._gave_up = True
             self._failed(_fault(error))
             return
         try:

@@ -14,7 +14,6 @@ from types import FrameType
 from dbg_wire.errors import DbgError
 
 from ..launch.this_process import Identity, is_launcher
-from ..link.link import Ending
 from ..rank.rank import MAX_WARNINGS, Rank
 from ..settings import Settings, read_settings
 from ..stderr import say
@@ -98,12 +97,12 @@ def _warn_of_missing(rank: Rank, problem: DbgError, *, ends: bool = False) -> No
     global _missing_told  # noqa: PLW0603 - one per process
     if not _missing_told:
         _missing_told = True
-        rank.warn(f"{problem}; {_what_follows(rank, problem, ends=ends)}")
+        rank.warn(f"{problem}; {_what_follows(rank, ends=ends)}")
 
 
-def _what_follows(rank: Rank, problem: DbgError, *, ends: bool) -> str:
+def _what_follows(rank: Rank, *, ends: bool) -> str:
     """Return what becomes of the program, and how a debugger opens in it once the link has found a broker."""
-    if ends or isinstance(problem, Ending):
+    if ends or not rank.link.keeps_trying:
         return "going on without a debugger"
     how = "`dbg-attach -i` breaks in" if rank.break_in.installed else "its next set_trace() stops"
     return f"the program goes on and the rank keeps trying: {how} once it has connected"
