@@ -90,6 +90,8 @@ def test_a_command_in_a_terminal_reads_from_it_and_writes_to_it(
     terminal.wait_for(f"pid {terminal.pid},")
     terminal.send("\x03")
     assert terminal.exit_status() == 0
+    # It is ended once more after the test.
+    terminal.end()
 
 
 def test_only_a_plain_start_of_a_command_is_forked(environ: Mapping[str, str]) -> None:
