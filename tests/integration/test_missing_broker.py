@@ -21,7 +21,7 @@ from tests.support import fake_brokers as fake
 from tests.support.broker import running_broker
 from tests.support.fake_brokers import TOKEN, Answer, FakeBroker
 from tests.support.processes import Child, Processes
-from tests.support.ranks import attach, start_ranks, wait_until, wait_until_stopped
+from tests.support.ranks import ask, attach, start_ranks, wait_until, wait_until_stopped
 from tests.support.reach import PIN
 from tests.support.time_unit import seconds
 
@@ -342,6 +342,8 @@ print("after")
     rank.wait_for_output("before")
     running_broker(processes, home)
     wait_until(home, bool, "the rank")
+    # A listed rank may not know yet that it is; one that answers does.
+    assert ask(home, "0", "-w")["answered"] == 1
     gate.write_bytes(b"")
     wait_until_stopped(home, 1)
     assert attach(home, "0", "--continue").returncode == 0

@@ -43,33 +43,41 @@ class Forked:
     def __init__(self, server: ForkServer, pid: int) -> None:
         self.pid = pid
         self._server = server
+        self._reaped: int | None = None
+        """The exit status once the process number may be another's."""
 
     def status(self) -> int:
         """Return the exit status, or the negated number of the signal; block until the command has ended."""
-        return self._server.ask({"status": self.pid})
+        return self._server.ask({"status": self.pid}) if self._reaped is None else self._reaped
 
-    def reap(self) -> None:
-        """Release the process number; block until the command has ended."""
-        self._server.ask({"reap": self.pid})
+    def reap(self) -> int:
+        """Release the process number and return the status; block until the command has ended."""
+        if self._reaped is None:
+            status = self.status()
+            self._server.ask({"reap": self.pid})
+            self._reaped = status
+        return self._reaped
 
     def kill(self) -> None:
-        """End the command at once."""
-        os.kill(self.pid, signal.SIGKILL)
+        """End the command at once, unless it has ended."""
+        if self._reaped is None:
+            os.kill(self.pid, signal.SIGKILL)
 
     def wait(self, timeout: float) -> int:
         """Wait until the command has ended, and reap it; raise :class:`subprocess.TimeoutExpired` if it goes on."""
+        if self._reaped is None and not self._ends_within(timeout):
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+        return self.reap()
+
+    def _ends_within(self, timeout: float) -> bool:
         handle = os.pidfd_open(self.pid)
         # poll, because select takes no descriptor above 1023.
         poll = select.poll()
         poll.register(handle, select.POLLIN)
         try:
-            if not poll.poll(timeout * 1000):
-                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+            return bool(poll.poll(timeout * 1000))
         finally:
             os.close(handle)
-        status = self.status()
-        self.reap()
-        return status
 
 
 class ForkServer:
@@ -123,7 +131,9 @@ def fork_server(env: Mapping[str, str]) -> ForkServer:
     """Return the fork server whose interpreter started with this environment; it starts at the first call."""
     key = frozenset(deciding(env).items())
     if key not in _servers:
-        _servers[key] = ForkServer(env)
+        # The rest of the variables is of one test, which would find and end the server by one of them.
+        others = {name: value for name, value in os.environ.items() if not name.startswith(DECIDES_THE_START)}
+        _servers[key] = ForkServer(others | deciding(env))
     return _servers[key]
 
 

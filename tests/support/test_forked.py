@@ -13,7 +13,7 @@ import pytest
 
 from dbg_wire.version import RELEASE
 from tests.conftest import OpenTerminal
-from tests.support.forked import ForkServer, fork_server, forkable, run
+from tests.support.forked import ForkServer, end_fork_servers, fork_server, forkable, run
 from tests.support.processes import Processes
 from tests.support.time_unit import seconds
 
@@ -67,6 +67,14 @@ def test_a_child_that_was_forked_is_followed_and_ended(environ: Mapping[str, str
     assert not Path(f"/proc/{ended.pid}").exists()
 
 
+def test_the_fork_server_outlives_the_test_that_starts_it(environ: Mapping[str, str], tmp_path: Path) -> None:
+    end_fork_servers()
+    for _ in range(2):
+        own = Processes(tmp_path / "logs")
+        assert own.start("refused", [*ATTACH, "--nonsense"], env=environ).wait() == 2
+        own.end_all()
+
+
 def test_commands_end_with_their_fork_server(environ: Mapping[str, str]) -> None:
     server = ForkServer(environ)
     reading, writing = os.pipe()
@@ -90,6 +98,8 @@ def test_a_command_in_a_terminal_reads_from_it_and_writes_to_it(
     terminal.wait_for(f"pid {terminal.pid},")
     terminal.send("\x03")
     assert terminal.exit_status() == 0
+    # It is ended once more after the test.
+    terminal.end()
 
 
 def test_only_a_plain_start_of_a_command_is_forked(environ: Mapping[str, str]) -> None:
