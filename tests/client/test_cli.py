@@ -256,7 +256,7 @@ for module, names in (
     (socket, [name for name in vars(socket) if name.startswith("TCP_") and name not in ("TCP_NODELAY", "TCP_KEEPCNT")]),
     (socket, ["SOCK_CLOEXEC", "SOCK_NONBLOCK", "SO_PEERCRED", "AF_NETLINK", "AF_VSOCK"]),
     (select, ["epoll"]),
-    (os, ["eventfd", "pidfd_open", "memfd_create", "sched_getaffinity", "posix_fadvise", "pipe2", "O_PATH"]),
+    (os, ["eventfd", "pidfd_open", "memfd_create", "posix_fadvise", "pipe2", "O_PATH"]),
     (signal, ["SIGRTMIN", "SIGRTMAX", "SIGPOLL", "SIGPWR", "sigtimedwait", "sigwaitinfo"]),
 ):
     for name in names:

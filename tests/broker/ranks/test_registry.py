@@ -32,6 +32,12 @@ def test_address_names_host_and_global_rank() -> None:
     assert enter(Registry(), 5).address == "gpu013:5"
 
 
+def test_the_list_tells_the_versions_that_a_rank_registered_with() -> None:
+    registry = Registry()
+    listed = info(registry, enter(registry, release="0.3.0", python="3.12.1"))
+    assert (listed.release, listed.python) == ("0.3.0", "3.12.1")
+
+
 def test_since_counts_from_the_begin_of_the_stop_as_the_rank_counts_it() -> None:
     registry = Registry()
     rank = enter(registry, now=100.0, report=replace(STOPPED, stop=replace(STOP, age=40.0)))

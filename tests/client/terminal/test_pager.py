@@ -46,8 +46,18 @@ async def test_a_lone_escape_leaves() -> None:
 async def test_a_q_within_a_word_does_not_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pager_module, "WORD_SECONDS", 1000.0)
 
-    assert await for_the_session(5, "e all queue\r\x03") == b""
-    assert await for_the_session(5, f"e all queue\r{PREFIX.decode()}d") == b"\x1dd"
+    with create_pipe_input() as source:
+        pager = Pager("line\n", source, Screen(), PREFIX)
+        running = asyncio.ensure_future(pager.run())
+        source.send_text("e all q")
+        dropped = asyncio.Event()
+        pager._application.after_render += lambda _: dropped.set() if "'q'" in pager._footer() else None
+        waiting = asyncio.ensure_future(dropped.wait())
+        await asyncio.wait({running, waiting}, timeout=seconds(10), return_when=asyncio.FIRST_COMPLETED)
+        source.send_text("ueue\r\x1dd")
+
+        assert await asyncio.wait_for(running, seconds(10)) == b"\x1dd"
+        await waiting
 
 
 async def test_a_q_after_a_dropped_key_leaves_a_moment_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,45 @@
+"""``dbg-attach --report`` about real ranks, one of which was killed and one of which never came."""
+
+from __future__ import annotations
+
+import json
+import platform
+import signal
+from pathlib import Path
+
+import pytest
+
+from dbg_wire.version import RELEASE
+from tests.support.broker import running_broker
+from tests.support.processes import Processes
+from tests.support.ranks import attach, start_ranks, wait_until, wait_until_states
+
+pytestmark = pytest.mark.integration
+
+CALLING = """\
+import dbg_agent
+dbg_agent.install()
+dbg_agent.set_trace()
+"""
+
+
+def test_it_tells_who_is_where_who_died_who_never_came_and_no_secret(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, CALLING, 3, env={"WORLD_SIZE": "4"})
+    wait_until_states(home, dict.fromkeys(range(3), "stopped"))
+    ranks[2].signal(signal.SIGKILL)
+    wait_until(home, lambda listed: len(listed) == 2, "the death of rank 2")
+    path = home / "report.txt"
+
+    done = attach(home, "--report", "-o", str(path))
+
+    text = path.read_text()
+    assert (done.returncode, done.stdout) == (0, "")
+    assert f"  ranks     agent {RELEASE}, Python {platform.python_version()}: all 3\n" in text
+    assert "the world size is 4" in text
+    assert "never connected: 3\n" in text
+    assert ":2 was killed by SIGKILL" in text
+    assert "where: 2 of 2 ranks answered, 1 stack" in text
+    assert not any(token in text for token in json.loads((home / "broker.json").read_text())["tokens"].values())
+    assert attach(home, "all", "--continue").returncode == 0
+    assert [rank.wait() for rank in ranks[:2]] == [0, 0]
