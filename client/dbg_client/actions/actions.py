@@ -23,9 +23,10 @@ from ..core.link import BrokerLink, Down, Up
 from ..core.listed import exited, listed, there
 from ..core.remembered_groups import read_target
 from ..core.roll_call import call_roll
-from ..core.waiting import list_ranks, wait_for_stop
+from ..core.waiting import list_ranks, open_and_list, wait_for_stop
+from ..core.waiting_line import WaitingLine
 from ..errors import LostRank, NeedsTarget, NotHeld, NotStopped, RankEnded, RankVanished, why_not_stopped
-from ..streams import tell, terminal_size, write_result
+from ..streams import show_waiting, tell, terminal_size, write_result
 from ..views.answers import show_answers, show_answers_json, show_screen, show_screen_json
 from ..views.compare import SavedAnswers
 from ..views.list import show_json, show_plain, show_table
@@ -53,7 +54,6 @@ async def run_action(settings: CommandSettings, attach: Callable[[CommandSetting
     target = await asyncio.to_thread(read_target, settings.target, os.environ) if settings.target is not None else None
     saved = await asyncio.to_thread(read_saved, settings.against)
     link = link_to_broker(settings.broker, settings.timeout)
-    await link.open()
     acting = _Acting(settings, link, saved)
     try:
         status = await acting.run(target)
@@ -73,14 +73,15 @@ class _Acting:
         self._link = link
         self._saved = saved
         self._directory = Directory()
-        self._asker = Asker(link, self._directory, settings.timeout, terminal_size)
+        self._line = WaitingLine(show_waiting)
+        self._asker = Asker(link, self._directory, settings.timeout, terminal_size, self._line)
         self._told: str | None = None
 
     async def run(self, target: Target | None) -> int:
-        await list_ranks(self._link, self._directory, self._settings.timeout)
+        await open_and_list(self._link, self._directory, self._settings.timeout, self._line)
         if self._settings.wait is not None:
-            waited_for = target or parse_target("stopped")
-            await wait_for_stop(self._link, self._directory, waited_for, self._settings.wait, tell=tell)
+            waited_for, patience = target or parse_target("stopped"), self._settings.wait
+            await wait_for_stop(self._link, self._directory, waited_for, patience, tell=tell, line=self._line)
         if self._settings.every is not None:
             await repeat(self._settings, self._settings.every, self._link, self._directory, lambda: self._again(target))
         if target is None or self._settings.verb in (Verb.LIST, Verb.WHERE, Verb.EVAL, Verb.COMMAND):
@@ -155,7 +156,9 @@ class _Acting:
             return self._report([answer])
         if answer.kind is Kind.RUNNING:
             tell(f"{printable(rank.address)} is {printable(answer.text)}; Ctrl-C gives up.")
-        stopped = await unless_given_up(self._until_stopped(rank))
+        address = printable(rank.address)
+        async with self._line.says(lambda: f"waiting for {address} to stop"):
+            stopped = await unless_given_up(self._until_stopped(rank))
         if stopped is None:
             await self._withdraw(rank)
             raise KeyboardInterrupt

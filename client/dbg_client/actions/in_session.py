@@ -20,6 +20,7 @@ from ..core.listed import listed
 from ..core.remembered_groups import read_target
 from ..core.roll_call import call_roll
 from ..core.shared_link import SharedLink
+from ..core.waiting_line import Show, WaitingLine, show_nobody
 from ..streams import terminal_size
 from ..views.answers import show_answers, show_screen
 from ..views.list import show_table
@@ -47,13 +48,17 @@ class NeedsYes(Exception):
 
 
 class Answering:
-    """Answer commands of one session, one at a time."""
+    """Answer commands of one session, one at a time; ``show_waiting`` takes what an answer waits for."""
 
     def __init__(self, link: SharedLink, directory: Directory) -> None:
         self._link = link
         self._directory = directory
         # The session keeps the real directory, and hears of a broken link itself. The asker writes to this one.
-        self._asker = Asker(link, Directory(), 0, terminal_size)
+        self._asker = Asker(link, Directory(), 0, terminal_size, WaitingLine(self._show))
+        self.show_waiting: Show = show_nobody
+
+    def _show(self, line: str | None) -> None:
+        self.show_waiting(line)
 
     async def answer(self, settings: CommandSettings, rank: RankInfo) -> Answered:
         """Do what the command asks for, from a session at ``rank``. Raises DbgError and NeedsYes."""

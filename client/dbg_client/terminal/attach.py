@@ -20,9 +20,10 @@ from ..core.directory import Directory
 from ..core.link import BrokerLink
 from ..core.remembered_groups import read_target
 from ..core.stock_debugger import Stock, dial_stock, parse_stock
-from ..core.waiting import list_ranks, wait_for_stop
+from ..core.waiting import open_and_list, wait_for_stop
+from ..core.waiting_line import WaitingLine
 from ..errors import NoTerminal
-from ..streams import tell
+from ..streams import show_waiting, tell
 from ..words.settings import CommandSettings
 from .options import SessionOptions
 from .outcome import End, SessionOutcome, how_it_ended
@@ -49,9 +50,10 @@ async def attach(settings: CommandSettings) -> int:
     home = os.environ.get("HOME") if settings.rc else None
     startup = await asyncio.to_thread(read_startup, home, settings.commands)
     link = link_to_broker(settings.broker, settings.timeout)
-    await link.open()
+    attaching = Attaching(settings, link, startup)
     try:
-        return await Attaching(settings, link, startup).run(target, stock)
+        await open_and_list(link, attaching.directory, settings.timeout, attaching.line)
+        return await attaching.run(target, stock)
     finally:
         await link.close()
 
@@ -79,9 +81,9 @@ class Attaching:
         self._breakpoints = Breakpoints()
         self._session: Session | None = None
         self.directory = Directory()
+        self.line = WaitingLine(show_waiting)
 
     async def run(self, target: Target | None, stock: Stock | None) -> int:
-        await list_ranks(self._link, self.directory, self._settings.timeout)
         if target is None:
             picked = await self._pick_first() if stock is None else await self._dial(stock)
             if picked is None:
@@ -120,7 +122,7 @@ class Attaching:
     async def _wait(self, target: Target, seconds: float, ended: RankInfo | None = None) -> Choice:
         choice = choose_when_ready(target, self.directory.ranks, ended)
         if choice is None:
-            choice = await wait_for_stop(self._link, self.directory, target, seconds, ended, tell=tell)
+            choice = await wait_for_stop(self._link, self.directory, target, seconds, ended, tell=tell, line=self.line)
             # What an impatient user typed meanwhile was not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

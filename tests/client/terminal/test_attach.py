@@ -58,7 +58,7 @@ def test_a_target_of_two_jobs_is_refused_with_the_candidates(broker: FakeBroker,
     listed(broker, STOPPED, make_rank(5, job="4712.0", key="other"))
     with Window(broker, environ) as window:
         assert window.exit_status() == 2
-        assert "4711.0/gpu013:5, 4712.0/gpu013:5" in window.text
+        assert "`dbg-attach 4711.0/5`, `dbg-attach 4712.0/5`" in window.text
 
 
 def test_a_local_number_is_said_to_be_one(broker: FakeBroker, environ: dict[str, str]) -> None:
