@@ -17,7 +17,7 @@ from dbg_wire.targets import Selection, Target, parse_target, select, unique_tar
 
 from ..core.asking import Asker
 from ..core.broker import link_to_broker
-from ..core.choose import choose, is_ready
+from ..core.choose import choose, find, is_ready
 from ..core.directory import Directory
 from ..core.link import BrokerLink, Down, Up
 from ..core.listed import exited, listed, there
@@ -131,10 +131,11 @@ class _Acting:
             return ShownAnswers(show_plain(shown, known))
         table = show_table(shown, time.time(), color=self._settings.color, fold=not self._settings.all_rows)
         rows = absent_rows(absent, several_jobs=len({rank.job for rank in shown}) > 1)
-        return ShownAnswers(table + rows, hint="" if shown else _empty(known, self._link.url))
+        who = "No rank" if target is None else "None of these ranks"
+        return ShownAnswers(table + rows, hint="" if shown else _empty(known, self._link.url, who))
 
     def _select(self, target: Target) -> Selection:
-        found = select(target, self._directory.ranks, any_job=self._settings.verb is Verb.LIST)
+        found = find(target, self._directory.ranks, any_job=self._settings.verb is Verb.LIST)
         if found.note and found.note != self._told:
             tell(printable(found.note))
         self._told = found.note
@@ -186,7 +187,7 @@ class _Acting:
                 if now.state is RankState.EXITED:
                     raise RankEnded(now)
                 if now.state is RankState.LOST:
-                    raise LostRank(now.address)
+                    raise LostRank(now.address, unique_target(now, self._directory.ranks))
             event = await self._link.next()
             if isinstance(event, (Up, Down)):
                 self._directory.begin()
@@ -197,7 +198,8 @@ class _Acting:
         found = self._select(target).ranks
         held = [rank for rank in found if rank.state is RankState.HELD]
         if not held:
-            raise NotHeld([rank.address for rank in found])
+            others = any(rank.state is RankState.HELD for rank in self._directory.ranks)
+            raise NotHeld([rank.address for rank in found], others=others)
         return self._report(await self._asker.ask(Action.RELEASE, held))
 
     async def _screen(self, target: Target) -> int:
@@ -280,7 +282,7 @@ async def _read_line() -> str:
         loop.remove_reader(stdin)
 
 
-def _empty(known: Sequence[RankInfo], url: str) -> str:
+def _empty(known: Sequence[RankInfo], url: str, who: str) -> str:
     if known:
-        return "No rank is left; --all lists the exited ones."
+        return f"{who} is left; --all lists the exited ones."
     return f"No rank has connected to {printable(url)} yet; a script does so at its first set_trace()."

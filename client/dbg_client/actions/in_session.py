@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.targets import Target, select
+from dbg_wire.targets import Target
 
 from ..core.asking import Asker
-from ..core.choose import choose, is_ready
+from ..core.choose import choose, find, is_ready
 from ..core.directory import Directory
 from ..core.listed import listed
 from ..core.remembered_groups import read_target
@@ -89,7 +89,7 @@ class Answering:
         if settings.verb in (Verb.ATTACH, Verb.SCREEN):
             choice = choose(target, known)
             return [choice.rank], choice.note
-        found = select(target, known)
+        found = find(target, known)
         return found.ranks, found.note
 
     async def _target(self, settings: CommandSettings, rank: RankInfo) -> Target | None:

@@ -70,6 +70,11 @@ class BrokerLink:
         """Return the address of the broker as last found."""
         return self._connection.endpoint.url if self._connection else "the broker"
 
+    @property
+    def is_up(self) -> bool:
+        """Return whether there is a connection at the moment."""
+        return self._connection is not None
+
     async def open(self) -> None:
         """Dial once, for ``seconds`` at most. Raises what ``find`` and :func:`~.connection.dial` raise."""
         self._use(await self._dial())

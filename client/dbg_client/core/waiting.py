@@ -12,7 +12,7 @@ from dbg_wire.errors import BrokerUnreachable, NoSuchRank, printable
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.targets import Target, select
 
-from ..errors import TimedOut
+from ..errors import SlowBroker, TimedOut
 from .choose import Choice, choose_when_ready
 from .directory import Directory
 from .link import BrokerLink, Down, Up
@@ -41,7 +41,8 @@ async def list_ranks(link: BrokerLink, directory: Directory, seconds: float) -> 
     try:
         await asyncio.wait_for(until(link, directory, complete), seconds)
     except asyncio.TimeoutError:
-        raise BrokerUnreachable(link.url, f"it did not list its ranks within {seconds:g} s") from None
+        error = SlowBroker if link.is_up else BrokerUnreachable
+        raise error(link.url, f"it did not list its ranks within {seconds:g} s") from None
 
 
 def tell_nobody(sentence: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 import os
+import shlex
 import sys
 import termios
 
@@ -96,7 +97,7 @@ class Attaching:
             if outcome.loss is not None:
                 tell(outcome.loss)
             if not self._goes_on(outcome):
-                return _tell(outcome)
+                return self._tell(outcome)
             tell(f"{how_it_ended(outcome)}.")
             choice = await self._wait(target, math.inf, outcome.rank)
 
@@ -159,22 +160,24 @@ class Attaching:
             return False
         return outcome.opened or outcome.end is End.WENT_ON
 
+    def _tell(self, outcome: SessionOutcome) -> int:
+        if outcome.error is not None:
+            raise outcome.error
+        if outcome.end is End.WENT_ON:
+            tell(f"{how_it_ended(outcome)}; --follow waits for its next stop")
+            return WENT_ON
+        # Of two jobs with ranks of one address, the address alone would not come back to this one.
+        target = printable(shlex.quote(unique_target(outcome.rank, self.directory.ranks)))
+        tell(
+            f"Detached from {printable(outcome.rank.address)}, which stays as it is; `dbg-attach {target}` comes back."
+        )
+        return 0
+
 
 async def _pick_in_session(directory: Directory, typed_ahead: bytes) -> Picked:
     from .picker import pick_in_session  # loading it before would delay the debugger's screen
 
     return await pick_in_session(directory, typed_ahead)
-
-
-def _tell(outcome: SessionOutcome) -> int:
-    if outcome.error is not None:
-        raise outcome.error
-    if outcome.end is End.WENT_ON:
-        tell(f"{how_it_ended(outcome)}; --follow waits for its next stop")
-        return WENT_ON
-    address = printable(outcome.rank.address)
-    tell(f"Detached from {address}, which stays as it is; `dbg-attach {address}` comes back.")
-    return 0
 
 
 def _colors() -> int:

@@ -23,9 +23,10 @@ from pathlib import Path
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Mode
 from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.targets import select, unique_target
+from dbg_wire.targets import unique_target
 
 from ..core.broker import link_to_broker
+from ..core.choose import find
 from ..core.directory import Directory
 from ..core.remembered_groups import read_target
 from ..core.waiting import list_ranks
@@ -104,7 +105,7 @@ async def _find(settings: CommandSettings, text: str) -> tuple[tuple[RankInfo, .
         await list_ranks(link, directory, settings.timeout)
     finally:
         await link.close()
-    return select(target, directory.ranks).ranks, directory.ranks
+    return find(target, directory.ranks).ranks, directory.ranks
 
 
 def plan_panes(

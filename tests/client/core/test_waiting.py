@@ -99,6 +99,6 @@ async def test_a_broker_that_lists_nothing_is_unreachable(environ: dict[str, str
         broker.silent.add(Subscribe)
         link = link_to_broker(None, PATIENCE, environ | broker.environment)
         await link.open()
-        with pytest.raises(BrokerUnreachable, match="did not list its ranks"):
+        with pytest.raises(BrokerUnreachable, match="is slow: it did not list its ranks"):
             await list_ranks(link, Directory(), 0.01)
         await link.close()
