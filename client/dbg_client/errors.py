@@ -51,14 +51,15 @@ class HeldBack(NotStopped):
 class NeverCame(NoSuchRank):
     """Say that the ranks of the target belong to a job and have not connected, and how many of it have."""
 
-    def __init__(self, target: str, names: str, connected: int, world: int) -> None:
+    def __init__(self, target: str, job: str, names: str, connected: int, world: int) -> None:
         super().__init__(target, connected)
+        self.job = job
         self.names = names
         self.world = world
 
     def __str__(self) -> str:
         several = not self.names.isdecimal()
-        who = f"ranks {self.names} have" if several else f"rank {self.names} has"
+        who = f"rank{'s' if several else ''} {self.names} of {printable(self.job)} {'have' if several else 'has'}"
         typed = printable(shlex.quote(self.target))
         return (
             f"{who} not connected, {self.known} of {self.world} ranks have; `dbg-attach --wait {typed}` waits "

@@ -65,10 +65,13 @@ def test_held_ranks_are_listed_where_there_are_some() -> None:
 def test_a_rank_of_the_job_that_has_not_connected_is_told_from_one_that_is_not_of_it() -> None:
     known = [make_rank(0, world_size=4), make_rank(1, world_size=4)]
     for typed, said in (
-        ("3", "rank 3 has not connected, 2 of 4 ranks have; `dbg-attach --wait 3` waits until it stops"),
+        ("3", "rank 3 of 4711.0 has not connected, 2 of 4 ranks have; `dbg-attach --wait 3` waits until it stops"),
         (
             "2-9",
-            "ranks 2-3 have not connected, 2 of 4 ranks have; `dbg-attach --wait 2-9` waits until one of them stops",
+            (
+                "ranks 2-3 of 4711.0 have not connected, 2 of 4 ranks have; "
+                "`dbg-attach --wait 2-9` waits until one of them stops"
+            ),
         ),
     ):
         with pytest.raises(NeverCame) as caught:
@@ -107,7 +110,7 @@ def test_each_command_that_an_answer_offers_does_what_it_says(environ: dict[str,
     assert "`dbg-attach 7 --release`" in held.stderr
     assert re.search("`dbg-attach --list held` shows", wrong.stderr)
     assert shown.stdout.startswith("gpu013:7\theld")
-    assert "rank 0 has not connected, 3 of 8 ranks have" in never.stderr
+    assert "rank 0 of 4711.0 has not connected, 3 of 8 ranks have" in never.stderr
 
 
 def test_the_target_that_an_error_repeats_can_be_typed() -> None:

@@ -32,7 +32,7 @@ def find(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) ->
             raise
         (call,) = calls
         names = format_ranks(call.absent)
-        raise NeverCame(target.text, names, call.connected, call.world or 0) from None
+        raise NeverCame(target.text, call.job, names, call.connected, call.world or 0) from None
 
 
 def choose(target: Target, ranks: Sequence[RankInfo]) -> Choice:
