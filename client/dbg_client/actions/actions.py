@@ -97,7 +97,8 @@ class _Acting:
     # ------------------------------------------------------------------------------------------------- what is shown
 
     async def _again(self, target: Target | None) -> str:
-        await list_ranks(self._link, self._directory, self._settings.timeout)
+        async with self._line.says(lambda: "waiting for the broker's list of ranks"):
+            await list_ranks(self._link, self._directory, self._settings.timeout)
         return (await self._show(target)).text
 
     async def _show(self, target: Target | None) -> ShownAnswers:
