@@ -5,13 +5,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, NoSuchRank, printable
 from dbg_wire.messages import Refusal, RefusalCode
 from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
 
-_STOPPED = "`stopped` for all that are stopped"
-_SETS = {"--release": "`held` for all that are held", "--interrupt": "`running` for all that run"}
-"""Targets by state, as a proposal for an action that got no target."""
+_NAMING = {
+    "--screen": "name one rank, such as 5 or gpu013:5",
+    "--kill": "name the ranks to end, such as 5 or 0-3",
+    "--release": "name ranks, or write `held` for all that are held",
+    "--interrupt": "name ranks, or write `running` for all that run",
+    "--continue": "name ranks, or write `stopped` for all that are stopped",
+    "--tmux": "name up to 16 ranks, such as 0-3",
+}
+"""What to write for an action that got no target."""
+
+_NAMING_ANY = "name ranks, or write `all`"
 
 
 class NotStopped(DbgError):
@@ -29,30 +37,75 @@ class NotStopped(DbgError):
         return f"{waits}, `dbg-attach {typed} -i` breaks in now" if self.runs else waits
 
 
-class NotHeld(DbgError):
-    """Say that none of the ranks waits for others, so that there is nothing to release."""
+class HeldBack(NotStopped):
+    """Say that the target waits for other ranks, and what can be done with it; ``has_place`` where it can be shown."""
 
-    def __init__(self, addresses: Sequence[str]) -> None:
-        super().__init__(tuple(addresses))
+    def __init__(self, what: str, target: str, *, has_place: bool) -> None:
+        super().__init__(what, target)
+        self.has_place = has_place
+
+    def __str__(self) -> str:
+        typed = printable(shlex.quote(self.target))
+        shown = f", and `dbg-attach {typed}` shows where it is" if self.has_place else ""
+        return f"{printable(self.what)}; `dbg-attach {typed} --release` lets it go on{shown}"
+
+
+class NeverCame(NoSuchRank):
+    """Say that the ranks of the target belong to a job and have not connected, and how many of it have."""
+
+    def __init__(self, target: str, job: str, names: str, connected: int, world: int) -> None:
+        super().__init__(target, connected)
+        self.job = job
+        self.names = names
+        self.world = world
+
+    def __str__(self) -> str:
+        several = not self.names.isdecimal()
+        who = f"rank{'s' if several else ''} {self.names} of {printable(self.job)} {'have' if several else 'has'}"
+        typed = printable(shlex.quote(self.target))
+        return (
+            f"{who} not connected, {self.known} of {self.world} ranks have; `dbg-attach --wait {typed}` waits "
+            f"until {'one of them' if several else 'it'} stops"
+        )
+
+
+class SlowBroker(BrokerUnreachable):
+    """Say what the broker, which is there, did not do in time."""
+
+    def __str__(self) -> str:
+        return f"the broker at {printable(self.url)} is slow: {printable(self.reason)}; --timeout waits longer"
+
+
+class NotHeld(DbgError):
+    """Say that none of the ranks waits for others, so that there is nothing to release; maybe ``others`` do."""
+
+    def __init__(self, addresses: Sequence[str], *, others: bool) -> None:
+        super().__init__(tuple(addresses), others)
         self.addresses = tuple(addresses)
+        self.others = others
 
     def __str__(self) -> str:
         several = len(self.addresses) > 1
         who = f"none of the {len(self.addresses)} ranks is" if several else f"{printable(self.addresses[0])} is not"
-        return f"{who} held, waiting for others; `dbg-attach --list held` shows those that are"
+        rest = "`dbg-attach --list held` shows those that are" if self.others else "no rank is"
+        return f"{who} held, waiting for others; {rest}"
 
 
 class LostRank(DbgError):
-    """Say that the broker has no connection to the rank any more, and that nobody knows whether it lives."""
+    """Say that the broker has no connection to the rank any more, and that nobody knows whether it lives.
 
-    def __init__(self, address: str) -> None:
-        super().__init__(address)
+    ``target`` is what the user types for it, if that is not the address.
+    """
+
+    def __init__(self, address: str, target: str | None = None) -> None:
+        super().__init__(address, target)
         self.address = address
+        self.target = target or address
 
     def __str__(self) -> str:
         return (
             f"the connection to {printable(self.address)} was lost: its process or its network is gone; "
-            f"`dbg-attach --wait {printable(self.address)}` waits in case it comes back"
+            f"`dbg-attach --wait {printable(shlex.quote(self.target))}` waits in case it comes back"
         )
 
 
@@ -119,7 +172,7 @@ class NeedsTarget(BadInput):
     """Say that an action needs a target."""
 
     def __init__(self, action: str) -> None:
-        super().__init__(f"{action} needs a target", f"name ranks, or write {_SETS.get(action, _STOPPED)}")
+        super().__init__(f"{action} needs a target", _NAMING.get(action, _NAMING_ANY))
 
 
 class TimedOut(DbgError):
@@ -151,9 +204,11 @@ def why_not_stopped(rank: RankInfo, target: str, *, attaching: bool = False) -> 
     if rank.state is RankState.EXITED:
         return RankEnded(rank)
     if rank.state is RankState.LOST:
-        return LostRank(rank.address)
+        return LostRank(rank.address, target)
+    if rank.state is RankState.HELD:
+        what = f"{rank.address} is held, waiting for other ranks"
+        return HeldBack(what, target, has_place=rank.where is not None)
     what = {
-        RankState.HELD: "is held, waiting for other ranks",
         RankState.UNRESPONSIVE: "does not answer, and was not stopped",
     }.get(rank.state, "is running")
     return NotStopped(f"{rank.address} {what}", target, runs=attaching and rank.state is RankState.RUNNING)

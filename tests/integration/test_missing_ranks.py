@@ -1,16 +1,19 @@
-"""Ranks that were killed and ranks that never came are named, in answers and in the list."""
+"""Ranks that were killed, that never came, or that are slow are named, in answers and in the list."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
-from tests.support.ranks import ask, attach, start_ranks, wait_until, wait_until_stopped
+from tests.support.ranks import ask, attach, attach_command, start_ranks, wait_until, wait_until_stopped
+from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.integration
 
@@ -45,3 +48,20 @@ def test_one_that_was_killed_and_two_that_never_came(processes: Processes, home:
     assert "3 of 5 ranks have connected: 3-4 never came" in tree
     rows = attach(home, "--list").stdout.splitlines()
     assert [row.split()[1] for row in rows[1:]] == ["stopped", "killed", "stopped", "never"]
+
+
+def test_a_rank_that_does_not_answer_is_named_while_the_others_have(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, SCRIPT, 3)
+    wait_until_stopped(home, 3)
+    ranks[1].signal(signal.SIGSTOP)
+    try:
+        terminal = open_terminal(attach_command("all", "-e", "1 + 1", "--timeout", str(seconds(60))))
+        terminal.wait_for(re.compile(r"^2 of 3 answered, waiting for 1 \(\d+ s\)$", re.MULTILINE))
+    finally:
+        ranks[1].signal(signal.SIGCONT)
+    assert terminal.exit_status() == 0, terminal.dump()
+    assert "waiting" not in "\n".join(terminal.screen)
+    assert "1 + 1: 3 of 3 ranks answered, 1 value" in "\n".join(terminal.screen)

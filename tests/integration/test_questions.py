@@ -111,6 +111,7 @@ def test_equal_answers_are_one_group_and_the_odd_one_stands_out(standing: Standi
             {"id": "@1", "kind": "value", "ranks": "0-1,3", "count": 3, "text": "0.25"},
             {"id": "@2", "kind": "value", "ranks": "2", "count": 1, "text": "nan"},
         ],
+        "missing": [],
     }
 
 

@@ -32,6 +32,7 @@ SAMPLES: list[DbgError] = [
     NoSuchRank(HOSTILE, 3),
     NoSuchRank(HOSTILE, 0),
     NoSuchRank(HOSTILE, 3, HOSTILE),
+    NoSuchRank(HOSTILE, 0, exited=18),
     errors.NoBroker(),
     errors.BrokerUnreachable(HOSTILE, HOSTILE),
     errors.WrongHost("the broker listens elsewhere"),

@@ -175,11 +175,15 @@ def test_of_gone_ranks_at_one_address_the_newest_is_meant() -> None:
         assert [found.pid for found in select(parse_target("all"), listed).ranks] == [2]
 
 
-def test_exited_ranks_are_counted_as_known_if_there_are_no_others() -> None:
+def test_who_is_there_is_counted_apart_from_who_has_exited() -> None:
     ended = [rank("h:5", state=RankState.EXITED)]
-    with pytest.raises(NoSuchRank) as caught:
-        select(parse_target("h:6"), ended)
-    assert caught.value.known == 1
+    for text in ("h:6", "*/running"):
+        with pytest.raises(NoSuchRank, match=r"all 1 have exited, and are listed by `dbg-attach --list --all`"):
+            select(parse_target(text), ended)
+    with pytest.raises(NoSuchRank, match=r"1 others are listed by `dbg-attach --list`"):
+        select(parse_target("*/held"), [*ended, rank("h:6")])
+    with pytest.raises(NoSuchRank, match="no rank has connected yet"):
+        select(parse_target("5"), [])
 
 
 @pytest.mark.parametrize("text", ["0", "g1:0", "all", "stopped", "0-3", "!1", "0,1", "!A/0"])

@@ -109,21 +109,30 @@ class NeedsAnswer(BadInput):
 
 
 class NoSuchRank(DbgError):
-    """A target that no rank fits; ``known`` counts the known ranks, ``past`` names a fitting rank of an ended job."""
+    """A target that no rank fits, and the ranks that there are.
+
+    ``known`` ranks are there and ``exited`` ones are remembered; ``past`` names one of a job that has ended.
+    """
 
     exit_status = 3
 
-    def __init__(self, target: str, known: int, past: str | None = None) -> None:
-        super().__init__(target, known, past)
+    def __init__(self, target: str, known: int, past: str | None = None, exited: int = 0) -> None:
+        super().__init__(target, known, past, exited)
         self.target = target
         self.known = known
         self.past = past
+        self.exited = exited
 
     def __str__(self) -> str:
         if self.past is not None:
             past = printable(self.past)
             return f"no rank of a job that lives fits '{printable(self.target)}'; {past} has exited, and is named so"
-        there = f"{self.known} others are listed by `dbg-attach --list`" if self.known else "no rank has connected yet"
+        if self.known:
+            there = f"{self.known} others are listed by `dbg-attach --list`"
+        elif self.exited:
+            there = f"all {self.exited} have exited, and are listed by `dbg-attach --list --all`"
+        else:
+            there = "no rank has connected yet"
         return f"no rank fits '{printable(self.target)}'; {there}"
 
 

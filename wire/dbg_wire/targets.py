@@ -77,9 +77,10 @@ def _select(target: Target, ranks: Sequence[RankInfo], living: frozenset[str], *
     found = loose | in_job
     chosen = [rank for rank in ranks if rank.key in found]
     if not chosen:
-        known = sum(rank.state is not RankState.EXITED for rank in ranks) or len(ranks)
+        known = sum(rank.state is not RankState.EXITED for rank in ranks)
         past = max(hidden, key=_age) if hidden else None
-        raise NoSuchRank(target.text, known, f"{past.job}/{_typed(past)}" if past is not None else None)
+        past_name = f"{past.job}/{_typed(past)}" if past is not None else None
+        raise NoSuchRank(target.text, known, past_name, len(ranks) - known)
     if not any_job:
         job = _one_job(target, [rank for rank in chosen if rank.key in loose], ranks)
         chosen = [rank for rank in chosen if rank.key in in_job or rank.job == job]

@@ -73,7 +73,8 @@ def _rank_line(rank: RankInfo) -> str:
     ended = rank.state is RankState.EXITED
     parts = [f"{rank.full_address}  {describe_exit(rank) if ended else rank.state.value}"]
     if rank.where is not None:
-        parts.append(f"{rank.reason or 'at'} {rank.where.file}:{rank.where.line}")
+        reason = None if ended else rank.reason
+        parts.append(f"{reason or 'at'} {rank.where.file}:{rank.where.line}")
     if rank.engine is not None:
         parts.append(f"session {rank.engine}")
     if rank.driver is not None:

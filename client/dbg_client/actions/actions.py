@@ -17,15 +17,16 @@ from dbg_wire.targets import Selection, Target, parse_target, select, unique_tar
 
 from ..core.asking import Asker
 from ..core.broker import link_to_broker
-from ..core.choose import choose, is_ready
+from ..core.choose import choose, find, is_ready
 from ..core.directory import Directory
 from ..core.link import BrokerLink, Down, Up
 from ..core.listed import exited, listed, there
 from ..core.remembered_groups import read_target
 from ..core.roll_call import call_roll
-from ..core.waiting import list_ranks, wait_for_stop
+from ..core.waiting import list_ranks, open_and_list, wait_for_stop
+from ..core.waiting_line import WaitingLine
 from ..errors import LostRank, NeedsTarget, NotHeld, NotStopped, RankEnded, RankVanished, why_not_stopped
-from ..streams import has_cursor, tell, terminal_size, write_result
+from ..streams import has_cursor, show_waiting, tell, terminal_size, write_result
 from ..views.answers import show_answers, show_answers_json, show_screen, show_screen_json
 from ..views.compare import SavedAnswers
 from ..views.list import show_json, show_plain, show_table
@@ -58,7 +59,6 @@ async def run_action(settings: CommandSettings, attach: Callable[[CommandSetting
     target = await asyncio.to_thread(read_target, settings.target, os.environ) if settings.target is not None else None
     saved = await asyncio.to_thread(read_saved, settings.against)
     link = link_to_broker(settings.broker, settings.timeout)
-    await link.open()
     acting = _Acting(settings, link, saved)
     try:
         status = await acting.run(target)
@@ -78,14 +78,15 @@ class _Acting:
         self._link = link
         self._saved = saved
         self._directory = Directory()
-        self._asker = Asker(link, self._directory, settings.timeout, terminal_size)
+        self._line = WaitingLine(show_waiting)
+        self._asker = Asker(link, self._directory, settings.timeout, terminal_size, self._line)
         self._told: str | None = None
 
     async def run(self, target: Target | None) -> int:
-        await list_ranks(self._link, self._directory, self._settings.timeout)
+        await open_and_list(self._link, self._directory, self._settings.timeout, self._line)
         if self._settings.wait is not None:
-            waited_for = target or parse_target("stopped")
-            await wait_for_stop(self._link, self._directory, waited_for, self._settings.wait, tell=tell)
+            waited_for, patience = target or parse_target("stopped"), self._settings.wait
+            await wait_for_stop(self._link, self._directory, waited_for, patience, tell=tell, line=self._line)
         if self._settings.every is not None:
             await repeat(self._settings, self._settings.every, self._link, self._directory, lambda: self._again(target))
         if self._settings.verb is Verb.REPORT:
@@ -103,7 +104,8 @@ class _Acting:
     # ------------------------------------------------------------------------------------------------- what is shown
 
     async def _again(self, target: Target | None) -> str:
-        await list_ranks(self._link, self._directory, self._settings.timeout)
+        async with self._line.says(lambda: "waiting for the broker's list of ranks"):
+            await list_ranks(self._link, self._directory, self._settings.timeout)
         return (await self._show(target)).text
 
     async def _show(self, target: Target | None) -> ShownAnswers:
@@ -138,10 +140,11 @@ class _Acting:
         fold = not self._settings.all_rows
         table = show_table(shown, time.time(), color=self._settings.color, fold=fold, known=known)
         rows = absent_rows(absent, several_jobs=len({rank.job for rank in shown}) > 1)
-        return ShownAnswers(table + rows, hint="" if shown else _empty(known, self._link.url))
+        who = "No rank" if target is None else "None of these ranks"
+        return ShownAnswers(table + rows, hint="" if shown else _empty(known, self._link.url, who))
 
     def _select(self, target: Target) -> Selection:
-        found = select(target, self._directory.ranks, any_job=self._settings.verb is Verb.LIST)
+        found = find(target, self._directory.ranks, any_job=self._settings.verb is Verb.LIST)
         if found.note and found.note != self._told:
             tell(printable(found.note))
         self._told = found.note
@@ -183,7 +186,9 @@ class _Acting:
             return self._report([answer])
         if answer.kind is Kind.RUNNING:
             tell(f"{printable(rank.address)} is {printable(answer.text)}; Ctrl-C gives up.")
-        stopped = await unless_given_up(self._until_stopped(rank))
+        address = printable(rank.address)
+        async with self._line.says(lambda: f"waiting for {address} to stop"):
+            stopped = await unless_given_up(self._until_stopped(rank))
         if stopped is None:
             await self._withdraw(rank)
             raise KeyboardInterrupt
@@ -211,7 +216,7 @@ class _Acting:
                 if now.state is RankState.EXITED:
                     raise RankEnded(now)
                 if now.state is RankState.LOST:
-                    raise LostRank(now.address)
+                    raise LostRank(now.address, unique_target(now, self._directory.ranks))
             event = await self._link.next()
             if isinstance(event, (Up, Down)):
                 self._directory.begin()
@@ -222,7 +227,8 @@ class _Acting:
         found = self._select(target).ranks
         held = [rank for rank in found if rank.state is RankState.HELD]
         if not held:
-            raise NotHeld([rank.address for rank in found])
+            others = any(rank.state is RankState.HELD for rank in self._directory.ranks)
+            raise NotHeld([rank.address for rank in found], others=others)
         return self._report(await self._asker.ask(Action.RELEASE, held))
 
     async def _screen(self, target: Target) -> int:
@@ -315,7 +321,7 @@ async def _read_line() -> str:
         loop.remove_reader(stdin)
 
 
-def _empty(known: Sequence[RankInfo], url: str) -> str:
+def _empty(known: Sequence[RankInfo], url: str, who: str) -> str:
     if known:
-        return "No rank is left; --all lists the exited ones."
+        return f"{who} is left; --all lists the exited ones."
     return f"No rank has connected to {printable(url)} yet; a script does so at its first set_trace()."

@@ -12,15 +12,16 @@ from typing import Any, TypeVar
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.targets import Target, select
+from dbg_wire.targets import Target
 
 from ..core.asking import Asker
-from ..core.choose import choose, is_ready
+from ..core.choose import choose, find, is_ready
 from ..core.directory import Directory
 from ..core.listed import listed
 from ..core.remembered_groups import read_target
 from ..core.roll_call import RollCall, call_roll
 from ..core.shared_link import SharedLink
+from ..core.waiting_line import Show, WaitingLine, show_nobody
 from ..streams import terminal_size
 from ..views.answers import show_answers, show_screen
 from ..views.list import show_table
@@ -50,13 +51,17 @@ class NeedsYes(Exception):
 
 
 class Answering:
-    """Answer commands of one session, one at a time."""
+    """Answer commands of one session, one at a time; ``show_waiting`` takes what an answer waits for."""
 
     def __init__(self, link: SharedLink, directory: Directory) -> None:
         self._link = link
         self._directory = directory
         # The session keeps the real directory, and hears of a broken link itself. The asker writes to this one.
-        self._asker = Asker(link, Directory(), 0, terminal_size)
+        self._asker = Asker(link, Directory(), 0, terminal_size, WaitingLine(self._show))
+        self.show_waiting: Show = show_nobody
+
+    def _show(self, line: str | None) -> None:
+        self.show_waiting(line)
 
     async def answer(self, settings: CommandSettings, rank: RankInfo) -> Answered:
         """Do what the command asks for, from a session at ``rank``. Raises DbgError and NeedsYes."""
@@ -100,7 +105,7 @@ class Answering:
         if settings.verb in (Verb.ATTACH, Verb.SCREEN):
             choice = choose(target, known)
             return [choice.rank], choice.note
-        found = select(target, known)
+        found = find(target, known)
         return found.ranks, found.note
 
     async def _target(self, settings: CommandSettings, rank: RankInfo) -> Target | None:

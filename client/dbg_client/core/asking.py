@@ -10,13 +10,14 @@ from typing import Protocol
 from dbg_dial.deadline import within
 from dbg_wire.codec import Input, Output
 from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Answers, Kind, Message, Question, RankAnswer, Refusal
+from dbg_wire.messages import Action, Answers, Kind, Message, Progress, Question, RankAnswer, Refusal
 from dbg_wire.ranks import RankInfo
 from dbg_wire.records import fitted
 
 from ..errors import Declined, TimedOut
 from .directory import Directory
 from .link import Down, Event, Up
+from .waiting_line import OpenAnswers, WaitingLine
 
 GRACE_SECONDS = 5.0
 """Seconds beyond the deadline of a question after which the broker itself counts as silent."""
@@ -41,7 +42,7 @@ class Asker:
     """Questions over one link; changes of ranks that come meanwhile go into the directory.
 
     ``seconds`` is the deadline of the questions that follow. ``size`` returns the (rows, columns) for which a rank
-    draws what it answers.
+    draws what it answers. ``line`` is where the user is told who has not answered yet.
     """
 
     def __init__(
@@ -50,9 +51,11 @@ class Asker:
         directory: Directory,
         seconds: float,
         size: Callable[[], tuple[int, int]] = lambda: (24, 80),
+        line: WaitingLine | None = None,
     ) -> None:
         self.seconds = seconds
         self._size = size
+        self._line = line or WaitingLine()
         self._link = link
         self._directory = directory
         self._next = 0
@@ -89,25 +92,28 @@ class Asker:
             withdrawn=withdrawn,
             threads=threads,
         )
-        open_requests = self._put(question, [rank.key for rank in ranks])
+        pages = self._put(question, [rank.key for rank in ranks])
+        open_answers = OpenAnswers(ranks, pages)
         seconds = self.seconds + GRACE_SECONDS
         try:
-            answers = await within(seconds, self._answers(open_requests))
+            async with self._line.says(lambda: str(open_answers)):
+                answers = await within(seconds, self._answers(set(pages), open_answers))
         except asyncio.TimeoutError:
             raise TimedOut(f"the broker did not answer within {seconds:g} s") from None
         return [answers.get(rank.key) or _left_out(rank) for rank in ranks]
 
-    def _put(self, question: Question, keys: Sequence[str]) -> set[int]:
-        """Put a question to these ranks, in as many pages as it takes; return their numbers. Raises TimedOut."""
-        open_requests = set()
+    def _put(self, question: Question, keys: Sequence[str]) -> dict[int, int]:
+        """Put a question to these ranks; return the numbers of its pages, each with its ranks. Raises TimedOut."""
+        pages = {}
         for start in range(0, len(keys), PAGE):
             request, self._next = self._next, self._next + 1
-            open_requests.add(request)
-            if not self._link.send(replace(question, request=request, keys=tuple(keys[start : start + PAGE]))):
+            page = tuple(keys[start : start + PAGE])
+            pages[request] = len(page)
+            if not self._link.send(replace(question, request=request, keys=page)):
                 raise TimedOut("the broker is gone")
-        return open_requests
+        return pages
 
-    async def _answers(self, open_requests: set[int]) -> dict[str, RankAnswer]:
+    async def _answers(self, open_requests: set[int], open_answers: OpenAnswers) -> dict[str, RankAnswer]:
         answers: dict[str, RankAnswer] = {}
         while open_requests:
             event = await self._link.next()
@@ -121,6 +127,9 @@ class Asker:
                     answers.update((answer.key, answer) for answer in event.answers)
                     if event.last:
                         open_requests.remove(event.request)
+                        open_answers.ended(event.request)
+            elif isinstance(event, Progress):
+                open_answers.progress(event)
             elif not isinstance(event, (Up, Output)):
                 self._directory.take(event)
         return answers

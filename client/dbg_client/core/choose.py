@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Selection, Target, select, unique_target
 
-from ..errors import NotStopped, RankEnded, why_not_stopped
+from ..errors import NeverCame, NotStopped, RankEnded, why_not_stopped
+from .roll_call import call_roll
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +22,26 @@ class Choice:
     note: str | None = None
 
 
+def find(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) -> Selection:
+    """Select as :func:`dbg_wire.targets.select` does; raise NeverCame where the target is of ranks that never came."""
+    try:
+        return select(target, ranks, any_job=any_job)
+    except NoSuchRank as error:
+        calls = [call for call in call_roll(ranks, target) if call.absent]
+        if error.past is not None or len(calls) != 1:
+            raise
+        (call,) = calls
+        names = format_ranks(call.absent)
+        raise NeverCame(target.text, call.job, names, call.connected, call.world or 0) from None
+
+
 def choose(target: Target, ranks: Sequence[RankInfo]) -> Choice:
     """Return the one stopped rank that a target fits, or the one held rank, which stops when a terminal attaches.
 
     Raises NoSuchRank, AmbiguousTarget naming the stopped ranks if they are several, and NotStopped, LostRank or
     RankEnded if none is stopped.
     """
-    found = select(target, ranks)
+    found = find(target, ranks)
     ready = [rank for rank in found.ranks if is_ready(rank)]
     if len(ready) > 1:
         raise AmbiguousTarget(target.text, [unique_target(rank, ranks) for rank in ready])

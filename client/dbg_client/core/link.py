@@ -71,6 +71,11 @@ class BrokerLink:
         return self._connection.endpoint.url if self._connection else "the broker"
 
     @property
+    def is_up(self) -> bool:
+        """Return whether there is a connection at the moment."""
+        return self._connection is not None
+
+    @property
     def welcome(self) -> Welcome | None:
         """Return what the broker last said of itself; None while the link is down."""
         return self._connection.welcome if self._connection else None

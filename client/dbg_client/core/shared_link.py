@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from dbg_wire.codec import Input
-from dbg_wire.messages import Answers, Message, Refusal
+from dbg_wire.messages import Answers, Message, Progress, Refusal
 
 from .link import Down, Event
 
@@ -31,7 +31,7 @@ class SharedLink:
 
     def offer(self, event: Event) -> bool:
         """Take an event if an open question may wait for it; return True if the session must not handle it."""
-        if self._events is None or not isinstance(event, (Answers, Refusal, Down)):
+        if self._events is None or not isinstance(event, (Answers, Progress, Refusal, Down)):
             return False
         if self._events.full():
             self._events.get_nowait()

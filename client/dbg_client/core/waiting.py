@@ -9,19 +9,28 @@ from typing import TypeVar
 
 from dbg_dial.deadline import within
 from dbg_wire.codec import Output
-from dbg_wire.errors import BrokerUnreachable, printable
-from dbg_wire.ranks import RankInfo
-from dbg_wire.targets import Target
+from dbg_wire.errors import BrokerUnreachable, NoSuchRank, printable
+from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.targets import Target, select
 
-from ..errors import TimedOut
+from ..errors import SlowBroker, TimedOut
 from .choose import Choice, choose_when_ready
 from .directory import Directory
 from .link import BrokerLink, Down, Up
+from .waiting_line import WaitingLine, count_states
 
 T = TypeVar("T")
 
 Tell = Callable[[str], None]
 """Takes a sentence for the user: that something is waited for, that the broker is gone, that it is back."""
+
+
+async def open_and_list(link: BrokerLink, directory: Directory, seconds: float, line: WaitingLine) -> None:
+    """Dial the broker and read its list, with ``seconds`` for either. Raises what the two raise."""
+    async with line.says(lambda: "waiting for the broker to answer"):
+        await link.open()
+    async with line.says(lambda: "waiting for the broker's list of ranks"):
+        await list_ranks(link, directory, seconds)
 
 
 async def list_ranks(link: BrokerLink, directory: Directory, seconds: float) -> None:
@@ -33,7 +42,8 @@ async def list_ranks(link: BrokerLink, directory: Directory, seconds: float) -> 
     try:
         await within(seconds, until(link, directory, complete))
     except asyncio.TimeoutError:
-        raise BrokerUnreachable(link.url, f"it did not list its ranks within {seconds:g} s") from None
+        error = SlowBroker if link.is_up else BrokerUnreachable
+        raise error(link.url, f"it did not list its ranks within {seconds:g} s") from None
 
 
 def tell_nobody(sentence: str) -> None:
@@ -48,6 +58,7 @@ async def wait_for_stop(
     ended: RankInfo | None = None,
     *,
     tell: Tell = tell_nobody,
+    line: WaitingLine | None = None,
 ) -> Choice:
     """Return the rank of ``target`` to attach to once there is one; see :func:`.choose.choose_when_ready`.
 
@@ -62,10 +73,23 @@ async def wait_for_stop(
         return choice
     shown = printable(target.text)
     tell(f"Waiting for {shown} to stop; Ctrl-C gives up.")
+    limit = None if math.isinf(seconds) else seconds
     try:
-        return await within(None if math.isinf(seconds) else seconds, until(link, directory, chosen, tell))
+        async with (line or WaitingLine()).says(lambda: f"waiting for {shown}: {_how_it_is(target, directory)}"):
+            return await within(limit, until(link, directory, chosen, tell))
     except asyncio.TimeoutError:
         raise TimedOut(f"{shown} did not stop within {seconds:g} s") from None
+
+
+def _how_it_is(target: Target, directory: Directory) -> str:
+    """Return what the ranks of a target do, of whatever job, in a few words."""
+    if not directory.complete:
+        return "the broker is away"
+    try:
+        found = select(target, directory.ranks, any_job=True).ranks
+    except NoSuchRank:
+        return "no rank fits it yet"
+    return count_states([rank for rank in found if rank.state is not RankState.EXITED]) or "all have exited"
 
 
 async def until(link: BrokerLink, directory: Directory, found: Callable[[], T | None], tell: Tell = tell_nobody) -> T:

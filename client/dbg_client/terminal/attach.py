@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 import os
+import shlex
 import sys
 import termios
 from typing import TYPE_CHECKING
@@ -21,9 +22,10 @@ from ..core.directory import Directory
 from ..core.link import BrokerLink
 from ..core.remembered_groups import read_target
 from ..core.stock_debugger import Stock, dial_stock, parse_stock
-from ..core.waiting import list_ranks, wait_for_stop
+from ..core.waiting import open_and_list, wait_for_stop
+from ..core.waiting_line import WaitingLine
 from ..errors import NoTerminal
-from ..streams import has_cursor, tell
+from ..streams import has_cursor, show_waiting, tell
 from ..words.settings import CommandSettings
 from .options import SessionOptions
 from .outcome import End, SessionOutcome, how_it_ended
@@ -53,9 +55,10 @@ async def attach(settings: CommandSettings) -> int:
     home = os.environ.get("HOME") if settings.rc else None
     startup = await asyncio.to_thread(read_startup, home, settings.commands)
     link = link_to_broker(settings.broker, settings.timeout)
-    await link.open()
+    attaching = Attaching(settings, link, startup)
     try:
-        return await Attaching(settings, link, startup).run(target, stock)
+        await open_and_list(link, attaching.directory, settings.timeout, attaching.line)
+        return await attaching.run(target, stock)
     finally:
         await link.close()
 
@@ -89,9 +92,9 @@ class Attaching:
         self._breakpoints = Breakpoints()
         self._session: Session | None = None
         self.directory = Directory()
+        self.line = WaitingLine(show_waiting)
 
     async def run(self, target: Target | None, stock: Stock | None) -> int:
-        await list_ranks(self._link, self.directory, self._settings.timeout)
         if target is None:
             picked = await self._pick_first() if stock is None else await self._dial(stock)
             if picked is None:
@@ -104,7 +107,7 @@ class Attaching:
             if outcome.loss is not None:
                 tell(outcome.loss)
             if not self._goes_on(outcome):
-                return _tell(outcome)
+                return self._tell(outcome)
             tell(f"{how_it_ended(outcome)}.")
             choice = await self._wait(target, math.inf, outcome.rank)
 
@@ -130,7 +133,7 @@ class Attaching:
     async def _wait(self, target: Target, seconds: float, ended: RankInfo | None = None) -> Choice:
         choice = choose_when_ready(target, self.directory.ranks, ended)
         if choice is None:
-            choice = await wait_for_stop(self._link, self.directory, target, seconds, ended, tell=tell)
+            choice = await wait_for_stop(self._link, self.directory, target, seconds, ended, tell=tell, line=self.line)
             # What an impatient user typed meanwhile was not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
@@ -167,6 +170,19 @@ class Attaching:
             return False
         return outcome.opened or outcome.end is End.WENT_ON
 
+    def _tell(self, outcome: SessionOutcome) -> int:
+        if outcome.error is not None:
+            raise outcome.error
+        if outcome.end is End.WENT_ON:
+            tell(f"{how_it_ended(outcome)}; --follow waits for its next stop")
+            return WENT_ON
+        # Of two jobs with ranks of one address, the address alone would not come back to this one.
+        target = printable(shlex.quote(unique_target(outcome.rank, self.directory.ranks)))
+        tell(
+            f"Detached from {printable(outcome.rank.address)}, which stays as it is; `dbg-attach {target}` comes back."
+        )
+        return 0
+
 
 async def _pick_in_session(
     directory: Directory, answering: Answering, options: SessionOptions, typed_ahead: bytes
@@ -174,17 +190,6 @@ async def _pick_in_session(
     from .picker import pick_in_session  # loading it before would delay the debugger's screen
 
     return await pick_in_session(directory, answering, options, typed_ahead)
-
-
-def _tell(outcome: SessionOutcome) -> int:
-    if outcome.error is not None:
-        raise outcome.error
-    if outcome.end is End.WENT_ON:
-        tell(f"{how_it_ended(outcome)}; --follow waits for its next stop")
-        return WENT_ON
-    address = printable(outcome.rank.address)
-    tell(f"Detached from {address}, which stays as it is; `dbg-attach {address}` comes back.")
-    return 0
 
 
 def _colors() -> int:

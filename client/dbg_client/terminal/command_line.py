@@ -64,6 +64,7 @@ class SessionCommandLine:
         self._source = source or create_input()
         self._screen = screen or terminal_output()
         self._row = CommandRow(self._source, self._screen, _HISTORY)
+        self._answering.show_waiting = self._row.note
 
     async def run(self, typed_ahead: bytes) -> tuple[RankInfo | None, bytes]:
         """Return the rank to go to, if that was the command, and the keys that are for the session."""

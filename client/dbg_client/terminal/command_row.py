@@ -31,6 +31,9 @@ T = TypeVar("T")
 MAX_HISTORY = 1000
 """Commands that are kept for the arrow keys: more than anybody goes back."""
 
+_ASKING = "asking"
+"""What the row says of a command whose answer is waited for, in the first second."""
+
 
 def terminal_output() -> Output:
     """Return an output that draws a few rows where the terminal's cursor stands."""
@@ -47,6 +50,14 @@ class CommandRow:
         self._source = source
         self._screen = screen
         self._history = history
+        self._note = _ASKING
+        self._waiting: Application[str | None] | None = None
+
+    def note(self, line: str | None) -> None:
+        """Say in the row of a command what its answer waits for; None while there is nothing to say."""
+        self._note = line or _ASKING
+        if self._waiting is not None:
+            self._waiting.invalidate()
 
     async def read(self) -> str | None:
         """Return the command that is typed, None if the user leaves."""
@@ -90,17 +101,18 @@ class CommandRow:
     async def wait(self, text: str, work: Awaitable[T]) -> T | None:
         """Return the result of ``work``; None if the user leaves before, which cancels the work."""
         task: asyncio.Future[T] = asyncio.ensure_future(work)
-        control = FormattedTextControl(f":{text}   (asking; Esc gives up)")
+        control = FormattedTextControl(lambda: f":{text}   ({self._note}; Esc gives up)")
 
         def begin() -> None:
             task.add_done_callback(lambda _: _leave(app))
 
-        app = self._application(control, KeyBindings())
+        self._waiting = app = self._application(control, KeyBindings())
         try:
             await app.run_async(pre_run=begin, handle_sigint=False, set_exception_handler=False)
         except EOFError:
             pass
         finally:
+            self._waiting = None
             if not task.done():
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)

@@ -23,13 +23,16 @@ from pathlib import Path
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Mode
 from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.targets import select, unique_target
+from dbg_wire.targets import unique_target
 
 from ..core.broker import link_to_broker
+from ..core.choose import find
 from ..core.directory import Directory
 from ..core.remembered_groups import read_target
-from ..core.waiting import list_ranks
+from ..core.waiting import open_and_list
+from ..core.waiting_line import WaitingLine
 from ..errors import NeedsTarget, NoTerminal, RankEnded, TimedOut
+from ..streams import show_waiting
 from ..words.settings import CommandSettings
 from . import pane_process
 from .tmux import MAX_PANES, TmuxPane, WindowPlace, attach_session, open_window, plain_name, with_loader_path
@@ -99,12 +102,11 @@ async def _find(settings: CommandSettings, text: str) -> tuple[tuple[RankInfo, .
     target = await asyncio.to_thread(read_target, text, os.environ)
     directory = Directory()
     link = link_to_broker(settings.broker, settings.timeout)
-    await link.open()
     try:
-        await list_ranks(link, directory, settings.timeout)
+        await open_and_list(link, directory, settings.timeout, WaitingLine(show_waiting))
     finally:
         await link.close()
-    return select(target, directory.ranks).ranks, directory.ranks
+    return find(target, directory.ranks).ranks, directory.ranks
 
 
 def plan_panes(

@@ -43,12 +43,14 @@ def fold_address(group: Sequence[RankInfo], listed_at: Sequence[RankInfo]) -> st
     The row's text is a target for its ranks where that is short, else for their hosts.
     """
     hosts = fold_hosts([rank.host for rank in group])
-    if len(hosts) > MAX_HOSTS:
+    are_long = len(hosts) > MAX_HOSTS
+    if are_long:
         hosts = f"{len({rank.host for rank in group})} hosts"
     numbers = format_ranks(rank.rank for rank in group)
-    of_all = len(group) == len(listed_at)
-    plain = all(rank.child is None and not rank.is_classic for rank in group)
-    return printable(f"{hosts}:{'*' if of_all or not plain or len(numbers) > MAX_NUMBERS else numbers}", 100)
+    have_numbers = all(rank.child is None and not rank.is_classic for rank in group)
+    if len(group) == len(listed_at) or not have_numbers or len(numbers) > MAX_NUMBERS:
+        return printable(f"{hosts}:*", 100)
+    return printable(numbers if are_long else f"{hosts}:{numbers}", 100)
 
 
 def _joined(numbers: dict[tuple[str, int], set[int]]) -> dict[tuple[str, int], set[int]]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -350,6 +351,7 @@ def test_breaking_into_one_rank_attaches_once_it_has_stopped(environ: dict[str, 
         broker.answers[Action.INTERRUPT] = value("in C code: data.py:61 f, for 3 s; stops on return", Kind.RUNNING)
         with Window(broker, environ, "-i", "6") as window:
             window.wait_for("gpu013:6 is in C code: data.py:61 f, for 3 s; stops on return")
+            window.wait_for(re.compile(r"waiting for gpu013:6 to stop \(\d+ s\)"))
             stopped = make_rank(6, reason="interrupt")
             broker.ranks[stopped.key] = stopped
             broker.tell(Change(rank=stopped))

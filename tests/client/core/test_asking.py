@@ -8,6 +8,7 @@ import pytest
 from dbg_client.core.asking import PAGE, Asker
 from dbg_client.core.directory import Directory
 from dbg_client.core.link import Down, Event
+from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.errors import Declined, TimedOut
 from dbg_wire.codec import Input
 from dbg_wire.messages import (
@@ -16,6 +17,7 @@ from dbg_wire.messages import (
     Change,
     Kind,
     Message,
+    Progress,
     Question,
     RankAnswer,
     Refusal,
@@ -103,6 +105,32 @@ async def test_a_rank_draws_for_the_size_that_the_face_tells_at_each_question() 
     await asker.ask(Action.SCREEN, [rank])
 
     assert [(question.rows, question.columns) for question in link.sent] == [(50, 132), (20, 70)]
+
+
+async def test_who_has_not_answered_is_said_after_a_moment_and_no_longer_when_all_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dbg_client.core.waiting_line.PATIENCE_SECONDS", 0.01)
+    one, two = make_rank(5), make_rank(77)
+    lines: asyncio.Queue[str | None] = asyncio.Queue()
+    events: asyncio.Queue[Event] = asyncio.Queue()
+
+    class Late(Link):
+        async def next(self) -> Event:
+            return await events.get()
+
+    asker = Asker(Late(), Directory(), 60.0, line=WaitingLine(lines.put_nowait))
+    asking = asyncio.ensure_future(asker.ask(Action.EVAL, [one, two], "loss"))
+    assert await lines.get() == "2 ranks asked, waiting for their answers (0 s)"
+    events.put_nowait(Progress(request=0, asked=2, answered=1, waiting=(two.key,)))
+    while (line := await lines.get()) != "1 of 2 answered, waiting for 77 (0 s)":
+        assert line is not None
+    events.put_nowait(answers(0, one, two))
+    assert len(await asking) == 2
+    shown = None
+    while not lines.empty():
+        shown = lines.get_nowait()
+    assert shown is None
 
 
 async def test_a_broker_that_refuses_or_goes_away_is_an_error() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dbg_client.core.choose import choose, choose_when_ready, is_ready, neighbour
@@ -152,3 +154,17 @@ def test_neighbours_go_round_through_the_stopped_ranks_of_the_job() -> None:
     assert [goes(0, 1), goes(2, 1), goes(5, 1)] == [2, 5, 0]
     assert [goes(0, -1), goes(2, -1), goes(5, -1)] == [5, 0, 2]
     assert neighbour(make_rank(0), ranks(0), 1) is None
+
+
+def test_a_wait_may_be_for_a_rank_of_any_job_whose_name_fits() -> None:
+    running = make_rank(5, job="train-1", key="one", **RUNNING)
+    other = make_rank(5, job="eval", key="two")
+    for text in ("train*/5", "train*/all", "*-1/5"):
+        assert choose_when_ready(parse_target(text), [running, other]) is None
+        stopped = replace(running, state=RankState.STOPPED)
+        choice = choose_when_ready(parse_target(text), [stopped, other])
+        assert choice is not None
+        assert choice.rank.job == "train-1"
+    with pytest.raises(AmbiguousTarget) as caught:
+        choose(parse_target("*/5"), [make_rank(5, job="train-1", key="one"), other])
+    assert caught.value.candidates == ("eval/gpu013:5", "train-1/gpu013:5")

@@ -6,10 +6,11 @@ import pytest
 
 from dbg_client.core.broker import link_to_broker
 from dbg_client.core.directory import Directory
-from dbg_client.core.waiting import list_ranks, wait_for_stop
+from dbg_client.core.waiting import list_ranks, open_and_list, wait_for_stop
+from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.errors import TimedOut
 from dbg_wire.errors import BrokerUnreachable
-from dbg_wire.messages import Change, Subscribe
+from dbg_wire.messages import Change, Snapshot, Subscribe
 from dbg_wire.ranks import RankState
 from dbg_wire.targets import parse_target
 from tests.client.fake_broker import FakeBroker, make_rank
@@ -42,6 +43,46 @@ async def test_who_waits_is_told_of_the_wait_and_of_a_broker_that_comes_and_goes
     ]
 
 
+async def test_a_wait_says_what_the_ranks_do_meanwhile(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dbg_client.core.waiting_line.PATIENCE_SECONDS", 0.01)
+    lines: asyncio.Queue[str | None] = asyncio.Queue()
+    line = WaitingLine(lines.put_nowait)
+    other = make_rank(7, state=RankState.HELD)
+
+    async def shown(sentence: str) -> None:
+        while await asyncio.wait_for(lines.get(), PATIENCE) != f"{sentence} (0 s)":
+            pass
+
+    with FakeBroker(RUNNING, make_rank(6, state=RankState.RUNNING), other) as broker:
+        link = link_to_broker(None, seconds(60), environ | broker.environment)
+        directory = Directory()
+        await open_and_list(link, directory, PATIENCE, line)
+        for target, said in (("5", "running"), ("5-7", "2 running, 1 held"), ("9", "no rank fits it yet")):
+            waiting = asyncio.ensure_future(wait_for_stop(link, directory, parse_target(target), PATIENCE, line=line))
+            await shown(f"waiting for {target}: {said}")
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        await link.close()
+
+
+async def test_a_broker_that_is_slow_to_list_is_waited_for_aloud(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dbg_client.core.waiting_line.PATIENCE_SECONDS", 0.01)
+    lines: asyncio.Queue[str | None] = asyncio.Queue()
+    with FakeBroker(RUNNING) as broker:
+        broker.silent.add(Subscribe)
+        link = link_to_broker(None, PATIENCE, environ | broker.environment)
+        opening = asyncio.ensure_future(open_and_list(link, Directory(), PATIENCE, WaitingLine(lines.put_nowait)))
+        while await asyncio.wait_for(lines.get(), PATIENCE) != "waiting for the broker's list of ranks (0 s)":
+            pass
+        broker.tell(Snapshot(ranks=(), last=True))
+        await opening
+        await link.close()
+
+
 async def test_a_wait_has_an_end(environ: dict[str, str]) -> None:
     with FakeBroker(RUNNING) as broker:
         link = link_to_broker(None, PATIENCE, environ | broker.environment)
@@ -58,6 +99,6 @@ async def test_a_broker_that_lists_nothing_is_unreachable(environ: dict[str, str
         broker.silent.add(Subscribe)
         link = link_to_broker(None, PATIENCE, environ | broker.environment)
         await link.open()
-        with pytest.raises(BrokerUnreachable, match="did not list its ranks"):
+        with pytest.raises(BrokerUnreachable, match="is slow: it did not list its ranks"):
             await list_ranks(link, Directory(), 0.01)
         await link.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,7 @@ from dbg_wire.messages import (
     Change,
     Detach,
     Kind,
+    Progress,
     Pulse,
     Question,
     RankAnswer,
@@ -238,6 +240,19 @@ def test_giving_up_leaves_the_answer_that_comes_late_to_nobody(broker: FakeBroke
     broker.reply(second, {RANK.key: RankAnswer(key="", kind=Kind.VALUE, text="timely", digest="t")})
 
     assert "late" not in shows(window, "timely")
+
+
+def test_the_row_says_who_has_not_answered(broker: FakeBroker, window: test_raw.Window) -> None:
+    broker.silent.add(Question)
+    window.send(f"{OPEN}e 5-6 loss\r")
+    question = asked(broker, Action.EVAL)
+    broker.tell(Progress(request=question.request, asked=2, answered=1, waiting=question.keys[:1]))
+    window.wait_for(re.compile(r":e 5-6 loss   \(1 of 2 answered, waiting for 5 \(\d+ s\); Esc gives up\)"))
+    window.send("\x03")
+    back(window)
+    broker.tell(Progress(request=question.request, asked=2, answered=1, waiting=question.keys[:1]))
+    window.send("x")
+    broker.wait_for(Input)
 
 
 def test_a_broker_that_goes_away_meanwhile_gives_a_sentence_and_comes_back(

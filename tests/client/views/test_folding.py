@@ -42,6 +42,12 @@ def test_a_row_names_all_of_its_hosts_or_the_numbers() -> None:
     assert fold_address([one for one in many if one.rank % 7], many) == "gpu[0-1]:*"
 
 
+def test_a_few_ranks_of_many_hosts_are_named_by_number() -> None:
+    everyone = block("A", [f"gpu{number * 7:03}" for number in range(64)], 2)
+    odd = [one for one in everyone if one.rank % 11 == 4]
+    assert fold_address(odd, everyone) == "4-125/11"
+
+
 def test_children_and_hosts_without_numbers() -> None:
     children: list[RankInfo] = [rank("h:1.1"), rank("h:1.2")]
     assert fold_address(children, [*children, rank("h:1")]) == "h:*"
