@@ -22,6 +22,7 @@ class Task:
 
     ``ranks`` is a target without a job, ``prefer`` the global number of the rank that was followed last time;
     ``commands`` is the file whose lines pdb is told first, ``attach`` is False where there is no terminal to attach.
+    ``stops`` are the places at which ranks were asked to stop, as one names them.
     """
 
     job: str
@@ -30,6 +31,7 @@ class Task:
     prefer: int | None = None
     commands: str | None = None
     attach: bool = True
+    stops: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +56,9 @@ def encode_line(item: Task | Told) -> bytes:
 def decode_task(line: bytes) -> Task:
     """Return what a line says; raise PeerError if it says something else."""
     try:
-        return Task(**json.loads(line))
-    except (ValueError, TypeError) as error:
+        fields = json.loads(line)
+        return Task(stops=tuple(fields.pop("stops", ())), **fields)
+    except (ValueError, TypeError, AttributeError) as error:
         raise PeerError(f"no task ({type(error).__name__})") from None
 
 

@@ -161,6 +161,7 @@ class _RunLife:
             prefer=plan.prefer,
             commands=plan.wishes.commands,
             attach=is_attachable(),
+            stops=tuple(stop.place for stop in plan.stops),
         )
         self._tell_beginning(task)
         return TerminalProcess(task, self._environ, self._home)

@@ -33,6 +33,7 @@ from ..terminal.outcome import End, SessionOutcome, how_it_ended
 from ..terminal.startup import read_startup
 from ..words.settings import CommandSettings
 from .job_output import JobOutput
+from .progress import progress, way_back
 
 STDIN = 0
 
@@ -42,6 +43,9 @@ GOODBYE_SECONDS = 1.0
 INTERRUPT_SECONDS = 1.0
 """Seconds after Ctrl-C in which a program usually ends; a rank that is still stopped then may seem not to have got it.
 """
+
+SHOWN_EVERY_SECONDS = 1.0
+"""Seconds between two looks at what is waited for; the line that says so counts seconds."""
 
 MAX_TASK = 64 * 1024
 """Bytes of a run's task at most: a path and a target."""
@@ -170,6 +174,7 @@ class _Following:
         self._last_left: str | None = None
         self._back_to: str | None = None
         self._is_waiting = False
+        self._had_stop = False
         run.on_killed = attaching.leave
         run.on_interrupt = self._interrupted
 
@@ -201,6 +206,7 @@ class _Following:
             # Before the user has left a stop no message mentions Enter, and what is typed is for the user's shell.
             loop.add_reader(STDIN, self._typed)
         over = asyncio.ensure_future(self._run.over.wait())
+        telling = asyncio.ensure_future(self._tell_progress(loop.time()))
         self._is_waiting = True
         try:
             while (rank := await self._search(over)) is None and not over.done():
@@ -212,12 +218,36 @@ class _Following:
         finally:
             self._is_waiting = False
             loop.remove_reader(STDIN)
-            await _end(over)
+            await _end(over, telling)
+            self._output.keep_last("")
         if rank is not None:
             # What an impatient user typed meanwhile was not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(STDIN, termios.TCIFLUSH)
         return rank
+
+    async def _tell_progress(self, began: float) -> None:
+        """Keep a line on the terminal that says what is waited for, or how to come back to what was left."""
+        loop = asyncio.get_running_loop()
+        if left := self._still_left:
+            # The same has just been told; it is told again below what the job prints next.
+            self._output.keep_last(way_back(left), at_once=False)
+        while True:
+            await asyncio.sleep(SHOWN_EVERY_SECONDS)
+            left, task = self._still_left, self._run.task
+            if left:
+                sentence = way_back(left)
+            else:
+                ranks = ranks_of(task.job, self._directory.ranks)
+                seconds = loop.time() - began
+                sentence = progress(ranks, task.stops, task.ranks, seconds, had_stop=self._had_stop)
+            self._output.keep_last(sentence, at_once=not left)
+
+    @property
+    def _still_left(self) -> list[RankInfo]:
+        """Return the ranks that are still stopped where the user has left them, the one that was left last first."""
+        left = [rank for rank in self._stopped if self._left.get(rank.key) == rank.since]
+        return sorted(left, key=lambda rank: rank.key != self._last_left)
 
     async def _search(self, over: asyncio.Future[Any]) -> RankInfo | None:
         """Return the next stop, None if the job is over or the user wants another search."""
@@ -230,11 +260,11 @@ class _Following:
             await _end(searching, coming_back)
 
     async def _next_stop(self) -> RankInfo:
-        rank, is_clear = await until(self._link, self._directory, partial(self._look, clear=False), tell)
+        rank, is_clear = await until(self._link, self._directory, partial(self._look, clear=False), self._output.say)
         if is_clear or self._wanted is None:
             return rank
         try:
-            looking = until(self._link, self._directory, partial(self._look, clear=True), tell)
+            looking = until(self._link, self._directory, partial(self._look, clear=True), self._output.say)
             return (await asyncio.wait_for(looking, self._wanted.seconds))[0]
         except asyncio.TimeoutError:
             # The wanted rank did not come in time. The stop found before may have ended meanwhile, so look again.
@@ -254,6 +284,7 @@ class _Following:
     def _take(self, outcome: SessionOutcome) -> None:
         """Take note of how a session ended."""
         rank = outcome.rank
+        self._had_stop = True
         self._wanted = self._back_to = None
         told = replace(self._told, breakpoints=outcome.breakpoints)
         self._note(replace(told, rank=rank.rank) if outcome.opened else told)
@@ -287,6 +318,7 @@ class _Following:
         except OSError:
             typed = b""
         if typed:
+            self._output.enter_typed()
             self._come_back.set()
         else:
             asyncio.get_running_loop().remove_reader(STDIN)
@@ -305,7 +337,7 @@ class _Following:
         if not stay or not self._is_waiting or self._run.over.is_set():
             return
         more = f" and {len(stay) - 1} more" if len(stay) > 1 else ""
-        tell(
+        self._output.say(
             f"The job got Ctrl-C, and {printable(stay[0].address)}{more} stayed at its stop: asyncio, for one, "
             "only takes note of the first. Another Ctrl-C tells the job again; Enter comes back."
         )
@@ -314,7 +346,7 @@ class _Following:
         job = self._run.task.job
         if left := len(await self._wait_for_goodbyes()):
             several = f"{left} ranks of it are" if left > 1 else "a rank of it is"
-            tell(
+            self._output.say(
                 f"The command has ended, and {several} still there: `dbg-attach {job}/all --list` shows where, "
                 f"`dbg-attach {job}/all --kill` ends what is left."
             )
