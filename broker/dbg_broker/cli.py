@@ -130,6 +130,13 @@ def _add_run(verbs: _Verbs) -> argparse.ArgumentParser:
     run.add_argument(
         "--again", action="store_true", help="the last command of this directory, with its stops and breakpoints"
     )
+    run.add_argument(
+        "--pty",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="the job writes to a terminal of its own, where bars are bars (default: on a terminal, unless the command "
+        "is a launcher for many hosts such as srun or mpirun)",
+    )
     run.add_argument("--output", metavar="FILE", help="where to write what the job prints (default: in the home)")
     run.add_argument(
         "--listen",
@@ -201,6 +208,7 @@ def _serve(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
+    from dbg_broker.run.job_terminal import NO, YES
     from dbg_broker.run.life import run
     from dbg_broker.run.settings import RunSettings, Wishes, command_of
 
@@ -215,6 +223,7 @@ def _run(given: argparse.Namespace) -> int:
         rank_filter=given.rank_filter,
         listen=given.listen,
         output=given.output,
+        pty={True: YES, False: NO}.get(given.pty),
     )
     settings = RunSettings(
         home=_home(given),

@@ -27,6 +27,7 @@ from dbg_wire.run_terminal import Task, Told
 
 from . import keeper
 from .environment import is_for_many_hosts, job_environment, job_name
+from .job_terminal import JobTerminal, is_wanted
 from .own_broker import Found, find_or_start
 from .own_programs import own_command, own_environment
 from .plan import Plan, make_plan
@@ -138,8 +139,15 @@ class _RunLife:
         self._is_starting = False
         self._missed: list[int] = []
         self._job: keeper.Job | None = None
+        self._job_terminal: JobTerminal | None = None
         self._terminal: TerminalProcess | None = None
-        self._wakeup = Wakeup({**dict.fromkeys(PASSED_ON, self._pass_on), signal.SIGHUP: self._leave})
+        self._wakeup = Wakeup(
+            {
+                **dict.fromkeys(PASSED_ON, self._pass_on),
+                signal.SIGHUP: self._leave,
+                signal.SIGWINCH: self._resize,
+            }
+        )
 
     def _start_job(self) -> keeper.Job:
         plan = self._plan
@@ -147,10 +155,24 @@ class _RunLife:
         environ = job_environment(
             own_environment(self._environ), home=self._home, job=self._name, wishes=plan.wishes, stops=plan.stops
         )
+        self._job_terminal = self._open_job_terminal()
         try:
-            return keeper.start(plan.command, environ, output)
+            return keeper.start(plan.command, environ, output, self._job_terminal)
         finally:
             os.close(output)
+            if self._job_terminal is not None:
+                self._job_terminal.close()
+
+    def _open_job_terminal(self) -> JobTerminal | None:
+        if not is_wanted(self._plan.wishes.pty, self._plan.command):
+            return None
+        try:
+            return JobTerminal()
+        except OSError as error:
+            self._say(
+                f"the job has no terminal of its own ({error.strerror}); its output goes to its file all the same"
+            )
+            return None
 
     def _start_terminal(self) -> TerminalProcess:
         plan = self._plan
@@ -312,6 +334,12 @@ class _RunLife:
         self._left = True
         if self._terminal is not None:
             self._terminal.process.send_signal(number)
+
+    def _resize(self, number: int, _: FrameType | None) -> None:
+        """Make the job's terminal as large as this one; after its end the terminal may be another's."""
+        if self._job_terminal is not None and self._job is not None and self._status is None:
+            self._job_terminal.resize()
+            self._job.signal(number)
 
     def _end_job(self) -> None:
         if self._job is not None and self._status is None:

@@ -20,6 +20,7 @@ LONGEST_SECONDS = 10_000_000.0
 class Wishes:
     """Hold the options of a run, as typed; what was not given is None or empty.
 
+    ``pty`` is :data:`.job_terminal.YES` or :data:`.job_terminal.NO`, None if neither was typed.
     These are what ``--again`` repeats.
     """
 
@@ -33,6 +34,7 @@ class Wishes:
     rank_filter: str | None = None
     listen: str | None = None
     output: str | None = None
+    pty: str | None = None
 
     def with_changes(self, given: Wishes) -> Wishes:
         """Return these wishes with those that are given now in their place; stops replace all stops."""

@@ -37,11 +37,14 @@ class JobOutput:
         self._has_last_line = self._is_terminal and sys.stderr.isatty() and os.environ.get("TERM") not in (None, "dumb")
         self._last_line = LastLine()
         self._kept = ""
+        self._rows_gone_up = 0
+        self._has_printed = False
 
     def keep_last(self, sentence: str, *, at_once: bool = True) -> bool:
         """Keep a sentence below what the job prints, in place of the one before; return whether that can be.
 
-        An empty one takes it away. Without ``at_once`` it is shown once the job has printed something.
+        An empty one takes it away. Without ``at_once`` it is shown once the job has printed something behind what was
+        told between two debuggers.
         """
         if not self._has_last_line:
             return False
@@ -50,7 +53,7 @@ class JobOutput:
         self._kept = sentence
         if not sentence:
             self._write(self._erased())
-        elif at_once or self._last_line.is_drawn:
+        elif at_once or self._has_printed:
             self._write(self._drawn())
         return self._last_line.is_possible
 
@@ -81,6 +84,9 @@ class JobOutput:
             self._filter = QueryFilter()
             where = printable(self._path)
             self._write(f"\n… {left_out:,} bytes of output are left out here; all of it is in {where}\n".encode())
+        if self._rows_gone_up:
+            # A job that draws several bars goes up first, over what was told meanwhile.
+            self._write(b"\n" * self._rows_gone_up)
         self._file.start()
 
     def hide(self) -> None:
@@ -101,14 +107,17 @@ class JobOutput:
             # What is told next, such as whom this terminal is attached to, belongs on a line of its own.
             end = self._last_line.end() if ends_line and self._has_last_line else b""
             self._write(self._erased() + CALM + end)
+            self._rows_gone_up = max(self._rows_gone_up, self._last_line.most_below)
             self._last_line = LastLine()
             self._kept = ""
+            self._has_printed = False
 
     def _show(self, data: bytes) -> None:
         if not self._is_terminal:
             self._write(data)
             return
         shown = self._filter.feed(data)
+        self._has_printed = True
         erased = self._erased(shown)
         self._last_line.note(shown)
         self._write(erased + shown + self._drawn())

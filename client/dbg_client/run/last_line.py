@@ -32,6 +32,8 @@ class LastLine:
         self._column: int | None = 0
         """Characters since the line's beginning; None if something else than text has moved the cursor."""
         self._drawn = False
+        self.most_below = 0
+        """The most rows that were below the cursor: a job goes up by that many to draw its bars again."""
         self.is_possible = True
 
     @property
@@ -67,6 +69,7 @@ class LastLine:
                 self._below += _count(move)
             elif move[-1] in _DOWN:
                 self._below = max(0, self._below - _count(move))
+            self.most_below = max(self.most_below, min(self._below, MAX_BELOW))
         if self._below > MAX_BELOW:
             self.is_possible = False
 

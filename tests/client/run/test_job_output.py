@@ -303,3 +303,23 @@ async def test_nothing_is_kept_where_there_is_no_such_row(
     assert not output.keep_last("waits")
     output.finish()
     assert b"waits" not in pipe.ended() + terminal.ended()
+
+
+async def test_bars_are_not_drawn_over_what_was_told_meanwhile(
+    terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _both_terminals(monkeypatch, terminal.stdout)
+    append(path, b"outer\r\ninner")
+    output = JobOutput(str(path))
+    output.show()
+    append(path, b"\r\x1b[1Aouter\r\ninner")
+    await terminal.has(b"inner\r\x1b[1A")
+    output.hide()
+    output.say("Detached")
+    output.show()
+    append(path, b"\r\x1b[1Aouter\r\ninner")
+    output.finish()
+    screen = VirtualScreen(24, 80)
+    # The emulated terminal has no mode in which a line feed goes to the line's beginning.
+    screen.feed(terminal.ended().replace(b"\n", b"\r\n").replace(b"\r\r", b"\r"))
+    assert [row for row in screen.rows if row] == ["outer", "inner", "Detached", "outer", "inner"]
