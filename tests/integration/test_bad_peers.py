@@ -18,6 +18,7 @@ from websockets.typing import Subprotocol
 from dbg_wire.codec import encode
 from dbg_wire.messages import Answer, Kind, RankReport
 from dbg_wire.ranks import Place
+from dbg_wire.version import PROTOCOL_MINOR
 from tests.broker.peers import STOP, STOPPED, registration
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker, running_broker
@@ -96,7 +97,7 @@ def test_a_message_of_unknown_type_is_named_and_the_rest_goes_on(path: str, brok
         named = r"unknown message type 'dance\\x1b\]0;pwned"
         check_sentence(refusal["text"] + "\n", named, (SECRET, *secrets_of(broker)))
         connection.send(json.dumps({**FIRST[path], "key": f"unknown{path}"}))
-        assert answer_to(connection, "welcome")["minor"] == 0
+        assert answer_to(connection, "welcome")["minor"] == PROTOCOL_MINOR
         connection.send(unknown)
         assert answer_to(connection, "refusal")["code"] == "unknown-type"
         if path == "/client":

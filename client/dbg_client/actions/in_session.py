@@ -25,6 +25,7 @@ from ..views.naming import name_few
 from ..words.commands import USUAL_TARGETS, read_scope
 from ..words.settings import CommandSettings, Verb
 from .many import ask_many, break_in, read_saved
+from .stops import ask_stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ class Answering:
             saved = await asyncio.to_thread(read_saved, settings.against)
             shown = await ask_many(settings, self._asker, ranks, saved)
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
+        if settings.verb is Verb.STOPS:
+            return await ask_stops(self._asker, ranks)
         if settings.verb is Verb.INTERRUPT:
             return (await break_in(settings, self._asker, ranks)).text
         action, fits, nobody = _DEEDS[settings.verb]

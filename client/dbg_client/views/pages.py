@@ -43,6 +43,7 @@ release [TARGET]      let held ranks go on; all, or these
 continue TARGET       let stopped ranks go on
 interrupt [TARGET]    break into running ranks; none named: into this one
 screen [TARGET]       what a rank's debugger shows; none named: this one's
+stops [TARGET]        which --stop-at and --stop-in are armed, and their hits
 kill TARGET           end ranks; asks first
 TARGET                go to that rank
 help                  this page

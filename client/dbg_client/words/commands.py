@@ -2,7 +2,7 @@
 
 ::
 
-    where [TARGET]         list [TARGET]          screen [TARGET]      release [TARGET]
+    where [TARGET]         list [TARGET]          screen [TARGET]      release [TARGET]        stops [TARGET]
     e [TARGET] EXPR        c TARGET CMD           interrupt [TARGET]   continue TARGET     kill TARGET
     TARGET                 (attaches there)       help
 
@@ -34,13 +34,14 @@ _ACTIONS = {
 }
 _QUESTIONS = {**dict.fromkeys(("e", "eval"), "expression"), **dict.fromkeys(("c", "command"), "command")}
 _HELP = frozenset({"help", "h", "?", "-h", "--help"})
+_STOPS = "stops"
 _FLAGS = frozenset({"--live", "--stats", "--exact"})
 _HERE = frozenset({"target", "list", "screen", "resume", "kill", "expression", "command", "where", "interrupt"}) | {
     *("release", "exact", "tol", "stats", "live", "save", "against", "all", "timeout", "yes")
 }
 """Options that make sense inside of a session; the other ones need a terminal of their own."""
 
-USUAL_TARGETS = {Verb.EVAL: "stopped,held", Verb.RELEASE: "all", Verb.WHERE: "all"}
+USUAL_TARGETS = {Verb.EVAL: "stopped,held", Verb.RELEASE: "all", Verb.WHERE: "all", Verb.STOPS: "all"}
 """The ranks that a command means if it names none."""
 
 _NEED = {
@@ -60,9 +61,17 @@ def parse_command(text: str, environ: Mapping[str, str]) -> CommandSettings | No
         return None
     _refuse_others(arguments)
     settings = settle(arguments, environ, stdout_is_tty=True)
+    if word == _STOPS:
+        settings = _of_stops(settings)
     if settings.verb in _NEED and settings.target is None:
         raise BadInput(_NEED[settings.verb], "`help` lists what there is")
     return settings
+
+
+def _of_stops(settings: CommandSettings) -> CommandSettings:
+    if settings.verb is not Verb.ATTACH:
+        raise BadInput(f"`stops` and {settings.verb.value} are two actions", "give one of them")
+    return replace(settings, verb=Verb.STOPS)
 
 
 def read_scope(target: Target, job: str) -> Target:
@@ -87,10 +96,11 @@ def _question(kind: str, rest: str) -> Arguments:
 
 
 def _options(word: str, rest: str, text: str) -> Arguments | None:
-    if word not in _ACTIONS and not word.startswith("-") and not _is_target(word):
+    if word not in _ACTIONS and word != _STOPS and not word.startswith("-") and not _is_target(word):
         raise BadInput(f"{printable(word)!r} is no command", "`help` lists those that are")
     try:
-        words = [*shlex.split(rest), _ACTIONS[word]] if word in _ACTIONS else shlex.split(text)
+        words = shlex.split(rest if word == _STOPS else text)
+        words = [*shlex.split(rest), _ACTIONS[word]] if word in _ACTIONS else words
     except ValueError:
         raise BadInput(f"'{printable(text)}' has a quote that is not closed", "close it") from None
     if _HELP.intersection(words):

@@ -41,6 +41,7 @@ class Verb(enum.Enum):
     INTERRUPT = "--interrupt"
     RELEASE = "--release"
     TMUX = "--tmux"
+    STOPS = "stops"
 
     @property
     def attaches(self) -> bool:

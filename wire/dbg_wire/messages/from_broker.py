@@ -88,6 +88,7 @@ class Ask(Message, sender=Sender.BROKER):
     stats: bool = False
     parts: str = ""
     withdrawn: bool = False
+    stops: bool = False
 
 
 class Snapshot(Message, sender=Sender.BROKER):

@@ -58,7 +58,8 @@ class Question(Message, sender=Sender.CLIENT):
     ``text`` is the expression or command. With ``live`` running ranks are asked, too; with ``stats`` tensors are
     described by their figures as well. With ``parts`` no expression is evaluated: it asks for the parts of the value
     that was the last answer, as :mod:`dbg_wire.parts` writes it, and ``text`` is one that does nothing in older ranks.
-    With ``withdrawn`` an ``interrupt`` that was asked for before is given up.
+    With ``withdrawn`` an ``interrupt`` that was asked for before is given up. With ``stops`` a ``where`` asks for the
+    states of the job's stops instead, as :mod:`dbg_wire.stop_states` writes them; older ranks answer with a stack.
     """
 
     request: int
@@ -72,6 +73,7 @@ class Question(Message, sender=Sender.CLIENT):
     stats: bool = False
     parts: str = ""
     withdrawn: bool = False
+    stops: bool = False
 
 
 class Dial(Message, sender=Sender.CLIENT):
