@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         words, behind = _parted(list(sys.argv[1:] if arguments is None else arguments))
         given = _parser().parse_args(words)
-        given.behind = behind
+        given.behind, given.words = behind, words[1:]
         status: int = given.run(given)
         sys.stdout.flush()
     except DbgError as error:
@@ -137,6 +137,12 @@ def _add_run(verbs: _Verbs) -> argparse.ArgumentParser:
         help="the job writes to a terminal of its own, where bars are bars (default: on a terminal, unless the command "
         "is a launcher for many hosts such as srun or mpirun)",
     )
+    run.add_argument(
+        "--tmux",
+        action="store_true",
+        help="the job's output in this pane of tmux, and each rank that stops in a pane beside; outside of tmux in a "
+        "new session",
+    )
     run.add_argument("--output", metavar="FILE", help="where to write what the job prints (default: in the home)")
     run.add_argument(
         "--listen",
@@ -231,7 +237,16 @@ def _run(given: argparse.Namespace) -> int:
         wishes=wishes,
         command=command_of(given.command, given.behind),
         again=given.again,
+        tmux=given.tmux,
     )
+    if given.tmux and not os.environ.get("TMUX"):
+        from dbg_broker.run.own_programs import own_command
+        from dbg_broker.run.settings import check
+        from dbg_broker.run.tmux_session import run_in_session
+
+        check(settings)
+        words = ["run", *given.words, *(["--", *given.behind] if given.behind is not None else [])]
+        return run_in_session(own_command("dbg_broker.cli", words), os.environ, settings.directory, _say_aside)
     return run(settings, os.environ, _say_aside)
 
 

@@ -22,7 +22,8 @@ class Task:
 
     ``ranks`` is a target without a job, ``prefer`` the global number of the rank that was followed last time;
     ``commands`` is the file whose lines pdb is told first, ``attach`` is False where there is no terminal to attach.
-    ``stops`` are the places at which ranks were asked to stop, as one names them.
+    ``stops`` are the places at which ranks were asked to stop, as one names them. With ``tmux`` each rank that stops
+    gets a pane of tmux beside the one that the terminal is in.
     """
 
     job: str
@@ -32,6 +33,7 @@ class Task:
     commands: str | None = None
     attach: bool = True
     stops: tuple[str, ...] = ()
+    tmux: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

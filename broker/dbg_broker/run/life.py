@@ -69,7 +69,7 @@ def run(settings: RunSettings, environ: Mapping[str, str], say: Say) -> int:
             one.close()
         if not one.again:
             return status
-        settings = RunSettings(home=settings.home, directory=settings.directory, wishes=Wishes(), again=True)
+        settings = replace(settings, wishes=Wishes(), command=(), again=True)
         # Not what lies in the folder: another run of this directory may have been the last one there.
         last = one.remembered
         cycle += 1
@@ -84,6 +84,7 @@ class _Surroundings:
     folder: Folder
     environ: Mapping[str, str]
     say: Say
+    tmux: bool
 
 
 def _start(
@@ -98,7 +99,7 @@ def _start(
 
         unfound = notes_of_unfound(plan.stops, plan.directory, plan.command)
         plan = replace(plan, notes=(*plan.notes, *unfound))
-    return _RunLife(plan, _Surroundings(settings.home, folder, environ, say), number)
+    return _RunLife(plan, _Surroundings(settings.home, folder, environ, say, settings.tmux), number)
 
 
 def _require_file(commands: str | None) -> None:
@@ -122,6 +123,7 @@ class _RunLife:
         self._plan = plan
         self._home, self._folder = surroundings.home, surroundings.folder
         self._environ, self._say = surroundings.environ, surroundings.say
+        self._tmux = surroundings.tmux
         self._name = job_name(plan.command, number, self._environ.get(JOB))
         self._listen = plan.wishes.listen or ("0.0.0.0" if is_for_many_hosts(plan.command) else "")  # noqa: S104
         self._screen = Screen()
@@ -184,6 +186,7 @@ class _RunLife:
             commands=plan.wishes.commands,
             attach=is_attachable(),
             stops=tuple(stop.place for stop in plan.stops),
+            tmux=self._tmux,
         )
         self._tell_beginning(task)
         return TerminalProcess(task, self._environ, self._home)

@@ -53,6 +53,7 @@ class RunSettings:
     wishes: Wishes
     command: tuple[str, ...] = ()
     again: bool = False
+    tmux: bool = False
 
 
 def check(settings: RunSettings) -> RunSettings:

@@ -14,7 +14,7 @@ import termios
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbg_wire.errors import DbgError, PeerError, printable
 from dbg_wire.messages import Action
@@ -33,7 +33,10 @@ from ..terminal.outcome import End, SessionOutcome, how_it_ended
 from ..terminal.startup import read_startup
 from ..words.settings import CommandSettings
 from .job_output import JobOutput
-from .progress import progress, way_back
+from .progress import panes_beside, progress, way_back
+
+if TYPE_CHECKING:
+    from .rank_panes import RankPanes
 
 STDIN = 0
 
@@ -175,6 +178,7 @@ class _Following:
         self._back_to: str | None = None
         self._is_waiting = False
         self._had_stop = False
+        self._panes = _panes(settings, output) if run.task.tmux else None
         run.on_killed = attaching.leave
         run.on_interrupt = self._interrupted
 
@@ -189,7 +193,12 @@ class _Following:
             if rank is None:
                 if not self._run.was_killed:
                     await self._tell_who_is_left()
+                if self._panes is not None:
+                    await self._panes.close(self._living)
                 return
+            if self._panes is not None:
+                await self._show_beside(rank, self._panes)
+                continue
             self._output.hide()
             outcome = await self._attaching.session(Choice(rank))
             self._take(outcome)
@@ -199,10 +208,17 @@ class _Following:
             await self._end_who_is_left()
         self._run.over.set()
 
+    async def _show_beside(self, rank: RankInfo, panes: RankPanes) -> None:
+        """Have a pane for a rank; this one goes on to show the job's output."""
+        self._left[rank.key] = rank.since
+        self._had_stop, self._wanted = True, None
+        self._note(replace(self._told, rank=rank.rank))
+        await panes.show(rank, self._directory.ranks)
+
     async def _unless_over(self) -> RankInfo | None:
         """Return the next stop to go to, None if the job is over before."""
         loop = asyncio.get_running_loop()
-        if self._left:
+        if self._left and self._panes is None:
             # Before the user has left a stop no message mentions Enter, and what is typed is for the user's shell.
             loop.add_reader(STDIN, self._typed)
         over = asyncio.ensure_future(self._run.over.wait())
@@ -220,7 +236,7 @@ class _Following:
             loop.remove_reader(STDIN)
             await _end(over, telling)
             self._output.keep_last("")
-        if rank is not None:
+        if rank is not None and self._panes is None:
             # What an impatient user typed meanwhile was not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(STDIN, termios.TCIFLUSH)
@@ -229,19 +245,19 @@ class _Following:
     async def _tell_progress(self, began: float) -> None:
         """Keep a line on the terminal that says what is waited for, or how to come back to what was left."""
         loop = asyncio.get_running_loop()
-        if left := self._still_left:
+        if (left := self._still_left) and self._panes is None:
             # The same has just been told; it is told again below what the job prints next.
             self._output.keep_last(way_back(left), at_once=False)
         while True:
             await asyncio.sleep(SHOWN_EVERY_SECONDS)
             left, task = self._still_left, self._run.task
             if left:
-                sentence = way_back(left)
+                sentence = way_back(left) if self._panes is None else panes_beside(left)
             else:
                 ranks = ranks_of(task.job, self._directory.ranks)
                 seconds = loop.time() - began
                 sentence = progress(ranks, task.stops, task.ranks, seconds, had_stop=self._had_stop)
-            self._output.keep_last(sentence, at_once=not left)
+            self._output.keep_last(sentence, at_once=not left or self._panes is not None)
 
     @property
     def _still_left(self) -> list[RankInfo]:
@@ -377,6 +393,14 @@ class _Following:
     def _living(self) -> list[RankInfo]:
         ranks = ranks_of(self._run.task.job, self._directory.ranks)
         return [rank for rank in ranks if rank.state in LIVE_STATES]
+
+
+def _panes(settings: CommandSettings, output: JobOutput) -> RankPanes | None:
+    """Return the panes beside this one; None where this terminal is not in tmux after all."""
+    from .rank_panes import RankPanes  # hardly ever needed
+
+    pane = os.environ.get("TMUX_PANE")
+    return RankPanes(settings, pane, output.say) if pane else None
 
 
 async def _end(*futures: asyncio.Future[Any]) -> None:

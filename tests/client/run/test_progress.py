@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dbg_client.run.progress import progress, way_back
+from dbg_client.run.progress import panes_beside, progress, way_back
 from dbg_wire.ranks import RankInfo, RankState
 from tests.client.fake_broker import make_rank
 
@@ -48,3 +48,8 @@ def test_stops_that_are_not_followed_are_told() -> None:
 def test_the_way_back_names_the_rank_that_was_left_last() -> None:
     assert way_back([make_rank(6)]) == "gpu013:6 is still stopped; Enter comes back"
     assert way_back([make_rank(6), make_rank(5)]) == "gpu013:6 and 1 more are still stopped; Enter comes back"
+
+
+def test_stops_in_panes_are_named() -> None:
+    assert panes_beside([make_rank(6)]) == "gpu013:6 is stopped, in a pane beside this one"
+    assert panes_beside([make_rank(6), make_rank(5)]) == "gpu013:6 and 1 more are stopped, in panes beside this one"
