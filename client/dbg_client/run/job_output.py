@@ -54,7 +54,7 @@ class JobOutput:
         if not sentence:
             self._write(self._erased())
         elif at_once or self._has_printed:
-            self._write(self._drawn())
+            self._write(self._erased() + self._drawn())
         return self._last_line.is_possible
 
     def say(self, sentence: str) -> None:

@@ -31,6 +31,8 @@ class LastLine:
         """Rows below the cursor that hold output, as behind the upper one of two bars."""
         self._column: int | None = 0
         """Characters since the line's beginning; None if something else than text has moved the cursor."""
+        self._is_overwritten = False
+        """Whether older text of the line may stand to the right of the cursor, as behind a carriage return."""
         self._drawn = False
         self.most_below = 0
         """The most rows that were below the cursor: a job goes up by that many to draw its bars again."""
@@ -50,6 +52,8 @@ class LastLine:
         """Follow the cursor through what the job has written."""
         if b"\x1b" in data or self._below:
             self._follow_rows(data)
+        end_of_lines = data.rfind(b"\n") + 1
+        self._is_overwritten = (self._is_overwritten and not end_of_lines) or b"\r" in data[end_of_lines:]
         begin = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         text = _SEQUENCE.sub(b"", data[begin:])
         before = 0 if begin else self._column
@@ -89,11 +93,12 @@ class LastLine:
         if not self._drawn:
             return b""
         self._drawn = False
-        # At the beginning of a line the erased part begins at the cursor: an Enter that was typed has moved it down.
-        down = b"" if self.at_line_start else b"\x1b[%dB\r" % (self._below + 1)
+        is_at_edge = bool(self._column) and (self._column or 0) % columns == 0
+        # Where nothing stands to its right all behind the cursor goes: an Enter that was typed has moved it down.
+        is_behind = self._column is not None and not (self._below or self._is_overwritten or is_at_edge)
+        down = b"" if is_behind else b"\x1b[%dB\r" % (self._below + 1)
         # The drawing has ended the state in which a terminal wraps before the next character.
-        wraps = self._column is not None and self._column > 0 and self._column % columns == 0
-        wrap = b"\r\n" if wraps and b" " <= following[:1] <= b"~" else b""
+        wrap = b"\r\n" if is_at_edge and b" " <= following[:1] <= b"~" else b""
         return b"\x1b7%b\x1b[0m\x1b[J\x1b8%b" % (down, wrap)
 
     def end(self) -> bytes:

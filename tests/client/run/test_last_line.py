@@ -94,12 +94,20 @@ def test_colours_of_the_job_are_not_the_lines_and_go_on_behind_it() -> None:
     assert shown.screen.colours(0)[4] == ("red", "default")
 
 
-def test_an_enter_that_was_typed_leaves_nothing_of_it() -> None:
+@pytest.mark.parametrize("text", ["one\n", "one", "no\rone\n"])
+def test_an_enter_that_was_typed_leaves_nothing_of_it(text: str) -> None:
     shown = Shown()
-    shown.prints("one\n", "waiting for long")
+    shown.prints(text, "waiting for long")
     shown.screen.feed(b"\r\n")
     shown.prints("two\n")
     assert shown.output == ["one", "two"]
+
+
+def test_what_a_carriage_return_goes_back_over_stays() -> None:
+    shown = Shown()
+    shown.prints("50%|####\r", "waiting")
+    shown.prints("60%", "waiting")
+    assert shown.output == ["60%|####", "waiting"]
 
 
 @pytest.mark.parametrize("screen", ["\x1b[?1049h", "\x1b[3;4H", "\x1b[2;5r", "\x1b7", "\x1b[s"])
