@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dbg_wire.errors import printable
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 
+from ..views.list import show_duration
+
 
 def progress(ranks: Sequence[RankInfo], stops: Sequence[str], target: str, seconds: float, *, had_stop: bool) -> str:
     """Return what the ranks of a job have come to after ``seconds`` of waiting for a stop.
@@ -14,7 +16,7 @@ def progress(ranks: Sequence[RankInfo], stops: Sequence[str], target: str, secon
     ``stops`` are those that were asked for, ``target`` the ranks whose stops are followed; ``had_stop`` says that a
     rank has stopped before.
     """
-    after = f" ({seconds:.0f} s)"
+    after = f" ({show_duration(seconds)})"
     own = [rank for rank in ranks if rank.child is None]
     if not own:
         return f"no rank has connected yet{after}"

@@ -53,3 +53,7 @@ def test_the_way_back_names_the_rank_that_was_left_last() -> None:
 def test_stops_in_panes_are_named() -> None:
     assert panes_beside([make_rank(6)]) == "gpu013:6 is stopped, in a pane beside this one"
     assert panes_beside([make_rank(6), make_rank(5)]) == "gpu013:6 and 1 more are stopped, in panes beside this one"
+
+
+def test_a_long_wait_is_counted_in_minutes() -> None:
+    assert progress([], (), "all", 605, had_stop=False) == "no rank has connected yet (10 min)"
