@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.messages import Action, Attach, Change, Question, RankReport, Report
+from dbg_wire.messages import Action, Attach, Change, Question, RankReport, Report, Subscribe
 from dbg_wire.ranks import RankState
 from dbg_wire.run_terminal import Task, Told, decode_told, encode_line
 from tests.client.fake_broker import FakeBroker, make_rank
@@ -138,8 +138,10 @@ def test_no_line_of_progress_is_in_what_is_no_terminal(
 ) -> None:
     broker.ranks = {}
     with Window(broker, {**environ, "TERM": "dumb"}, tmp_path) as window:
-        window.read_for(seconds(1.5))
-        assert window.screen[:2] == ["hello from the job", ""]
+        window.wait_for("hello from the job")
+        broker.wait_for(Subscribe)
+        window.read_for(seconds(2.5))
+        assert [row for row in window.screen if row] == ["hello from the job"]
 
 
 def test_enter_comes_back_to_the_rank_that_was_left_and_not_to_the_first(
