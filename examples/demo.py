@@ -1,7 +1,7 @@
-"""Show what this is: four ranks stop at a breakpoint, and your terminal sits in the PuDB of rank 2.
+"""Show what this is: four ranks stop at a breakpoint; where are they, what is their loss, and why is one of them NaN?
 
-``make demo`` runs it. Leaving the debugger lets all ranks go on, ends the broker, and leaves nothing behind. Without a
-terminal it prints the list of ranks and the debugger's screen as text.
+``make demo`` runs it. It asks all ranks, and then your terminal sits in the PuDB of rank 2. Leaving the debugger lets
+all ranks go on, ends the broker, and leaves nothing behind. Without a terminal it prints the debugger's screen as text.
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ from typing import IO
 SCRIPT = Path(__file__).with_name("ranks.py")
 WORLD_SIZE = 4
 DEBUGGED_RANK = 2
+LOSS = "losses[-1]"
+
+RIDDLE = f"""
+The loss of rank {DEBUGGED_RANK} is not a number: why? Its PuDB has the batch of this step among its variables.
+Ctrl-] d leaves PuDB. Enter opens it: """
+
+AGAIN = "The answer to the riddle is in examples/shards.py. `make demo` plays again."
 
 STOP_SECONDS = 60
 """How long the ranks may take to stop: an interpreter's start each, on a machine that is busy with something else."""
@@ -146,12 +153,21 @@ def show_output(output: IO[bytes]) -> None:
 
 
 def visit() -> int:
-    """Attach this terminal to one rank; without a terminal, print what it would show."""
-    status = show("--list")
+    """Ask all ranks, and attach this terminal to one of them; without a terminal, print what it would show."""
+    status = show("--list") or show("all", "--where") or show("all", "-e", LOSS)
+    if status:
+        return status
     if sys.stdin.isatty() and sys.stdout.isatty():
+        wait_for_enter(RIDDLE)
         attached = show(str(DEBUGGED_RANK))
         return 0 if attached in FINE else attached
-    return status or show(str(DEBUGGED_RANK), "--screen") or show("all", "--continue")
+    return show(str(DEBUGGED_RANK), "--screen") or show("all", "--continue")
+
+
+def wait_for_enter(question: str) -> None:
+    """Wait until the user has read what is on the screen; PuDB takes all of it."""
+    with contextlib.suppress(EOFError):
+        input(question)
 
 
 def leave(number: int, _frame: FrameType | None) -> None:
@@ -179,6 +195,8 @@ def main() -> int:
             print(f"demo: {trouble}", file=sys.stderr)
             status = 1
         show_output(output)
+    if status == 0:
+        print(f"\n{AGAIN}", flush=True)
     return status
 
 

@@ -1,14 +1,15 @@
 """One rank of a small training job without torch: a straight line fitted to noisy points by gradient descent.
 
 Started by anything that sets RANK and WORLD_SIZE: examples/demo.py, torchrun, or a shell. Each rank has its own shard
-of the data. One shard has a defect, which shows as a loss that is not a number; stop there and find out why.
+of the data (shards.py). The loss of one rank is not a number; stop there and find out why.
 """
 
 from __future__ import annotations
 
 import os
-import random
 from dataclasses import dataclass
+
+from shards import load_shard
 
 from dbg_agent import set_trace
 
@@ -16,7 +17,6 @@ STEPS = 40
 STOP_AT_STEP = 3
 BATCH_SIZE = 8
 LEARNING_RATE = 0.05
-RANK_WITH_A_DEFECT = 2
 
 
 @dataclass
@@ -29,15 +29,6 @@ class Line:
     def predict(self, x: float) -> float:
         """Return y for x."""
         return self.slope * x + self.offset
-
-
-def load_shard(rank: int) -> list[tuple[float, float]]:
-    """Return this rank's points of the line y = 2 x + 1, with noise."""
-    generator = random.Random(rank)  # noqa: S311 - data, not a secret
-    points = [(x, 2 * x + 1 + generator.gauss(0, 0.1)) for x in (generator.uniform(-1, 1) for _ in range(64))]
-    if rank == RANK_WITH_A_DEFECT:
-        points[27] = (points[27][0], float("nan"))
-    return points
 
 
 def train_one_step(model: Line, batch: list[tuple[float, float]]) -> float:

@@ -53,7 +53,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return what the command line asks for; raise BadInput, which says what a mistyped word may be."""
     words, behind = _parted(list(arguments))
     given = _read(words)
-    given.behind = behind
+    given.behind, given.words = behind, words[1:]
     return given
 
 
@@ -158,6 +158,19 @@ def _add_run(verbs: _Verbs) -> argparse.ArgumentParser:
     run.add_argument(
         "--again", action="store_true", help="the last command of this directory, with its stops and breakpoints"
     )
+    run.add_argument(
+        "--pty",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="the job writes to a terminal of its own, where bars are bars (default: on a terminal, unless the command "
+        "is a launcher for many hosts such as srun or mpirun)",
+    )
+    run.add_argument(
+        "--tmux",
+        action="store_true",
+        help="the job's output in this pane of tmux, and each rank that stops in a pane beside; outside of tmux in a "
+        "new session",
+    )
     run.add_argument("--output", metavar="FILE", help="where to write what the job prints (default: in the home)")
     run.add_argument(
         "--listen",
@@ -243,6 +256,7 @@ def _serve(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
+    from dbg_broker.run.job_terminal import NO, YES
     from dbg_broker.run.life import run
     from dbg_broker.run.settings import RunSettings, Wishes, command_of
 
@@ -257,6 +271,7 @@ def _run(given: argparse.Namespace) -> int:
         rank_filter=given.rank_filter,
         listen=given.listen,
         output=given.output,
+        pty={True: YES, False: NO}.get(given.pty),
     )
     settings = RunSettings(
         home=_home(given),
@@ -264,7 +279,16 @@ def _run(given: argparse.Namespace) -> int:
         wishes=wishes,
         command=command_of(given.command, given.behind),
         again=given.again,
+        tmux=given.tmux,
     )
+    if given.tmux and not os.environ.get("TMUX"):
+        from dbg_broker.run.own_programs import own_command
+        from dbg_broker.run.settings import check
+        from dbg_broker.run.tmux_session import run_in_session
+
+        check(settings)
+        words = ["run", *given.words, *(["--", *given.behind] if given.behind is not None else [])]
+        return run_in_session(own_command("dbg_broker.cli", words), os.environ, settings.directory, _say_aside)
     return run(settings, os.environ, _say_aside)
 
 

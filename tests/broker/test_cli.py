@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dbg_wire.messages import Goodbye
-from dbg_wire.version import PROTOCOL_MINOR, RELEASE
+from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from tests.broker.peers import registration, running_broker, trusting_context
 from tests.broker.processes import Serve, environment, run, tokens
 
@@ -36,7 +36,7 @@ def test_help_and_version_load_neither_asyncio_nor_websockets(home: Path) -> Non
 
 
 def test_version_names_release_python_and_protocol(home: Path) -> None:
-    expected = f"dbg-broker {RELEASE} (Python {sys.version.split()[0]}, protocol 1.{PROTOCOL_MINOR})\n"
+    expected = f"dbg-broker {RELEASE} (Python {sys.version.split()[0]}, protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR})\n"
     assert run(home, "--version").stdout == expected
 
 

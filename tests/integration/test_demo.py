@@ -40,9 +40,12 @@ def test_without_a_terminal_it_prints_ranks_and_screen(
         timeout=seconds(100),
     )
     assert result.returncode == 0, result.stdout + result.stderr
+    assert "where: 4 of 4 ranks answered" in result.stdout
+    assert re.search(r"^@3  1 rank  2  nan$", result.stdout, re.MULTILINE)
     assert "PuDB" in result.stdout
     assert "set_trace()" in result.stdout
     assert len(re.findall(r"^rank \d of 4: loss", result.stdout, re.MULTILINE)) == 4
+    assert result.stdout.endswith("`make demo` plays again.\n")
     assert processes.strays() == []
     assert list(tmp_path.glob("dbg-demo-*")) == []
 
@@ -62,9 +65,14 @@ def test_on_a_terminal_it_sits_in_the_debugger_until_one_leaves(
     processes: Processes,
     tmp_path: Path,
 ) -> None:
-    with Terminal(DEMO, rows=30, cols=100, env=environ) as terminal:
+    with Terminal(DEMO, rows=80, cols=100, env=environ) as terminal:
+        terminal.wait_for("Enter opens it:", seconds(60))
+        assert "where: 4 of 4 ranks answered" in "\n".join(terminal.screen)
+        terminal.send("\r")
         terminal.wait_for("PuDB", seconds(60))
         terminal.wait_for("STOP_AT_STEP")
+        # The riddle is why a value is not a number, and a screen of any height shows all lines of the program.
+        assert b"DEFECT" not in terminal.output
         leave(terminal)
         assert terminal.exit_status(seconds(60)) == status
         # The processes of the test's terminal carry the mark too.

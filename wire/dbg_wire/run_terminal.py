@@ -20,7 +20,9 @@ class Task:
     """The terminal's task: the job whose stops it follows, and where the job's output is.
 
     ``ranks`` is a target without a job, ``prefer`` the global number of the rank that was followed last time;
-    ``commands`` is the file whose lines pdb gets first, ``attach`` is False if there is no terminal to attach.
+    ``commands`` is the file whose lines pdb is told first, ``attach`` is False where there is no terminal to attach.
+    ``stops`` are the places at which ranks were asked to stop, as one names them. With ``tmux`` each rank that stops
+    gets a pane of tmux beside the one that the terminal is in.
     """
 
     job: str
@@ -29,6 +31,8 @@ class Task:
     prefer: int | None = None
     commands: str | None = None
     attach: bool = True
+    stops: tuple[str, ...] = ()
+    tmux: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +57,9 @@ def encode_line(item: Task | Told) -> bytes:
 def decode_task(line: bytes) -> Task:
     """Return the task of a line; raise PeerError for any other line."""
     try:
-        return Task(**json.loads(line))
-    except (ValueError, TypeError) as error:
+        fields = json.loads(line)
+        return Task(stops=tuple(fields.pop("stops", ())), **fields)
+    except (ValueError, TypeError, AttributeError) as error:
         raise PeerError(f"no task ({type(error).__name__})") from None
 
 

@@ -29,7 +29,12 @@ class StopAt:
     def __str__(self) -> str:
         """Return it as it would be typed."""
         condition = f", {self.condition}" if self.condition is not None else ""
-        return f"--stop-at {self.file}:{self.line}{condition}"
+        return f"--stop-at {self.place}{condition}"
+
+    @property
+    def place(self) -> str:
+        """Return the place without its condition, such as ``train.py:38``."""
+        return f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +46,12 @@ class StopIn:
 
     def __str__(self) -> str:
         """Return it as it would be typed."""
-        return f"--stop-in {self.module}:{self.function}"
+        return f"--stop-in {self.place}"
+
+    @property
+    def place(self) -> str:
+        """Return the function, such as ``train:main``."""
+        return f"{self.module}:{self.function}"
 
 
 def parse_stop_at(text: str) -> StopAt:

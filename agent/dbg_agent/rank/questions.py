@@ -133,6 +133,13 @@ class Questions:
 
     def _where(self, ask: Ask) -> None:
         rank = self._rank
+        if ask.stops:
+            from dbg_wire.stop_states import encode_states
+
+            from ..stop_at.states import stop_states
+
+            self.answer(ask, Kind.VALUE, rank.stops.state_word, rows=encode_states(stop_states()))
+            return
         if rank.stops.is_halted and not rank.stops.is_busy and not rank.stops.is_passing:
             state = rank.stops.state_word
         else:

@@ -70,6 +70,10 @@ class Point:
     has_held: bool = False
     """The program was at the stop, and its condition was true, if it has one."""
     was_told: bool = False
+    line: int | None = None
+    """The line at which the code holds it."""
+    hits: int = 0
+    """How often the program was at the stop with a true condition."""
     files: set[str] = field(default_factory=set)
 
 
@@ -178,7 +182,7 @@ def compile_file(source: bytes, path: str, *modules: str) -> CodeType:
         if isinstance(stop, StopAt) and place.line != stop.line and path not in point.files:
             _tell_moved(stop, place.line)
         point.files.add(path)
-        point.is_placed = True
+        point.is_placed, point.line = True, place.line
         sources[path] = source
     return code
 
@@ -273,6 +277,7 @@ def _comes_by(point: Point, frame: FrameType) -> bool:
 
 
 def _note_held(point: Point) -> None:
+    point.hits += 1
     if not point.has_held:
         point.has_held = True
         _tell_parent(point, reached.HELD)

@@ -88,6 +88,7 @@ def _ask_of(message: Question, number: int, seconds: float) -> Ask:
         parts=message.parts,
         withdrawn=message.withdrawn,
         threads=message.threads,
+        stops=message.stops,
     )
 
 

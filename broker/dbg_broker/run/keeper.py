@@ -21,6 +21,8 @@ from dbg_broker.home.rendezvous import NO_LOCKS_HERE
 from dbg_wire.environment import AUTOSTART
 from dbg_wire.errors import DbgError, printable
 
+from .job_terminal import JobTerminal, copy_until_end
+
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 """Exit statuses of shells for a command that can't be run, and for one that isn't there."""
@@ -56,17 +58,18 @@ class Job:
             os.killpg(self.process, number)
 
 
-def start(command: Sequence[str], environ: Mapping[str, str], output: int) -> Job:
+def start(command: Sequence[str], environ: Mapping[str, str], output: int, terminal: JobTerminal | None = None) -> Job:
     """Start a command in a session of its own, its output appended to ``output``, and a keeper that waits for it.
 
-    The keeper inherits all descriptors of the run: what they lock or hold stays so until the job ends.
+    With a ``terminal`` the command writes to that, and the keeper copies it. The keeper inherits all our descriptors:
+    what is locked or held here is so until the job ends.
     Raise CantStart.
     """
     read_end, write_end = os.pipe()
     keeper = os.fork()
     if keeper == 0:
         os.close(read_end)
-        _keep(command, environ, output, write_end)
+        _keep(command, environ, output, write_end, terminal)
     os.close(write_end)
     with os.fdopen(read_end, encoding="ascii") as answers:
         answer = answers.read()
@@ -77,8 +80,10 @@ def start(command: Sequence[str], environ: Mapping[str, str], output: int) -> Jo
     raise CantStart(command[0], int(number) if number.isdecimal() else 0)
 
 
-def _keep(command: Sequence[str], environ: Mapping[str, str], output: int, answers: int) -> NoReturn:
-    """Run as the keeper and exit, also after an error: the code of the forked run must not go on here."""
+def _keep(
+    command: Sequence[str], environ: Mapping[str, str], output: int, answers: int, terminal: JobTerminal | None
+) -> NoReturn:
+    """Be the keeper; whatever happens here must not run on in the code of whoever forked it."""
     status = 1
     try:
         # Neither the terminal's end nor its Ctrl-C is to reach the keeper.
@@ -87,8 +92,11 @@ def _keep(command: Sequence[str], environ: Mapping[str, str], output: int, answe
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD):
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_DFL)
-        process = _start_process(command, environ, output, answers)
+        process = _start_process(command, environ, output if terminal is None else terminal.slave, answers)
         if process is not None:
+            if terminal is not None:
+                os.close(terminal.slave)
+                copy_until_end(terminal.master, output, process)
             status = shell_status(process.wait())
     finally:
         os._exit(status)

@@ -27,6 +27,7 @@ from dbg_wire.run_terminal import Task, Told
 
 from . import keeper
 from .environment import is_for_many_hosts, job_environment, job_name
+from .job_terminal import JobTerminal, is_wanted
 from .own_broker import Found, find_or_start
 from .own_programs import own_command, own_environment
 from .plan import Plan, make_plan
@@ -68,8 +69,8 @@ def run(settings: RunSettings, environ: Mapping[str, str], say: Say) -> int:
             one.close()
         if not one.again:
             return status
-        settings = RunSettings(home=settings.home, directory=settings.directory, wishes=Wishes(), again=True)
-        # The folder is not read: another run of this directory may have been the last one to write there.
+        settings = replace(settings, wishes=Wishes(), command=(), again=True)
+        # Not what lies in the folder: another run of this directory may have been the last one there.
         last = one.remembered
         cycle += 1
         number = f"{os.getpid()}.{cycle}"
@@ -83,6 +84,7 @@ class _Surroundings:
     folder: Folder
     environ: Mapping[str, str]
     say: Say
+    tmux: bool
 
 
 def _start(
@@ -97,7 +99,7 @@ def _start(
 
         unfound = notes_of_unfound(plan.stops, plan.directory, plan.command)
         plan = replace(plan, notes=(*plan.notes, *unfound))
-    return _RunLife(plan, _Surroundings(settings.home, folder, environ, say), number)
+    return _RunLife(plan, _Surroundings(settings.home, folder, environ, say, settings.tmux), number)
 
 
 def _require_file(commands: str | None) -> None:
@@ -121,6 +123,7 @@ class _RunLife:
         self._plan = plan
         self._home, self._folder = surroundings.home, surroundings.folder
         self._environ, self._say = surroundings.environ, surroundings.say
+        self._tmux = surroundings.tmux
         self._name = job_name(plan.command, number, self._environ.get(JOB))
         self._listen = plan.wishes.listen or ("0.0.0.0" if is_for_many_hosts(plan.command) else "")  # noqa: S104
         self._screen = Screen()
@@ -138,8 +141,15 @@ class _RunLife:
         self._is_starting = False
         self._missed: list[int] = []
         self._job: keeper.Job | None = None
+        self._job_terminal: JobTerminal | None = None
         self._terminal: TerminalProcess | None = None
-        self._wakeup = Wakeup({**dict.fromkeys(PASSED_ON, self._pass_on), signal.SIGHUP: self._leave})
+        self._wakeup = Wakeup(
+            {
+                **dict.fromkeys(PASSED_ON, self._pass_on),
+                signal.SIGHUP: self._leave,
+                signal.SIGWINCH: self._resize,
+            }
+        )
 
     def _start_job(self) -> keeper.Job:
         plan = self._plan
@@ -147,10 +157,24 @@ class _RunLife:
         environ = job_environment(
             own_environment(self._environ), home=self._home, job=self._name, wishes=plan.wishes, stops=plan.stops
         )
+        self._job_terminal = self._open_job_terminal()
         try:
-            return keeper.start(plan.command, environ, output)
+            return keeper.start(plan.command, environ, output, self._job_terminal)
         finally:
             os.close(output)
+            if self._job_terminal is not None:
+                self._job_terminal.close()
+
+    def _open_job_terminal(self) -> JobTerminal | None:
+        if not is_wanted(self._plan.wishes.pty, self._plan.command):
+            return None
+        try:
+            return JobTerminal()
+        except OSError as error:
+            self._say(
+                f"the job has no terminal of its own ({error.strerror}); its output goes to its file all the same"
+            )
+            return None
 
     def _start_terminal(self) -> TerminalProcess:
         plan = self._plan
@@ -161,6 +185,8 @@ class _RunLife:
             prefer=plan.prefer,
             commands=plan.wishes.commands,
             attach=is_attachable(),
+            stops=tuple(stop.place for stop in plan.stops),
+            tmux=self._tmux,
         )
         self._tell_beginning(task)
         return TerminalProcess(task, self._environ, self._home)
@@ -311,6 +337,12 @@ class _RunLife:
         self._left = True
         if self._terminal is not None:
             self._terminal.process.send_signal(number)
+
+    def _resize(self, number: int, _: FrameType | None) -> None:
+        """Make the job's terminal as large as this one; after its end the terminal may be another's."""
+        if self._job_terminal is not None and self._job is not None and self._status is None:
+            self._job_terminal.resize()
+            self._job.signal(number)
 
     def _end_job(self) -> None:
         if self._job is not None and self._status is None:

@@ -20,7 +20,8 @@ LONGEST_SECONDS = 10_000_000.0
 class Wishes:
     """The options of a run as typed, None or empty if not given.
 
-    ``--again`` repeats them.
+    ``pty`` is :data:`.job_terminal.YES` or :data:`.job_terminal.NO`, None if neither was typed.
+    These are what ``--again`` repeats.
     """
 
     stop_at: tuple[str, ...] = ()
@@ -33,6 +34,7 @@ class Wishes:
     rank_filter: str | None = None
     listen: str | None = None
     output: str | None = None
+    pty: str | None = None
 
     def with_changes(self, given: Wishes) -> Wishes:
         """Return these wishes, replaced by those that are given now; a new stop replaces all stops."""
@@ -51,6 +53,7 @@ class RunSettings:
     wishes: Wishes
     command: tuple[str, ...] = ()
     again: bool = False
+    tmux: bool = False
 
 
 def check(settings: RunSettings) -> RunSettings:

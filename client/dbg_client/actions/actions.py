@@ -38,6 +38,7 @@ from .giving_up import unless_given_up
 from .many import MOVING, PARTIAL, ShownAnswers, ask_many, break_in, read_saved
 from .repeat import repeat
 from .report import make_report, refuse_existing, write_report
+from .stops import ask_stops
 from .user_pager import show_result
 
 WITHDRAWAL_SECONDS = 2.0
@@ -52,8 +53,8 @@ async def run_action(settings: CommandSettings, attach: Callable[[CommandSetting
 
     ``attach`` holds the session at a rank that was broken into, and returns the exit status.
     """
-    if settings.target is None and settings.verb is Verb.EVAL:
-        settings = replace(settings, target=USUAL_TARGETS[Verb.EVAL])
+    if settings.target is None and settings.verb in (Verb.EVAL, Verb.STOPS):
+        settings = replace(settings, target=USUAL_TARGETS[settings.verb])
     if settings.target is None and settings.verb not in _WITHOUT_TARGET:
         raise NeedsTarget(settings.verb.value)
     target = await asyncio.to_thread(read_target, settings.target, os.environ) if settings.target is not None else None
@@ -93,6 +94,8 @@ class _Acting:
             return await self._report_on(target)
         if target is None or self._settings.verb in (Verb.LIST, Verb.WHERE, Verb.EVAL, Verb.COMMAND):
             return await self._print(await self._show(target))
+        if self._settings.verb is Verb.STOPS:
+            return await self._print(ShownAnswers(await ask_stops(self._asker, self._select(target).ranks)))
         if self._settings.verb is Verb.INTERRUPT:
             return await self._interrupt(target)
         if self._settings.verb is Verb.SCREEN:

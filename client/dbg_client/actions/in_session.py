@@ -30,6 +30,7 @@ from ..views.naming import name_few, order
 from ..words.commands import USUAL_TARGETS, read_scope
 from ..words.settings import CommandSettings, Verb
 from .many import MOVING, ask_many, break_in, read_saved
+from .stops import ask_stops
 
 T = TypeVar("T")
 
@@ -120,6 +121,8 @@ class Answering:
             saved = await asyncio.to_thread(read_saved, settings.against)
             shown = await ask_many(settings, self._asker, ranks, saved, calls=calls, known=self._directory.ranks)
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
+        if settings.verb is Verb.STOPS:
+            return await ask_stops(self._asker, ranks)
         if settings.verb is Verb.INTERRUPT:
             moving = [rank for rank in ranks if rank.state in MOVING]
             if len(moving) > 1 and not settings.yes:

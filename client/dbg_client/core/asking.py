@@ -71,6 +71,7 @@ class Asker:
         parts: str = "",
         withdrawn: bool = False,
         threads: bool = False,
+        stops: bool = False,
     ) -> list[RankAnswer]:
         """Return the answers in the order of ``ranks``, one for each.
 
@@ -91,6 +92,7 @@ class Asker:
             parts=parts,
             withdrawn=withdrawn,
             threads=threads,
+            stops=stops,
         )
         pages = self._put(question, [rank.key for rank in ranks])
         open_answers = OpenAnswers(ranks, pages)

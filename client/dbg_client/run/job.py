@@ -14,7 +14,7 @@ import termios
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbg_dial.deadline import within
 from dbg_wire.errors import DbgError, PeerError, printable
@@ -34,6 +34,10 @@ from ..terminal.outcome import End, SessionOutcome, how_it_ended
 from ..terminal.startup import read_startup
 from ..words.settings import CommandSettings
 from .job_output import JobOutput
+from .progress import panes_beside, progress, way_back
+
+if TYPE_CHECKING:
+    from .rank_panes import RankPanes
 
 STDIN = 0
 
@@ -43,6 +47,9 @@ GOODBYE_SECONDS = 1.0
 INTERRUPT_SECONDS = 1.0
 """Seconds after Ctrl-C in which a program usually ends; a rank that is still stopped then may seem not to have got it.
 """
+
+SHOWN_EVERY_SECONDS = 1.0
+"""Seconds between two looks at what is waited for; the line that says so counts seconds."""
 
 MAX_TASK = 64 * 1024
 """Bytes of a run's task at most: a path and a target."""
@@ -171,6 +178,8 @@ class _Following:
         self._last_left: str | None = None
         self._back_to: str | None = None
         self._is_waiting = False
+        self._had_stop = False
+        self._panes = _panes(settings, output) if run.task.tmux else None
         run.on_killed = attaching.leave
         run.on_interrupt = self._interrupted
 
@@ -185,7 +194,12 @@ class _Following:
             if rank is None:
                 if not self._run.was_killed:
                     await self._tell_who_is_left()
+                if self._panes is not None:
+                    await self._panes.close(self._living)
                 return
+            if self._panes is not None:
+                await self._show_beside(rank, self._panes)
+                continue
             self._output.hide()
             outcome = await self._attaching.session(Choice(rank))
             self._take(outcome)
@@ -195,13 +209,21 @@ class _Following:
             await self._end_who_is_left()
         self._run.over.set()
 
+    async def _show_beside(self, rank: RankInfo, panes: RankPanes) -> None:
+        """Have a pane for a rank; this one goes on to show the job's output."""
+        self._left[rank.key] = rank.since
+        self._had_stop, self._wanted = True, None
+        self._note(replace(self._told, rank=rank.rank))
+        await panes.show(rank, self._directory.ranks)
+
     async def _unless_over(self) -> RankInfo | None:
         """Return the next stop to go to, None if the job is over before."""
         loop = asyncio.get_running_loop()
-        if self._left:
+        if self._left and self._panes is None:
             # Before the user has left a stop no message mentions Enter, and what is typed is for the user's shell.
             loop.add_reader(STDIN, self._typed)
         over = asyncio.ensure_future(self._run.over.wait())
+        telling = asyncio.ensure_future(self._tell_progress(loop.time()))
         self._is_waiting = True
         try:
             while (rank := await self._search(over)) is None and not over.done():
@@ -213,12 +235,36 @@ class _Following:
         finally:
             self._is_waiting = False
             loop.remove_reader(STDIN)
-            await _end(over)
-        if rank is not None:
+            await _end(over, telling)
+            self._output.keep_last("")
+        if rank is not None and self._panes is None:
             # What an impatient user typed meanwhile was not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(STDIN, termios.TCIFLUSH)
         return rank
+
+    async def _tell_progress(self, began: float) -> None:
+        """Keep a line on the terminal that says what is waited for, or how to come back to what was left."""
+        loop = asyncio.get_running_loop()
+        if (left := self._still_left) and self._panes is None:
+            # The same has just been told; it is told again below what the job prints next.
+            self._output.keep_last(way_back(left), at_once=False)
+        while True:
+            await asyncio.sleep(SHOWN_EVERY_SECONDS)
+            left, task = self._still_left, self._run.task
+            if left:
+                sentence = way_back(left) if self._panes is None else panes_beside(left)
+            else:
+                ranks = ranks_of(task.job, self._directory.ranks)
+                seconds = loop.time() - began
+                sentence = progress(ranks, task.stops, task.ranks, seconds, had_stop=self._had_stop)
+            self._output.keep_last(sentence, at_once=not left or self._panes is not None)
+
+    @property
+    def _still_left(self) -> list[RankInfo]:
+        """Return the ranks that are still stopped where the user has left them, the one that was left last first."""
+        left = [rank for rank in self._stopped if self._left.get(rank.key) == rank.since]
+        return sorted(left, key=lambda rank: rank.key != self._last_left)
 
     async def _search(self, over: asyncio.Future[Any]) -> RankInfo | None:
         """Return the next stop, None if the job is over or the user wants another search."""
@@ -231,11 +277,11 @@ class _Following:
             await _end(searching, coming_back)
 
     async def _next_stop(self) -> RankInfo:
-        rank, is_clear = await until(self._link, self._directory, partial(self._look, clear=False), tell)
+        rank, is_clear = await until(self._link, self._directory, partial(self._look, clear=False), self._output.say)
         if is_clear or self._wanted is None:
             return rank
         try:
-            looking = until(self._link, self._directory, partial(self._look, clear=True), tell)
+            looking = until(self._link, self._directory, partial(self._look, clear=True), self._output.say)
             return (await within(self._wanted.seconds, looking))[0]
         except asyncio.TimeoutError:
             # The wanted rank did not come in time. The stop found before may have ended meanwhile, so look again.
@@ -255,6 +301,7 @@ class _Following:
     def _take(self, outcome: SessionOutcome) -> None:
         """Take note of how a session ended."""
         rank = outcome.rank
+        self._had_stop = True
         self._wanted = self._back_to = None
         told = replace(self._told, breakpoints=outcome.breakpoints)
         self._note(replace(told, rank=rank.rank) if outcome.opened else told)
@@ -288,6 +335,7 @@ class _Following:
         except OSError:
             typed = b""
         if typed:
+            self._output.enter_typed()
             self._come_back.set()
         else:
             asyncio.get_running_loop().remove_reader(STDIN)
@@ -306,7 +354,7 @@ class _Following:
         if not stay or not self._is_waiting or self._run.over.is_set():
             return
         more = f" and {len(stay) - 1} more" if len(stay) > 1 else ""
-        tell(
+        self._output.say(
             f"The job got Ctrl-C, and {printable(stay[0].address)}{more} stayed at its stop: asyncio, for one, "
             "only takes note of the first. Another Ctrl-C tells the job again; Enter comes back."
         )
@@ -315,7 +363,7 @@ class _Following:
         job = self._run.task.job
         if left := len(await self._wait_for_goodbyes()):
             several = f"{left} ranks of it are" if left > 1 else "a rank of it is"
-            tell(
+            self._output.say(
                 f"The command has ended, and {several} still there: `dbg-attach {job}/all --list` shows where, "
                 f"`dbg-attach {job}/all --kill` ends what is left."
             )
@@ -346,6 +394,14 @@ class _Following:
     def _living(self) -> list[RankInfo]:
         ranks = ranks_of(self._run.task.job, self._directory.ranks)
         return [rank for rank in ranks if rank.state in LIVE_STATES]
+
+
+def _panes(settings: CommandSettings, output: JobOutput) -> RankPanes | None:
+    """Return the panes beside this one; None where this terminal is not in tmux after all."""
+    from .rank_panes import RankPanes  # hardly ever needed
+
+    pane = os.environ.get("TMUX_PANE")
+    return RankPanes(settings, pane, output.say) if pane else None
 
 
 async def _end(*futures: asyncio.Future[Any]) -> None:

@@ -35,7 +35,17 @@ from ..errors import NeedsTarget, NoTerminal, RankEnded, TimedOut
 from ..streams import show_waiting
 from ..words.settings import CommandSettings
 from . import pane_process
-from .tmux import MAX_PANES, TmuxPane, WindowPlace, attach_session, open_window, plain_name, with_loader_path
+from .tmux import (
+    MAX_PANES,
+    TmuxPane,
+    WindowPlace,
+    attach_session,
+    kill_pane,
+    open_window,
+    plain_name,
+    split_beside,
+    with_loader_path,
+)
 
 START_SECONDS = 60.0
 """Seconds for all panes to have started: each is a Python, on a login node with a cold cache perhaps."""
@@ -82,6 +92,22 @@ def open_panes(settings: CommandSettings) -> int:
     if not place.inside:
         attach_session(window.session)
     return 0
+
+
+def open_pane_beside(
+    settings: CommandSettings, rank: RankInfo, known: Sequence[RankInfo], behind: str, *, is_first: bool
+) -> str:
+    """Return the id of a new pane that follows a rank, at the side of a pane or below one. Blocks; raises DbgError."""
+    plan = _plan(settings, rank, known, follow=True)
+    with _listening() as listener:
+        (pane,) = _panes([plan], listener.getsockname())
+        made = split_beside(behind, pane, sideways=is_first)
+        try:
+            _hand_over(listener, [plan])
+        except BaseException:
+            kill_pane(made)
+            raise
+    return made
 
 
 def _place(environ: Mapping[str, str]) -> WindowPlace:

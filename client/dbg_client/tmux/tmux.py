@@ -173,6 +173,32 @@ def attach_session(session: str) -> None:
         raise NoTmux from None
 
 
+def split_beside(behind: str, pane: TmuxPane, *, sideways: bool) -> str:
+    """Return the id of one more pane, at the side of another one or below it; panes in a row get the same size.
+
+    Raises NoTmux, and TmuxRefused or NoRoom with nothing left behind.
+    """
+    words = split_command(behind, pane)
+    try:
+        made = _run("split the window", [words[0], "-h" if sideways else "-v", *words[1:]]).strip()
+    except TmuxRefused as refused:
+        raise NoRoom(1, refused.reason) if "no space" in refused.reason else refused from None
+    _try(title_command(made, pane.title))
+    if not sideways:
+        _try(["select-layout", "-E", "-t", made])
+    return made
+
+
+def living_panes() -> frozenset[str]:
+    """Return the ids of all panes of the server. Raises NoTmux and TmuxRefused."""
+    return frozenset(_run("list its panes", ["list-panes", "-a", "-F", "#{pane_id}"]).split())
+
+
+def kill_pane(pane: str) -> None:
+    """End a pane with what runs in it; one that is gone already is no error."""
+    _try(["kill-pane", "-t", pane])
+
+
 def _split(window: str, last: str, pane: TmuxPane, total: int) -> str:
     try:
         made = _run("split the window", split_command(last, pane)).strip()

@@ -36,7 +36,7 @@ _NAMES = {option.field: option.name for option in OPTIONS} | {
 }
 """How the user calls each field."""
 
-USUAL_TARGETS = {Verb.EVAL: "stopped,held", Verb.RELEASE: "all", Verb.WHERE: "all"}
+USUAL_TARGETS = {Verb.EVAL: "stopped,held", Verb.RELEASE: "all", Verb.WHERE: "all", Verb.STOPS: "all"}
 """The ranks that a command means if it names none."""
 
 
@@ -56,6 +56,12 @@ def parse_command(text: str, environ: Mapping[str, str], config: Config = NO_CON
     settings = settle(arguments, environ, stdout_is_tty=True, config=config)
     _require_target(settings)
     return settings
+
+
+def _of_stops(settings: CommandSettings) -> CommandSettings:
+    if settings.verb is not Verb.ATTACH:
+        raise BadInput(f"`stops` and {settings.verb.value} are two actions", "give one of them")
+    return replace(settings, verb=Verb.STOPS)
 
 
 def read_scope(target: Target, job: str) -> Target:

@@ -50,6 +50,7 @@ class Verb(enum.Enum):
     COMPLETION = "completion"
     HELP = "help"
     REPORT = "--report"
+    STOPS = "stops"
 
     @property
     def attaches(self) -> bool:
@@ -183,6 +184,8 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
     if verb in (Verb.ATTACH, Verb.TMUX) and (arguments.json or arguments.plain):
         name = "--json" if arguments.json else "--plain"
         raise BadInput(f"{name} is a format of --list and other actions, not of a terminal session", "add --list")
+    if arguments.json and verb is Verb.STOPS:
+        raise BadInput("stops is a table for people", "leave --json out")
     if arguments.json and verb is Verb.REPORT:
         raise BadInput("--report is a text for people", "write --list --json or --where --json for programs")
     if arguments.plain and verb is not Verb.LIST:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.run import keeper, life, terminal
+from dbg_broker.run.job_terminal import NO, YES, JobTerminal
 from dbg_broker.run.own_broker import Found
 from dbg_broker.run.remembered import Remembered, folder_of
 from dbg_broker.run.settings import RunSettings, Wishes
@@ -43,6 +45,8 @@ class Lived:
         self.lines: list[str] = []
         self.environments: list[Mapping[str, str]] = []
         self.by_force: list[Sequence[str]] = []
+        self.terminals: list[bool] = []
+        """For each job, whether it had a terminal of its own."""
         self.on_say: Callable[[str], None] = lambda _: None
         self.terminal = UNTIL_OVER
 
@@ -66,9 +70,12 @@ class Lived:
         self.by_force.append(arguments)
         return ["true"]
 
-    def start(self, command: Sequence[str], environ: Mapping[str, str], output: int) -> keeper.Job:
+    def start(
+        self, command: Sequence[str], environ: Mapping[str, str], output: int, terminal: JobTerminal | None = None
+    ) -> keeper.Job:
         """Start a job without a keeper: the fork of a keeper would happen in a process with threads."""
         self.environments.append(environ)
+        self.terminals.append(terminal is not None)
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
@@ -208,3 +215,19 @@ def test_a_broker_that_died_is_waited_for_at_once(lived: Lived, monkeypatch: pyt
     lived.on_say = lambda line: broker.kill() if "its output in" in line else None
     assert lived.run("sh", "-c", UNTIL_REAPED, str(broker.pid)) == 0
     assert not found
+
+
+def test_the_job_has_a_terminal_of_its_own_if_that_is_asked_for(lived: Lived) -> None:
+    lived.run("true", pty=YES)
+    lived.run(again=True)
+    lived.run("true", pty=NO)
+    assert lived.terminals == [True, True, False]
+
+
+def test_no_terminal_left_costs_the_job_nothing(lived: Lived, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left() -> JobTerminal:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(life, "JobTerminal", none_left)
+    assert lived.run("sh", "-c", "exit 3", pty=YES) == 3
+    assert "the job has no terminal of its own (No space left on device)" in lived.lines[0]

@@ -70,6 +70,12 @@ def test_one_answer_is_for_all_that_asked_the_same() -> None:
     assert glances.wait(KEY, ask(5), 5.2) == pytest.approx(2 * GLANCE_SECONDS - 0.2)
 
 
+def test_a_stack_does_not_answer_the_question_for_stops() -> None:
+    glances = Glances()
+    said(glances, ask(), 10.0)
+    assert glances.known(KEY, replace(ask(2), stops=True), 10.0) is None
+
+
 def test_one_that_was_not_answered_in_time_keeps_nobody_waiting() -> None:
     glances = Glances()
     assert glances.wait(KEY, ask(1, seconds=0.1), 5.0) == 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.messages import Action, Attach, Change, Question, RankReport, Report
+from dbg_wire.messages import Action, Attach, Change, Question, RankReport, Report, Subscribe
 from dbg_wire.ranks import RankState
 from dbg_wire.run_terminal import Task, Told, decode_told, encode_line
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.terminal import Terminal
+from tests.support.time_unit import seconds
 
 RUN = r"""
 import signal, socket, subprocess, sys
@@ -90,6 +92,56 @@ def test_enter_comes_back_to_what_was_left(broker: FakeBroker, environ: dict[str
         window.send("\r")
         window.at("gpu013:5")
         assert broker.wait_for(Attach, count=2).key == FIVE.key
+
+
+def test_the_way_back_is_told_again_below_what_the_job_prints(
+    broker: FakeBroker, environ: dict[str, str], tmp_path: Path
+) -> None:
+    back = "gpu013:5 and 1 more are still stopped; Enter comes back"
+    with Window(broker, environ, tmp_path) as window:
+        window.at("gpu013:5")
+        window.send("\x1dd")
+        window.wait_for("Enter comes back.")
+        for number in range(30):
+            window.prints(f"printed {number}\n")
+        window.wait_for(lambda it: it.screen[-3:] == ["printed 29", "", back] or it.screen[-2:] == ["printed 29", back])
+        window.prints("\r 50%|####    |")
+        window.prints("\r100%|########|")
+        window.wait_for(lambda it: "100%|########|" in it.screen and it.screen[-1] == back)
+        window.send("\r")
+        window.at("gpu013:5")
+        window.send("\x1dd")
+        window.wait_for("Enter comes back.")
+        assert back not in window.screen
+
+
+def test_what_is_waited_for_is_told_until_the_first_stop(
+    broker: FakeBroker, environ: dict[str, str], tmp_path: Path
+) -> None:
+    running = [make_rank(rank, state=RankState.RUNNING, where=None, reason=None, world_size=3) for rank in (5, 6, 7)]
+    broker.ranks = {rank.key: rank for rank in running[:2]}
+    with Window(broker, environ, tmp_path, stops=("train.py:38",)) as window:
+        window.wait_for(re.compile(r"^2 of 3 ranks connected \(\d s\)$", re.MULTILINE))
+        broker.tell(Change(rank=running[2]))
+        window.wait_for(re.compile(r"^3 of 3 ranks connected, none has reached train.py:38 \(\d s\)$", re.MULTILINE))
+        window.prints("printed\n")
+        window.wait_for(re.compile(r"^hello from the job\nprinted\n\n3 of 3 ranks connected,", re.MULTILINE))
+        broker.tell(Change(rank=FIVE))
+        window.at("gpu013:5")
+        window.send("\x1dd")
+        window.wait_for("Enter comes back.")
+        assert "connected" not in "\n".join(window.screen)
+
+
+def test_no_line_of_progress_is_in_what_is_no_terminal(
+    broker: FakeBroker, environ: dict[str, str], tmp_path: Path
+) -> None:
+    broker.ranks = {}
+    with Window(broker, {**environ, "TERM": "dumb"}, tmp_path) as window:
+        window.wait_for("hello from the job")
+        broker.wait_for(Subscribe)
+        window.read_for(seconds(2.5))
+        assert [row for row in window.screen if row] == ["hello from the job"]
 
 
 def test_enter_comes_back_to_the_rank_that_was_left_and_not_to_the_first(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import termios
 import threading
@@ -71,7 +72,7 @@ class Reader:
 
 def _stand_in(monkeypatch: pytest.MonkeyPatch, stdout: TextIO) -> None:
     # The module's ``sys`` is replaced: pytest changes sys.stdout itself between a fixture and its test.
-    monkeypatch.setattr(job_output, "sys", SimpleNamespace(stdout=stdout))
+    monkeypatch.setattr(job_output, "sys", SimpleNamespace(stdout=stdout, stderr=io.StringIO()))
 
 
 def _stdout(monkeypatch: pytest.MonkeyPatch, read_end: int, write_end: int) -> Iterator[Reader]:
@@ -230,3 +231,95 @@ async def test_a_reader_that_has_seen_enough_ends_nothing(path: Path, monkeypatc
         output.hide()
         output.show()
         output.finish()
+
+
+def _both_terminals(monkeypatch: pytest.MonkeyPatch, stdout: TextIO) -> None:
+    monkeypatch.setattr(job_output, "sys", SimpleNamespace(stdout=stdout, stderr=stdout))
+    monkeypatch.setattr(job_output, "terminal_size", lambda: (24, 80))
+    monkeypatch.setattr(job_output, "tell", lambda sentence: os.write(stdout.fileno(), f"{sentence}\r\n".encode()))
+    monkeypatch.setenv("TERM", "xterm")
+
+
+async def test_a_sentence_is_kept_below_the_output_and_is_gone_behind_it(
+    terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _both_terminals(monkeypatch, terminal.stdout)
+    screen = VirtualScreen(24, 80)
+    append(path, b"one\r\n")
+    output = JobOutput(str(path))
+    output.show()
+    assert output.keep_last("waits")
+    await terminal.has(b"waits")
+    append(path, b"two\r\n 50%")
+    await terminal.has(b"50%\x1bD\x1b[1A")
+    output.say("The broker is gone.")
+    screen.feed(await terminal.has_all(b"gone.\r\n\x1bD\x1b[1A\x1b7\x1b[1B\r\x1b[0mwaits\x1b[K\x1b8"))
+    assert screen.rows[:6] == ["one", "two", " 50%", "The broker is gone.", "", "waits"]
+    output.keep_last("")
+    output.hide()
+    append(path, b"three")
+    output.show()
+    output.finish()
+    screen = VirtualScreen(24, 80)
+    screen.feed(terminal.ended())
+    assert [row for row in screen.rows if row] == ["one", "two", " 50%", "The broker is gone.", "three"]
+
+
+async def test_a_sentence_may_wait_for_the_output_that_hides_it(
+    terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _both_terminals(monkeypatch, terminal.stdout)
+    output = JobOutput(str(path))
+    output.show()
+    output.keep_last("Enter comes back", at_once=False)
+    append(path, b"one\r\n")
+    await terminal.has(b"Enter comes back")
+    output.finish()
+    assert terminal.ended().startswith(b"one\r\n\x1bD")
+
+
+async def test_a_debugger_begins_on_a_row_of_its_own_behind_a_bar(
+    terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _both_terminals(monkeypatch, terminal.stdout)
+    append(path, b"\r 50%|###")
+    output = JobOutput(str(path))
+    output.show()
+    await terminal.has(b"###")
+    output.hide()
+    await terminal.has(CALM + b"\r\n")
+    output.finish()
+
+
+@pytest.mark.parametrize("without", ["a terminal", "stderr on it", "a terminal that can"])
+async def test_nothing_is_kept_where_there_is_no_such_row(
+    pipe: Reader, terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch, without: str
+) -> None:
+    monkeypatch.setenv("TERM", "dumb" if without == "a terminal that can" else "xterm")
+    stdout = pipe.stdout if without == "a terminal" else terminal.stdout
+    stderr = pipe.stdout if without == "stderr on it" else terminal.stdout
+    monkeypatch.setattr(job_output, "sys", SimpleNamespace(stdout=stdout, stderr=stderr))
+    output = JobOutput(str(path))
+    assert not output.keep_last("waits")
+    output.finish()
+    assert b"waits" not in pipe.ended() + terminal.ended()
+
+
+async def test_bars_are_not_drawn_over_what_was_told_meanwhile(
+    terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _both_terminals(monkeypatch, terminal.stdout)
+    append(path, b"outer\r\ninner")
+    output = JobOutput(str(path))
+    output.show()
+    append(path, b"\r\x1b[1Aouter\r\ninner")
+    await terminal.has(b"inner\r\x1b[1A")
+    output.hide()
+    output.say("Detached")
+    output.show()
+    append(path, b"\r\x1b[1Aouter\r\ninner")
+    output.finish()
+    screen = VirtualScreen(24, 80)
+    # The emulated terminal has no mode in which a line feed goes to the line's beginning.
+    screen.feed(terminal.ended().replace(b"\n", b"\r\n").replace(b"\r\r", b"\r"))
+    assert [row for row in screen.rows if row] == ["outer", "inner", "Detached", "outer", "inner"]

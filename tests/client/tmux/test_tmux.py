@@ -13,9 +13,12 @@ from dbg_client.tmux.tmux import (
     TmuxPane,
     TmuxRefused,
     WindowPlace,
+    kill_pane,
+    living_panes,
     open_command,
     open_window,
     plain_name,
+    split_beside,
     split_command,
     title_command,
     with_loader_path,
@@ -147,3 +150,27 @@ def test_a_server_that_never_answers_is_not_waited_for(fake_tmux: FakeTmux, monk
 
     with pytest.raises(TmuxRefused, match="no answer within 20 s"):
         open_window(INSIDE, "0", panes(1))
+
+
+def test_a_pane_beside_leaves_the_other_panes_of_the_window_alone(fake_tmux: FakeTmux) -> None:
+    notes = fake_tmux('case "$1" in split-window) echo %7;; list-panes) printf "%%3\\n%%7\\n";; esac')
+    (pane,) = panes(1)
+    assert split_beside("%3", pane, sideways=True) == "%7"
+    assert split_beside("%7", pane, sideways=False) == "%7"
+    assert living_panes() == {"%3", "%7"}
+    kill_pane("%7")
+    assert notes.read_text().splitlines() == [
+        "split-window -h -d -P -F #{pane_id} -t %3 python 0",
+        "select-pane -t %7 -T h:0",
+        "split-window -v -d -P -F #{pane_id} -t %7 python 0",
+        "select-pane -t %7 -T h:0",
+        "select-layout -E -t %7",
+        "list-panes -a -F #{pane_id}",
+        "kill-pane -t %7",
+    ]
+
+
+def test_a_window_without_room_for_one_more_says_so(fake_tmux: FakeTmux) -> None:
+    fake_tmux("echo 'no space for new pane' >&2; exit 1")
+    with pytest.raises(NoRoom, match="no space"):
+        split_beside("%3", panes(1)[0], sideways=False)

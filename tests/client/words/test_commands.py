@@ -25,6 +25,8 @@ def parsed(text: str) -> tuple[Verb, str | None, str]:
         ("where all", (Verb.WHERE, "all", "")),
         ("-w all", (Verb.WHERE, "all", "")),
         ("all -w", (Verb.WHERE, "all", "")),
+        ("stops", (Verb.STOPS, None, "")),
+        ("stops 0-3", (Verb.STOPS, "0-3", "")),
         ("list", (Verb.LIST, None, "")),
         ("screen 3", (Verb.SCREEN, "3", "")),
         ("release", (Verb.RELEASE, None, "")),

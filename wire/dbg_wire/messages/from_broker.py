@@ -89,6 +89,7 @@ class Ask(Message, sender=Sender.BROKER):
     parts: str = ""
     withdrawn: bool = False
     threads: bool = False
+    stops: bool = False
 
 
 class Snapshot(Message, sender=Sender.BROKER):

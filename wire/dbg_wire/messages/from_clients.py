@@ -59,7 +59,8 @@ class Question(Message, sender=Sender.CLIENT):
     described by their statistics as well. With ``parts``, a question in the form of :mod:`dbg_wire.parts`, no
     expression is evaluated: it asks for the parts of the value that was the last answer, and ``text`` is an expression
     that does nothing in an older rank. With ``withdrawn`` an earlier ``interrupt`` is given up. With ``threads`` the
-    answer to ``where`` has the stacks of all Python threads.
+    answer to ``where`` has the stacks of all Python threads. With ``stops`` a ``where`` asks for the states of the
+    job's stops instead, in the form of :mod:`dbg_wire.stop_states`; an older rank answers with a stack.
     """
 
     request: int
@@ -74,6 +75,7 @@ class Question(Message, sender=Sender.CLIENT):
     parts: str = ""
     withdrawn: bool = False
     threads: bool = False
+    stops: bool = False
 
 
 class Dial(Message, sender=Sender.CLIENT):

@@ -1,0 +1,23 @@
+"""Say what became of the stops of this process, while it runs. Any thread may ask; nothing is read from a disk."""
+
+from __future__ import annotations
+
+from dbg_wire.stop_points import StopAt
+from dbg_wire.stop_states import StopState
+
+from . import points
+
+
+def stop_states() -> list[StopState]:
+    """Return the state of each stop that this process was started with, in their order."""
+    return [_state_of(point) for point in points.POINTS]
+
+
+def _state_of(point: points.Point) -> StopState:
+    # An option and what was typed behind it.
+    typed = str(point.stop).partition(" ")[2]
+    line = point.line if isinstance(point.stop, StopAt) else None
+    problem = points.COMPILED if point.is_compiled and not point.is_reached else ""
+    if not point.is_placed:
+        problem = point.problem
+    return StopState(typed, line, point.is_placed, point.hits, problem)

@@ -1,0 +1,59 @@
+"""``run --tmux``: each rank that stops has a pane of tmux beside the one that shows the job's output."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.ranks import RankInfo
+
+from ..tmux.panes import open_pane_beside
+from ..tmux.tmux import MAX_PANES, kill_pane, living_panes
+from ..words.settings import CommandSettings
+
+
+class RankPanes:
+    """The panes of the ranks that have stopped; one is opened anew if its rank stops after somebody has closed it."""
+
+    def __init__(self, settings: CommandSettings, own_pane: str, say: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._own = own_pane
+        self._say = say
+        self._panes: dict[str, str] = {}
+
+    async def show(self, rank: RankInfo, known: Sequence[RankInfo]) -> None:
+        """Open a pane for a rank that has none; a pane that can't be opened is told, and nothing else happens."""
+        try:
+            await asyncio.to_thread(self._open, rank, known)
+        except DbgError as error:
+            target = printable(f"{rank.job}/{rank.address}")
+            self._say(f"dbg-attach: {error}; `dbg-attach {target}` attaches in another terminal")
+
+    def _open(self, rank: RankInfo, known: Sequence[RankInfo]) -> None:
+        there = living_panes()
+        self._panes = {key: pane for key, pane in self._panes.items() if pane in there}
+        if rank.key in self._panes:
+            return
+        if len(self._panes) >= MAX_PANES:
+            raise TooManyStopped(rank.address)
+        last = next(reversed(self._panes.values()), None)
+        self._panes[rank.key] = open_pane_beside(self._settings, rank, known, last or self._own, is_first=last is None)
+
+    async def close(self, living: Sequence[RankInfo]) -> None:
+        """Close the panes of all ranks but those that are still there."""
+        keys = {rank.key for rank in living}
+        for key, pane in self._panes.items():
+            if key not in keys:
+                await asyncio.to_thread(kill_pane, pane)
+
+
+class TooManyStopped(DbgError):
+    """Say that there are as many panes as one can look at."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.address = address
+
+    def __str__(self) -> str:
+        return f"{printable(self.address)} is stopped, and has no pane, as {MAX_PANES} are open"
