@@ -77,11 +77,21 @@ def _offer(error: AmbiguousTarget, words: Sequence[str]) -> str:
     from .words.settings import Verb, settle
 
     def command(target: str) -> str:
-        typed = [target if word == error.target else word for word in words]
-        return f"`{shlex.join(['dbg-attach', *(typed if target in typed else [target])])}`"
+        return f"`{shlex.join(['dbg-attach', *_retyped(words, error.target, target)])}`"
 
     settings = settle(read_arguments(words), os.environ, stdout_is_tty=False)
     return error.sentence(command, takes_several=settings.verb not in (Verb.ATTACH, Verb.SCREEN, Verb.TMUX))
+
+
+def _retyped(words: Sequence[str], before: str, target: str) -> list[str]:
+    """Return the command line with another target; an expression that reads like the target stays."""
+    from .words.arguments import read_arguments
+
+    places = [place for place, word in enumerate(words) if word == before]
+    versions = [[*words[:place], target, *words[place + 1 :]] for place in places]
+    # Behind --wait the target is taken for the option's value.
+    meant = [typed for typed in versions if target in (read_arguments(typed).target, read_arguments(typed).wait)]
+    return meant[0] if meant else [target]
 
 
 def _fail(sentence: str, status: int, verbose: bool) -> int:

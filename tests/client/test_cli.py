@@ -160,6 +160,9 @@ TWO_JOBS = (make_rank(5, job="train-1", key="one"), make_rank(5, job="train-2", 
     [
         (["5"], ["`dbg-attach train-1/5`", "`dbg-attach train-2/5`"]),
         (["5", "--screen"], ["`dbg-attach train-1/5 --screen`", "`dbg-attach train-2/5 --screen`"]),
+        (["5", "-e", "5", "--wait"], ["`dbg-attach train-1/5 -e 5 --wait`", "`dbg-attach train-2/5 -e 5 --wait`"]),
+        (["-e", "5", "5"], ["`dbg-attach -e 5 train-1/5`", "`dbg-attach -e 5 train-2/5`"]),
+        (["-e", "x", "--wait", "5"], ["`dbg-attach -e x --wait train-1/5`"]),
         (["all", "-e", "a b"], ["`dbg-attach train-1/all -e 'a b'`", "`dbg-attach '*/all' -e 'a b'` for all"]),
         (
             ["train*/5", "--screen"],
@@ -182,7 +185,7 @@ def test_a_target_of_two_jobs_offers_the_whole_commands(
     assert status == 2
     for command in offered:
         assert command in said
-    assert ("for all" in said) is (words[0] == "all")
+    assert ("for all" in said) is ("-e" in words)
 
 
 @pytest.mark.parametrize("words", [["-l"], ["-w"], ["--help"], ["--version"]])
