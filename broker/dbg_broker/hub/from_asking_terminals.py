@@ -68,6 +68,7 @@ def _ask_of(message: Question, number: int, seconds: float) -> Ask:
         stats=message.stats,
         parts=message.parts,
         withdrawn=message.withdrawn,
+        frame=message.frame,
     )
 
 

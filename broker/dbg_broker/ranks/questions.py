@@ -141,6 +141,7 @@ class OpenQuestions:
             digest=answer.digest,
             exact=answer.exact,
             frames=answer.frames,
+            frame=answer.frame,
         )
         size, cost = _size(said), weight(said)
         if size > MAX_ANSWER_BYTES:
@@ -202,7 +203,7 @@ class OpenQuestions:
 
 
 def _without_content(answer: RankAnswer, text: str) -> RankAnswer:
-    return replace(answer, kind=Kind.ERROR, text=text, rows=(), frames=(), digest="", exact="")
+    return replace(answer, kind=Kind.ERROR, text=text, rows=(), frames=(), frame=None, digest="", exact="")
 
 
 def _size(answer: RankAnswer) -> int:

@@ -85,6 +85,7 @@ class Answer(Message, sender=Sender.AGENT):
     digest: str = ""
     exact: str = ""
     frames: Stack = ()
+    frame: Place | None = None
 
 
 class Testimony(Message, sender=Sender.AGENT):

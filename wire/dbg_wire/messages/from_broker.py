@@ -1,6 +1,6 @@
 """The broker's own messages; a message that the broker passes on is in the module of its first sender."""
 
-from ..bounds import Sentence
+from ..bounds import FrameName, Sentence
 from ..ranks import Place, RankInfo, RankState
 from ..records import Record
 from .declared import Message
@@ -36,7 +36,8 @@ class Audience(Message, sender=Sender.BROKER):
     With ``viewers`` above zero a stopped rank opens its debugger at this size and sends its output; with none it keeps
     the debugger open and sends nothing. ``driven`` tells whether one of the terminals has the keyboard; input counts
     only if it carries this ``generation``. ``engine`` is the debugger that a terminal asked for, ``fallback_engine``
-    the debugger to open if neither the stop nor the rank names one.
+    the debugger to open if neither the stop nor the rank names one. ``frame`` is the frame that the driver wants to see
+    first; it counts once for each ``generation``.
     """
 
     viewers: int
@@ -47,6 +48,7 @@ class Audience(Message, sender=Sender.BROKER):
     engine: Sentence | None = None
     fallback_engine: Sentence | None = None
     driven: bool = False
+    frame: FrameName = ""
 
 
 class ChosenRank(Record):
@@ -76,7 +78,7 @@ class Probe(Message, sender=Sender.BROKER):
 
 
 class Ask(Message, sender=Sender.BROKER):
-    """Pass a question on to one rank; the rank gives up after ``seconds``."""
+    """Pass a question on to one rank; the rank gives up after ``seconds``. The other fields are those of Question."""
 
     request: int
     action: Action
@@ -88,6 +90,7 @@ class Ask(Message, sender=Sender.BROKER):
     stats: bool = False
     parts: str = ""
     withdrawn: bool = False
+    frame: FrameName = ""
 
 
 class Snapshot(Message, sender=Sender.BROKER):
@@ -129,7 +132,8 @@ class RankAnswer(Record):
     """One rank's answer to a question.
 
     ``rows`` is a screen's text, ``frames`` a stack, outermost first. ``exact`` is the digest of a value's whole content
-    and ``digest`` the same without memory addresses; both are empty if the whole content was not read.
+    and ``digest`` the same without memory addresses; both are empty if the whole content was not read. ``frame`` is
+    where an expression or a command was run; None if it was not run, or an older rank does not tell.
     """
 
     key: Sentence
@@ -139,6 +143,7 @@ class RankAnswer(Record):
     digest: str = ""
     exact: str = ""
     frames: tuple[Place, ...] = ()
+    frame: Place | None = None
 
 
 class Answers(Message, sender=Sender.BROKER):

@@ -1,6 +1,6 @@
 """The messages of terminals, some of which the broker passes on to the rank."""
 
-from ..bounds import Count, PersonName, Sentence, Serial, Word
+from ..bounds import Count, FrameName, PersonName, Sentence, Serial, Word
 from .declared import Message
 from .vocabulary import Action, Mode, Sender
 
@@ -23,8 +23,8 @@ class Attach(Message, sender=Sender.CLIENT):
     """Attach to a rank, and detach from the rank before; answered by Seat or Refusal.
 
     If another terminal has the keyboard, ``drive`` makes this one a watcher. ``resume`` is the generation that this
-    terminal held before its connection broke: it keeps the keyboard if no other terminal took it since. ``engine`` and
-    ``fallback_engine`` are for the rank's Audience.
+    terminal held before its connection broke: it keeps the keyboard if no other terminal took it since. ``engine``,
+    ``fallback_engine`` and ``frame`` are for the rank's Audience.
     """
 
     key: Sentence
@@ -35,6 +35,7 @@ class Attach(Message, sender=Sender.CLIENT):
     engine: Word | None = None
     fallback_engine: Word | None = None
     resume: Serial | None = None
+    frame: FrameName = ""
 
 
 class Detach(Message, sender=Sender.CLIENT):
@@ -58,7 +59,9 @@ class Question(Message, sender=Sender.CLIENT):
     ``text`` is the expression or command. With ``live`` running ranks are asked, too; with ``stats`` tensors are
     described by their statistics as well. With ``parts``, a question in the form of :mod:`dbg_wire.parts`, no
     expression is evaluated: it asks for the parts of the value that was the last answer, and ``text`` is an expression
-    that does nothing in an older rank. With ``withdrawn`` an earlier ``interrupt`` is given up.
+    that does nothing in an older rank. With ``withdrawn`` an earlier ``interrupt`` is given up. ``frame`` is the frame
+    to evaluate or run in, or to open the debugger at: a function's name, or a number as Python indexes a list of the
+    frames, outermost first; empty for the usual frame.
     """
 
     request: int
@@ -72,6 +75,7 @@ class Question(Message, sender=Sender.CLIENT):
     stats: bool = False
     parts: str = ""
     withdrawn: bool = False
+    frame: FrameName = ""
 
 
 class Dial(Message, sender=Sender.CLIENT):
