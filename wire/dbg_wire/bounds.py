@@ -383,7 +383,7 @@ Word = Annotated[
 ]
 """A version, an engine, or a reason for programs."""
 
-FrameName = Annotated[str, Text(300, is_shown=True)]
+FrameName = Annotated[str, Text(limits.MAX_FRAME_NAME, is_shown=True)]
 """A frame of a stack as people name it: a function, or a number; empty for the usual one."""
 
 PersonName = Annotated[

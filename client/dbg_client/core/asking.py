@@ -67,6 +67,7 @@ class Asker:
         stats: bool = False,
         parts: str = "",
         withdrawn: bool = False,
+        frame: str = "",
     ) -> list[RankAnswer]:
         """Return the answers in the order of ``ranks``, one for each.
 
@@ -86,6 +87,7 @@ class Asker:
             stats=stats,
             parts=parts,
             withdrawn=withdrawn,
+            frame=frame,
         )
         open_requests = self._put(question, [rank.key for rank in ranks])
         seconds = self.seconds + GRACE_SECONDS

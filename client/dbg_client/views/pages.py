@@ -50,7 +50,7 @@ help                  this page
 TARGET is 5, 0-3,5, 0-1023/8, all, stopped, held, crashed, running, !5,
 gpu013:5, gpu013:*, or @2, a group of the last answer; of this job unless
 job/ or */ stands before it. The options of dbg-attach work as well:
-all -w, 0-7 -e 'loss, lr', held --release.
+all -w, 0-7 -e 'loss, lr', held --release; e --frame step 0-7 loss.
 """
 """What the command line of a session takes."""
 

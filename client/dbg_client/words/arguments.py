@@ -36,6 +36,7 @@ examples:
   dbg-attach --continue stopped  let all stopped ranks go on
   dbg-attach -w                  where all ranks are, running ones too, as one tree
   dbg-attach all -e loss         a value of every stopped rank; equal ones are one group
+  dbg-attach all -e step --live  the same of running ranks, in the innermost frame of your own code
   dbg-attach @2 -e 'loss, lr'    the same of a group of the last answer; @err, @? work as well
   dbg-attach 0-7 -c n            one step on each of eight ranks
   dbg-attach -i 5                break into rank 5, and attach to it
@@ -53,6 +54,11 @@ Answers to -e and -c are grouped by equality of the whole values, memory address
 that run, are silent or are lost are groups, too. An exception that -e raises is an answer. -c takes any command of pdb;
 n, s, r, unt and c move whatever debugger is open there; q, interact, debug, commands and run are not for several ranks
 at once.
+
+-e and -c ask at the frame that the open debugger shows, or else where the stop was made; after a break-in or a crash,
+in running ranks (--live) and in held ones in the innermost frame of your own code, which is neither the standard
+library's nor an installed package's. The first line of the answer says which. --frame train_step asks in another one,
+--frame -2 in the caller of the innermost one, and 0 is the outermost.
 
 Attached, Ctrl-] is the prefix: d detaches, ? helps, r picks another rank, n and p go to the next and previous
 stopped rank, w takes the keyboard, : opens a command line for these actions on any ranks (where all, e 0-7 loss,
@@ -99,6 +105,7 @@ class Arguments:
     tol: str | None = None
     stats: bool = False
     live: bool = False
+    frame: str | None = None
     save: str | None = None
     against: str | None = None
     fail_if_differ: bool = False
@@ -165,6 +172,11 @@ def read_arguments(words: Sequence[str]) -> Arguments:
 
 def _add_asking_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--live", action="store_true", help="with -e: break into running ranks for it, too")
+    group.add_argument(
+        "--frame",
+        metavar="F",
+        help="with -e, -c, -i, or attaching: in the frame of function F, or frame number F, -1 the innermost",
+    )
     group.add_argument("--stats", action="store_true", help="with -e: figures of tensors, e.g. min, max and NaN count")
     group.add_argument("--exact", action="store_true", help="with -e, -c: tell memory addresses apart")
     group.add_argument("--tol", metavar="X", help="with -e: floats that differ by less, relative above 1, are equal")

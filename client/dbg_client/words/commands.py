@@ -6,7 +6,8 @@
     e [TARGET] EXPR        c TARGET CMD           interrupt [TARGET]   continue TARGET     kill TARGET
     TARGET                 (attaches there)       help
 
-The words take options behind them (``list --all``), those of ``e`` before its expression (``e --stats 0-7 loss``). An
+The words take options behind them (``list --all``), those of ``e`` and ``c`` before the rest (``e --stats 0-7 loss``,
+``e --frame train_step 0-7 loss``). An
 expression is taken as it stands; in the form of ``dbg-attach`` (``0-7 -e 'loss, lr'``) quotes are the shell's.
 """
 
@@ -34,9 +35,10 @@ _ACTIONS = {
 }
 _QUESTIONS = {**dict.fromkeys(("e", "eval"), "expression"), **dict.fromkeys(("c", "command"), "command")}
 _HELP = frozenset({"help", "h", "?", "-h", "--help"})
-_FLAGS = frozenset({"--live", "--stats", "--exact"})
+_FLAGS = frozenset({"--live", "--stats", "--exact", "--frame"})
+_WITH_VALUE = "--frame"
 _HERE = frozenset({"target", "list", "screen", "resume", "kill", "expression", "command", "where", "interrupt"}) | {
-    *("release", "exact", "tol", "stats", "live", "save", "against", "all", "timeout", "yes")
+    *("release", "exact", "tol", "stats", "live", "frame", "save", "against", "all", "timeout", "yes")
 }
 """Options that make sense inside of a session; the other ones need a terminal of their own."""
 
@@ -60,6 +62,8 @@ def parse_command(text: str, environ: Mapping[str, str]) -> CommandSettings | No
         return None
     _refuse_others(arguments)
     settings = settle(arguments, environ, stdout_is_tty=True)
+    if settings.verb is Verb.ATTACH and settings.frame:
+        raise BadInput("--frame is for e, c and interrupt here", "choose a frame in the debugger by `u` and `d`")
     if settings.verb in _NEED and settings.target is None:
         raise BadInput(_NEED[settings.verb], "`help` lists what there is")
     return settings
@@ -75,14 +79,19 @@ def read_scope(target: Target, job: str) -> Target:
 
 
 def _question(kind: str, rest: str) -> Arguments:
-    flags = []
-    while rest.split(" ", 1)[0] in _FLAGS:
-        flag, _, rest = rest.partition(" ")
-        flags.append(flag)
-        rest = rest.strip()
+    flags: dict[str, object] = {}
+    while (word := rest.split(" ", 1)[0]).partition("=")[0] in _FLAGS:
+        flag, equals, value = word.partition("=")
+        rest = rest[len(word) :].strip()
+        if flag == _WITH_VALUE and not equals:
+            value, _, rest = rest.partition(" ")
+            rest = rest.strip()
+        elif equals and flag != _WITH_VALUE:
+            raise BadInput(f"{flag} takes no value", f"write {flag}")
+        flags[flag.lstrip("-")] = value if flag == _WITH_VALUE else True
     first, _, behind = rest.partition(" ")
     target = first if behind.strip() and _is_target(first) else None
-    asked = {kind: behind.strip() if target else rest, **{flag.lstrip("-"): True for flag in flags}}
+    asked = {kind: behind.strip() if target else rest, **flags}
     return replace(Arguments(target=target), **asked)  # type: ignore[arg-type]
 
 

@@ -63,8 +63,9 @@ class CommandSettings:
     ``wait`` is None without ``--wait``, infinity for ``--wait`` without a limit. ``status`` tells whether the last row
     is a status line. ``prefix`` is the byte of the escape key, None for no such key. ``commands`` is the file whose
     lines a line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before. ``question`` is
-    the expression or command that ranks are asked; ``tolerance`` and ``every`` are None where not asked for. ``run`` is
-    the descriptor of the socket to the ``dbg-broker run`` whose terminal this is, None in any other terminal.
+    the expression or command that ranks are asked, ``frame`` the frame that is meant, empty for the usual one;
+    ``tolerance`` and ``every`` are None where not asked for. ``run`` is the descriptor of the socket to the
+    ``dbg-broker run`` whose terminal this is, None in any other terminal.
     """
 
     target: str | None
@@ -74,6 +75,7 @@ class CommandSettings:
     tolerance: float | None = None
     stats: bool = False
     live: bool = False
+    frame: str = ""
     save: str | None = None
     against: str | None = None
     fail_if_differ: bool = False
@@ -113,6 +115,7 @@ def settle(arguments: Arguments, environ: Mapping[str, str], *, stdout_is_tty: b
         tolerance=_tolerance(arguments.tol),
         stats=arguments.stats,
         live=arguments.live,
+        frame=_frame(arguments.frame),
         save=arguments.save,
         against=arguments.against,
         fail_if_differ=arguments.fail_if_differ,
@@ -162,6 +165,8 @@ def _verb(arguments: Arguments) -> Verb:
 def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
     if arguments.watch and arguments.take:
         raise BadInput("--watch looks only and --take takes the keyboard", "give one of them")
+    if arguments.watch and arguments.frame is not None:
+        raise BadInput("--frame chooses what the debugger shows and --watch looks only", "give one of them")
     if arguments.json and arguments.plain:
         raise BadInput("--json and --plain are two formats", "give one of them")
     _refuse_misplaced(arguments, verb)
@@ -194,6 +199,7 @@ def _refuse_misplaced(arguments: Arguments, verb: Verb) -> None:
         ("--live", arguments.live, values),
         ("--save", arguments.save is not None, values),
         ("--against", arguments.against is not None, values),
+        ("--frame", arguments.frame is not None, (*answers, Verb.INTERRUPT, Verb.ATTACH, Verb.TMUX)),
         ("--exact", arguments.exact, answers),
         ("--fail-if-differ", arguments.fail_if_differ, answers),
         ("--every", arguments.every is not None, (Verb.LIST, Verb.EVAL, Verb.WHERE)),
@@ -252,6 +258,20 @@ def _seconds(text: str, name: str, most: float, least: float = 0.0) -> float:
     if not (seconds > 0 and least <= seconds <= most):
         raise BadInput(f"{name} {printable(text)!r} is not a number of seconds", f"give one from 0.1 to {most:.0f}")
     return seconds
+
+
+def _frame(text: str | None) -> str:
+    if text is None:
+        return ""
+    frame = text.strip()
+    if not frame:
+        raise BadInput("--frame needs a function or a number, and has an empty text", "write e.g. `--frame train_step`")
+    if len(frame) > limits.MAX_FRAME_NAME:
+        raise BadInput(
+            f"--frame has {len(frame):,} characters, and {limits.MAX_FRAME_NAME} are the most",
+            "write a number, e.g. `--frame -2`",
+        )
+    return frame
 
 
 def _tolerance(text: str | None) -> float | None:
