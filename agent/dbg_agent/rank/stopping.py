@@ -168,7 +168,7 @@ class Stopping:
             self.frame = frame
             self._show_or_serve(engine, frame, name, interact)
         else:
-            self._arrive(frame, "breakpoint", name)
+            self._arrive(frame, reason, name)
             self._serve(frame, name, interact)
 
     def reveal(self) -> None:

@@ -14,7 +14,7 @@ from dbg_agent.stop.crash import Crash
 from dbg_agent.stop.stops import HELD
 from dbg_wire.messages import Action, Ask, Audience, Message
 from dbg_wire.states import StopPhase
-from tests.agent.pdb_driver import Driver, drive
+from tests.agent.pdb_driver import Driver, drive, interrupt
 from tests.agent.pudb_viewer import Viewer, let_go
 from tests.agent.pudb_viewer import drive as drive_viewer
 
@@ -258,6 +258,34 @@ def test_after_a_crash_in_a_library_pdb_and_questions_are_in_the_users_frame(dri
 
     finish = drive(driver, script, look=False)
     crash(driver.rank)
+    finish()
+
+
+def test_ctrl_c_in_a_session_whose_rank_runs_leads_to_the_users_frame(driver: Driver) -> None:
+    goes_on = threading.Event()
+
+    def work() -> int:
+        rounds = 0
+        driver.rank.stop(sys._getframe(), "breakpoint")
+        while not goes_on.is_set():
+            json.dumps({}, indent=1)
+            rounds += 1
+        return rounds
+
+    def script() -> None:
+        driver.say(f"b {answer_of.__code__.co_firstlineno + 2}")
+        driver.say("c")
+        driver.wait_for(lambda: driver.rank.stops.phase is StopPhase.NONE, "a rank that runs")
+        interrupt(driver)
+        try:
+            assert driver.output_of("p rounds >= 0") == "True\n"
+        finally:
+            goes_on.set()
+        driver.say("clear 1")
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert work() >= 0
     finish()
 
 
