@@ -133,7 +133,7 @@ class Tracing(bdb.Bdb):
         """Tell whether a step ends here. bdb keeps one place for all threads, but a step belongs to one thread."""
         if self._stepper is not None and threading.get_ident() != self._stepper:
             return False
-        if self._first is not None and self._is_beneath_ours(frame):
+        if (self._first is not None or self.breaks_in) and self._is_beneath_ours(frame):
             return False
         if self.breaks_in and threading.current_thread() is threading.main_thread() and is_at_end(frame):
             return False
@@ -147,7 +147,8 @@ class Tracing(bdb.Bdb):
         """Tell whether a frame of the agent lies between this frame and the stop's.
 
         Tracing is on for a moment before the program goes on. In that moment the interpreter may run a callback of its
-        garbage collector or a signal handler, where the user's step must not end.
+        garbage collector or a signal handler, where the user's step must not end. The signal of a break-in comes while
+        a step is traced, and its handler calls functions of the standard library.
         """
         walk: FrameType | None = frame
         while walk is not None and id(walk) != self._first:

@@ -14,7 +14,7 @@ from dbg_agent.stop.crash import Crash
 from dbg_agent.stop.stops import HELD
 from dbg_wire.messages import Action, Ask, Audience, Message
 from dbg_wire.states import StopPhase
-from tests.agent.pdb_driver import Driver, drive, interrupt
+from tests.agent.pdb_driver import SECONDS, Driver, drive, interrupt
 from tests.agent.pudb_viewer import Viewer, let_go
 from tests.agent.pudb_viewer import drive as drive_viewer
 
@@ -287,6 +287,46 @@ def test_ctrl_c_in_a_session_whose_rank_runs_leads_to_the_users_frame(driver: Dr
     finish = drive(driver, script)
     assert work() >= 0
     finish()
+
+
+def test_ctrl_c_during_a_step_over_a_wait_shows_none_of_our_frames(driver: Driver) -> None:
+    waits, condition = threading.Event(), threading.Condition()
+    done = False
+
+    def is_done() -> bool:
+        waits.set()
+        return done
+
+    def work() -> int:
+        total = 40
+        driver.rank.stop(sys._getframe(), "breakpoint", before_line=True)
+        with condition:
+            while not done:
+                condition.wait_for(is_done, 0.5)
+        return total + 2
+
+    def script() -> None:
+        nonlocal done
+        for _ in range(4):
+            driver.say("n")
+        try:
+            assert waits.wait(SECONDS)
+            interrupt(driver)
+            where = driver.output_of("w")
+            assert "wait_for" in where
+            assert "dbg_agent" not in where
+            assert driver.output_of("p total") == "40\n"
+        finally:
+            done = True
+        driver.say("c")
+
+    driver.rank.break_in.install()
+    try:
+        finish = drive(driver, script)
+        assert work() == 42
+        finish()
+    finally:
+        driver.rank.break_in.uninstall()
 
 
 def test_pudb_opens_in_the_users_frame_after_a_break_in_and_goes_on_from_there(viewer: Viewer) -> None:
