@@ -64,7 +64,7 @@ def test_an_answer_from_up_the_stack_says_so(
     start_ranks(processes, home, SCRIPT, 2, env={"DBG_ENGINE": engine})
     listed = wait_until_stopped(home, 2)
     (group,) = ask(home, "all", "-e", "type(rank)")["groups"]
-    assert "frame" not in group
+    assert group["frame"]["function"] != "main"
     if engine == "pudb":
         terminal = open_pudb(open_terminal, "0", listed[0]["address"])
         terminal.send("u")
@@ -76,6 +76,9 @@ def test_an_answer_from_up_the_stack_says_so(
         terminal.wait_for("main()")
     (group,) = ask(home, "0", "-e", "outer")["groups"]
     assert group["text"] == "'of main'"
-    assert group["frame"].startswith("evaluated up the stack, where the debugger looks: in main rank_script.py:")
+    assert group["frame"]["function"] == "main"
+    table = attach(home, "0", "-e", "outer").stdout
+    assert "evaluated up the stack, where the debugger looks: in main rank_script.py:" in table
     (both,) = ask(home, "all", "-e", "type(rank)")["groups"]
-    assert "where the debugger looks: 1 rank in main" in both["frame"]
+    assert both["frame"] is None
+    assert "where the debugger looks: 1 rank in main" in attach(home, "all", "-e", "type(rank)").stdout

@@ -102,14 +102,15 @@ def end(home: Path, job: list[Child]) -> None:
 
 @together
 def test_equal_answers_are_one_group_and_the_odd_one_stands_out(standing: Standing) -> None:
+    frame = {"file": str(standing.home / "rank_script.py"), "line": LINE, "function": "work"}
     assert ask(standing.home, "all", "-e", "loss") == {
         "schema": 1,
         "command": "loss",
         "asked": 4,
         "answered": 4,
         "groups": [
-            {"id": "@1", "kind": "value", "ranks": "0-1,3", "count": 3, "text": "0.25"},
-            {"id": "@2", "kind": "value", "ranks": "2", "count": 1, "text": "nan"},
+            {"id": "@1", "kind": "value", "ranks": "0-1,3", "count": 3, "text": "0.25", "frame": frame},
+            {"id": "@2", "kind": "value", "ranks": "2", "count": 1, "text": "nan", "frame": frame},
         ],
         "missing": [],
     }

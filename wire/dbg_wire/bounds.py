@@ -383,6 +383,9 @@ Word = Annotated[
 ]
 """A version, an engine, or a reason for programs."""
 
+FrameName = Annotated[str, Text(limits.MAX_FRAME_NAME, is_shown=True)]
+"""A frame of a stack as people name it: a function, or a number; empty for the usual one."""
+
 PersonName = Annotated[
     str, Text(200, least=1, is_printable=True, is_shown=True, meaning="1 to 200 printable characters")
 ]

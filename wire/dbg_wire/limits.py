@@ -17,6 +17,9 @@ MAX_FRAME_BYTES = MAX_CONTROL_BYTES
 MAX_TEXT = 16 * KIB
 """Characters of one string inside a control message: longer than any path, line of source or error sentence."""
 
+MAX_FRAME_NAME = 300
+"""Characters by which people name a frame: longer than the qualified name of any function that people can type."""
+
 MAX_ITEMS = 4096
 """Elements of one list inside a control message: ranks of one page, rows of one screen, ancestors of a process."""
 

@@ -30,6 +30,9 @@ class Engine(Protocol):
     def post_mortem(self, error: BaseException) -> WayOut:
         """Show the debugger where this exception was raised, until it is left. The thread can't move from there."""
 
+    def select(self, frame: FrameType) -> None:
+        """Show another frame of the stop that is shown."""
+
     def redraw(self) -> None:
         """Draw all of the screen at the next interaction: a terminal of a new session begins with an empty screen."""
 

@@ -49,18 +49,23 @@ class NotHere(Exception):
 class PassingPdb(RankPdb):
     """A pdb for one line at one frame. It prints into a capture, and notes moves instead of making them."""
 
-    def __init__(self, port: Port, printed: Capture, frame: FrameType, aliases: Mapping[str, str]) -> None:
+    def __init__(
+        self, port: Port, printed: Capture, looked_at: FrameType, frame: FrameType, aliases: Mapping[str, str]
+    ) -> None:
+        """Begin at ``frame``, while the open debugger shows the frame ``looked_at``."""
         super().__init__(port, printed)  # type: ignore[arg-type] # all of a console that a command needs
         self.wanted: WantedMove | None = None
         self.reset()
-        self.find_bottom(frame)
         stop = port.stopping
-        if stop.crash is not None and frame is stop.frame:
+        innermost = stop.frame or frame
+        self.find_bottom(innermost)
+        if stop.crash is not None:
             # Only the traceback knows the lines at which the exception left the frames.
             self.setup(None, stop.crash.error.__traceback__)
         else:
-            self.setup(frame, None)
-        self._begun_at = self.curframe
+            self.setup(innermost, None)
+        self.choose(frame)
+        self._begun_at = looked_at
         self.aliases = dict(aliases)
 
     def run_line(self, text: str) -> WantedMove | None:

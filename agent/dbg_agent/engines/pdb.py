@@ -73,6 +73,10 @@ class PdbEngine:
         """Show pdb where this exception was raised."""
         return self._debugger.show_crash(error)
 
+    def select(self, frame: FrameType) -> None:
+        """Make this frame the current one, and print where it is."""
+        self._debugger.select(frame)
+
     def redraw(self) -> None:
         """Begin a new log."""
         self._console.begin()
@@ -145,6 +149,20 @@ class RankPdb(CompletingPdb):
         # From 3.13 on pdb takes the exception itself, and can then show its causes, too.
         shown: Any = error if sys.version_info >= (3, 13) else error.__traceback__
         return self.leave_by(partial(self.interaction, None, shown))
+
+    def select(self, frame: FrameType) -> None:
+        """Make this frame of the stack the current one, and show it."""
+        self.choose(frame)
+        self.print_stack_entry(self.stack[self.curindex])
+        self._port.stopping.show_source(frame)
+
+    def choose(self, frame: FrameType) -> None:
+        """Make this frame of the stack the current one."""
+        for number, (known, _) in enumerate(self.stack):
+            if known is frame:
+                self.curindex, self.curframe = number, known
+                self.curframe_locals = known.f_locals
+                self.lineno = None
 
     def user_call(self, frame: FrameType, argument_list: Any) -> None:
         """Stop at a call if a step ends there; bdb asks at many other calls, too."""

@@ -13,6 +13,7 @@ from ..stop.crash import Crash
 from ..stop.inbox import Inbox
 from ..stop.interruptible import Interruptible
 from ..stop.loaded_sources import Loaded
+from ..stop.own_frames import FrameAt
 from ..stop.stops import Stops
 from ..stop.terminal import Terminal
 from .leaving import WayOut
@@ -28,6 +29,22 @@ class SharedBreakpoints(Protocol):
         """Take in the breakpoints that are set now, before anything is shown; in the stopped thread."""
 
 
+class View(Protocol):
+    """Which frame of a stop is looked at."""
+
+    opening: FrameType | None
+    """The frame that a debugger shows first; None if that is the frame of the stop."""
+
+    def find(self, wanted: str) -> FrameAt | None:
+        """Return the frame that a user asks for, or the one that is looked at; raise NoSuchFrame."""
+
+    def is_usual(self, at: FrameAt) -> bool:
+        """Tell whether this is the frame that a debugger shows first."""
+
+    def open_at(self, wanted: str) -> None:
+        """Show the frame that a user asks for, now or when a debugger opens; raise NoSuchFrame."""
+
+
 class ShownStop(Protocol):
     """The stop that a debugger shows. All methods run in the stopped thread."""
 
@@ -35,6 +52,10 @@ class ShownStop(Protocol):
     """Where the stopped thread is halted; None while it runs."""
     crash: Crash | None
     """The crash that the rank is kept for; None at a stop of another kind."""
+
+    @property
+    def view(self) -> View:
+        """Return which frame of the stop is looked at."""
 
     def looked_at(self) -> FrameType | None:
         """Return the frame that the open debugger shows, or the frame of the stop if none is open."""
@@ -100,6 +121,10 @@ class ScreenPort(StoppedRank, Protocol):
 
 class TracingPort(Protocol):
     """What the tracing of a debugger needs of its rank."""
+
+    @property
+    def stopping(self) -> ShownStop:
+        """Return the stop that is shown."""
 
     @property
     def breakpoints(self) -> SharedBreakpoints:

@@ -9,7 +9,7 @@ from typing import Any
 
 from dbg_wire.engines import PUDB
 
-from ..stop.inbox import SwitchDebugger
+from ..stop.inbox import Redraw, SwitchDebugger
 from .faults import is_fault, words_of
 from .leaving import WayOut, what_continue_does
 from .port import LeavingPort, Port
@@ -65,6 +65,11 @@ class PudbEngine:
         outcome: WayOut = self._debugger.show_crash(error)
         return outcome
 
+    def select(self, frame: FrameType) -> None:
+        """Show this frame at once."""
+        self._debugger.select(frame)
+        self._port.inbox.put(self._port.stops.number, Redraw())
+
     def redraw(self) -> None:
         """Forget what was drawn, since PuDB otherwise sends only the differences."""
         self._screen.clear()
@@ -118,6 +123,7 @@ def _debugger_class() -> type[Any]:
 
         def __init__(self, port: Port, screen: Any, **options: Any) -> None:
             self._screen = screen
+            self._first_shown: int | None = None
             others = list(Debugger._current_debugger)
             Debugger._current_debugger.clear()
             try:
@@ -196,8 +202,23 @@ def _debugger_class() -> type[Any]:
                 return words_of(error)
             return None
 
+        def select(self, frame: FrameType) -> None:
+            """Show this frame of the stack."""
+            for number, (known, _) in enumerate(self.stack):
+                if known is frame:
+                    self.set_frame_index(number)
+
+        def get_shortened_stack(self, frame: FrameType | None, tb: Any) -> Any:
+            """Return the frames and the index of the one to show first; note that one for a crash."""
+            stack, index = super().get_shortened_stack(frame, tb)
+            self._first_shown = index
+            return stack, index
+
         def set_frame_index(self, index: int) -> None:
             """Show this frame, without its source if that can't be read."""
+            first, self._first_shown = self._first_shown, None
+            # PuDB itself begins at the innermost frame of a crash.
+            index = index if first is None else first
             try:
                 super().set_frame_index(index)
             except Exception as error:

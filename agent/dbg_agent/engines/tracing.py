@@ -10,12 +10,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 from ..stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove
 from ..stop.program_end import is_at_end
-from ..stop.stacks import is_own, is_runner
+from ..stop.stacks import is_own, is_runner, skip_runner
 from .leaving import WayOut
 from .port import TracingPort
 
@@ -40,7 +40,7 @@ class Tracing(bdb.Bdb):
         self.going_on = False
         self.has_let_go = False
         """The debugger was last left by :meth:`let_go`."""
-        self._breaks_in = False
+        self.breaks_in = False
         """The next halt comes from outside, and is not the end of a user's step."""
         # bdb's constructor begins with no breakpoints, and would remove those of the other engine.
         kept = port.breakpoints.lines
@@ -62,6 +62,15 @@ class Tracing(bdb.Bdb):
             frame = frame.f_back
         self.botframe = frame
 
+    def get_stack(self, f: FrameType | None, t: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
+        """Return the program's frames, outermost first, and the index of the frame to show first."""
+        stack, index = super().get_stack(f, t)
+        skipped = skip_runner([frame for frame, _ in stack])
+        del stack[:skipped]
+        opening = self._port.stopping.view.opening
+        shown = [number for number, (frame, _) in enumerate(stack) if frame is opening]
+        return stack, shown[-1] if shown else max(0, index - skipped)
+
     def adopt_stack(self, frame: FrameType) -> Any:
         """Trace this frame and all its callers line by line; return the trace function for the thread."""
         walk: FrameType | None = frame
@@ -79,7 +88,7 @@ class Tracing(bdb.Bdb):
         """Run the debugger's interaction; return how it was left."""
         self.going_on = self.has_let_go = False
         self._first = None
-        self._breaks_in = False
+        self.breaks_in = False
         try:
             with _room_on_the_stack():
                 interaction()
@@ -124,9 +133,9 @@ class Tracing(bdb.Bdb):
         """Tell whether a step ends here. bdb keeps one place for all threads, but a step belongs to one thread."""
         if self._stepper is not None and threading.get_ident() != self._stepper:
             return False
-        if self._first is not None and self._is_beneath_ours(frame):
+        if (self._first is not None or self.breaks_in) and self._is_beneath_ours(frame):
             return False
-        if self._breaks_in and threading.current_thread() is threading.main_thread() and is_at_end(frame):
+        if self.breaks_in and threading.current_thread() is threading.main_thread() and is_at_end(frame):
             return False
         return bool(super().stop_here(frame))
 
@@ -138,7 +147,8 @@ class Tracing(bdb.Bdb):
         """Tell whether a frame of the agent lies between this frame and the stop's.
 
         Tracing is on for a moment before the program goes on. In that moment the interpreter may run a callback of its
-        garbage collector or a signal handler, where the user's step must not end.
+        garbage collector or a signal handler, where the user's step must not end. The signal of a break-in comes while
+        a step is traced, and its handler calls functions of the standard library.
         """
         walk: FrameType | None = frame
         while walk is not None and id(walk) != self._first:
@@ -169,7 +179,7 @@ class Tracing(bdb.Bdb):
     def break_in(self) -> None:
         """Stop the traced thread at its next traced line, like a step; from any thread."""
         self._stepper = self._first = None
-        self._breaks_in = True
+        self.breaks_in = True
         self._set_stopinfo(None, None)  # type: ignore[attr-defined] # what set_step does, of which it is all
 
     def set_continue(self) -> None:

@@ -20,6 +20,7 @@ from dbg_wire.messages import Answer, Ask, Kind, Message
 from dbg_wire.records import fitted
 
 from ..stop.inbox import ProgramRaised
+from ..stop.own_frames import NoSuchFrame
 from ..stop.port import ThreadStopper
 from ..stop.program_end import is_at_end
 from ..stop.stacks import is_own, is_runner, thread_frame
@@ -40,6 +41,13 @@ TAKEN = f"it can't be broken into: the program has signal {int(BREAK_IN_SIGNAL)}
 NOT_INSTALLED = "it can't be broken into: it runs without install() or `python -m dbg_agent`"
 
 
+class OpenedFrame(Protocol):
+    """The frame of a stop at which a debugger opens."""
+
+    def open_at(self, wanted: str) -> None:
+        """Show the frame that a user asks for; raise NoSuchFrame."""
+
+
 class InterruptedRank(Protocol):
     """The parts of a rank that breaking in needs."""
 
@@ -50,6 +58,10 @@ class InterruptedRank(Protocol):
     @property
     def stopping(self) -> ThreadStopper:
         """Return the object that stops the calling thread."""
+
+    @property
+    def view(self) -> OpenedFrame:
+        """Return what knows at which frame a debugger opens."""
 
     def warn(self, text: str) -> None:
         """Write one line to stderr, once; never raise."""
@@ -70,6 +82,8 @@ class BreakIn:
         self._asks: list[Ask] = []
         self._wanted = 0
         """Number of requests for a stop that has not come yet."""
+        self._frame = ""
+        """The frame at which a terminal wants the debugger to open, once the thread has stopped."""
         self._live: deque[tuple[Ask, Callable[[FrameType], None]]] = deque()
         self._is_ending = False
         """Whether the signal last found the main thread in an excepthook or after the program's end."""
@@ -158,11 +172,24 @@ class BreakIn:
         """Answer the terminals that asked for a stop, since there is one now; in the stopped thread."""
         with self._lock:
             asks, self._asks = self._asks, []
+            frame, self._frame = self._frame, ""
             self._wanted = 0
             # A frame after the stop may have the same id as one that was seen before.
             self._seen = None
+        problem = self._open_at(frame) if frame else ""
         for ask in asks:
-            self._answer(ask, Kind.VALUE, self._rank.stops.state_word)
+            if problem and ask.frame == frame:
+                self._answer(ask, Kind.ERROR, problem)
+            else:
+                self._answer(ask, Kind.VALUE, self._rank.stops.state_word)
+
+    def _open_at(self, frame: str) -> str:
+        """Have the debugger open at this frame; return what is wrong with it, or an empty text."""
+        try:
+            self._rank.view.open_at(frame)
+        except NoSuchFrame as error:
+            return str(error)
+        return ""
 
     # ------------------------------------------------------------------------------------------- in the link's thread
 
@@ -174,6 +201,7 @@ class BreakIn:
             self._wanted += 1
             if ask is not None:
                 self._asks.append(ask)
+                self._frame = ask.frame
         # All messages that have come are read first: after a time in C code one of them may withdraw this ask.
         self._rank.call_later(0.0, self._again)
         if ask is not None:
@@ -183,6 +211,7 @@ class BreakIn:
         """Withdraw one request for a stop."""
         with self._lock:
             self._wanted = max(0, self._wanted - 1)
+            self._frame = self._frame if self._wanted else ""
 
     def ask(self, ask: Ask, job: Callable[[FrameType], None]) -> None:
         """Make the main thread run ``job`` with its current frame, and go on."""

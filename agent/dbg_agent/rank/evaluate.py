@@ -75,8 +75,12 @@ def _value(text: str, frame: FrameType) -> Any:
     return eval(code, {**frame.f_globals, **frame.f_locals})  # noqa: S307 - the user asks for it
 
 
-def run_command(ask: Ask, frame: FrameType, rank: Port, debuggers: Debuggers) -> Evaluated | tuple[WantedMove, str]:
-    """Run a line of commands in a pdb of its own, without a session; return what it printed.
+def run_command(
+    ask: Ask, frame: FrameType, rank: Port, debuggers: Debuggers, *, looked_at: FrameType | None = None
+) -> Evaluated | tuple[WantedMove, str]:
+    """Run a line of commands at ``frame`` in a pdb of its own, without a session; return what it printed.
+
+    The open debugger shows the frame ``looked_at``, if that is another one.
 
     If the line ends in a move, return the move and what was printed before.
     """
@@ -85,7 +89,7 @@ def run_command(ask: Ask, frame: FrameType, rank: Port, debuggers: Debuggers) ->
     printed = Capture()
     try:
         rank.loaded.show(frame)
-        wanted = PassingPdb(rank, printed, frame, debuggers.aliases).run_line(ask.text)
+        wanted = PassingPdb(rank, printed, looked_at or frame, frame, debuggers.aliases).run_line(ask.text)
         if rank.breakpoints.lines:
             # A breakpoint needs a debugger that traces for it when the rank goes on.
             debuggers.have_one()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from dbg_wire.engines import LINE_ENGINE, PUDB
@@ -72,6 +73,13 @@ class SourceShower(Protocol):
         """Send the lines around the line debugger's frame once more; in the stopped thread."""
 
 
+class WishedFrame(Protocol):
+    """The part of a stop that shows a frame."""
+
+    def open_if_there(self, wanted: str) -> None:
+        """Show the frame that a user asks for, or tell that there is none; in the stopped thread."""
+
+
 class HeardRank(Protocol):
     """The parts of a rank that the broker's messages are for."""
 
@@ -91,6 +99,10 @@ class HeardRank(Protocol):
     @property
     def stopping(self) -> SourceShower:
         """Return the current stop."""
+
+    @property
+    def view(self) -> WishedFrame:
+        """Return which frame of the current stop is looked at."""
 
     def warn(self, text: str) -> None:
         """Write one line to stderr, once; never raise."""
@@ -112,6 +124,8 @@ class FromBroker:
         self._rank = rank
         self._taken_prompt = 0
         self._is_interrupted = False
+        self._framed = 0
+        """The last generation whose wish for a frame was followed."""
 
     def find_broker(self, opening: Opening) -> Reach:
         """Return how to reach the broker now; raise DbgError if that is unknown, or impossible from this host.
@@ -236,6 +250,10 @@ class FromBroker:
         stop, _ = self._rank.stops.current
         if stop is None or not audience.viewers:
             return
+        if audience.frame and audience.generation != self._framed:
+            self._framed = audience.generation
+            show_frame = partial(self._rank.view.open_if_there, audience.frame)
+            self._rank.inbox.put(stop, RunJob(show_frame))
         open_one = self._rank.stops.engine
         if open_one not in (None, self._rank.debuggers.wanted()) and audience.engine not in (None, open_one):
             self._rank.inbox.put(stop, Switch())

@@ -24,11 +24,12 @@ from dbg_wire.states import StopPhase
 from ..engines.engine import Engine
 from ..engines.port import Port
 from ..stop.inbox import GoOn, Move, OpenDebugger, RunJob, WantedMove
-from ..stop.stacks import place_of
+from ..stop.own_frames import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
 from ..stop.stops import SLOW_STEP_SECONDS
 from .break_in import AT_ONCE_SECONDS, BreakIn
 from .debuggers import Debuggers
 from .position import Position
+from .viewpoint import place_at
 
 if TYPE_CHECKING:
     from .evaluate import Evaluated
@@ -91,7 +92,9 @@ class Questions:
         """Answer now, or when the stopped thread has done the work."""
         _METHODS[ask.action](self, ask)
 
-    def answer(self, ask: Ask, kind: Kind, text: str, **more: tuple[Place, ...] | tuple[str, ...] | str) -> None:
+    def answer(
+        self, ask: Ask, kind: Kind, text: str, **more: tuple[Place, ...] | tuple[str, ...] | Place | str
+    ) -> None:
         """Send an answer; from any thread."""
         self._rank.send(fitted(Answer, request=ask.request, kind=kind, text=text, **more))  # type: ignore[arg-type]
 
@@ -168,7 +171,8 @@ class Questions:
                 self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._tell_parts(ask))))
             return
         if stop is None and ask.live:
-            self._rank.break_in.ask(ask, lambda frame: self._in_time(ask, asked, lambda: self._evaluate(ask, frame)))
+            break_in = self._rank.break_in
+            break_in.ask(ask, lambda frame: self._in_time(ask, asked, lambda: self._evaluate_live(ask, frame)))
             return
         stop = self._halted(ask)
         if stop is not None:
@@ -202,34 +206,49 @@ class Questions:
         self._kept = None
 
     def _evaluate_here(self, ask: Ask) -> None:
-        frame = self._rank.stopping.looked_at()
-        is_elsewhere = frame is not None and frame is not self._rank.stopping.frame
-        # The open debugger may show another frame, in which a name may have another value: the answer names the frame.
-        self._evaluate(ask, frame, (place_of(frame),) if is_elsewhere and frame is not None else ())
+        self._evaluate(ask, self._rank.stopping.view.find)
 
-    def _evaluate(self, ask: Ask, frame: FrameType | None, told: tuple[Place, ...] = ()) -> None:
+    def _evaluate_live(self, ask: Ask, frame: FrameType) -> None:
+        frames = frames_of(frame)
+        self._evaluate(ask, lambda wanted: find_frame(frames, wanted) if wanted else users_frame(frames))
+
+    def _evaluate(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> None:
         # The import is not at the module's top, where the link's thread would make it: the stopped thread may be within
         # the import of a module that this one needs.
         from .evaluate import evaluate
 
-        if frame is None:
-            self.answer(ask, Kind.RUNNING, "running")
-        else:
-            self._say(ask, evaluate(ask, frame), told)
+        at = self._found(ask, find)
+        if at is not None:
+            self._say(ask, evaluate(ask, at[0]), at)
 
-    def _say(self, ask: Ask, evaluated: Evaluated, told: tuple[Place, ...] = ()) -> None:
+    def _found(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> FrameAt | None:
+        """Return the frame that a question is about; answer and return None if there is none."""
+        try:
+            at = find(ask.frame)
+        except NoSuchFrame as error:
+            self.answer(ask, Kind.ERROR, str(error))
+            return None
+        if at is None:
+            self.answer(ask, Kind.RUNNING, "running")
+        return at
+
+    def _say(self, ask: Ask, evaluated: Evaluated, at: FrameAt) -> None:
         """Answer with the outcome of an expression or a command, and keep its value available for a while."""
         if evaluated.kept is not None:
             self._keep(evaluated.kept[0], evaluated.exact)
         digests = {"digest": evaluated.digest, "exact": evaluated.exact}
-        self.answer(ask, evaluated.kind, evaluated.text, frames=told, **digests)
+        place = place_at(at)
+        # Somebody has gone up the stack in the open debugger, where a name may have another value.
+        is_moved = not ask.frame and self._rank.stopping.frame is not None and not self._rank.stopping.view.is_usual(at)
+        told = (place,) if is_moved else ()
+        self.answer(ask, evaluated.kind, evaluated.text, frames=told, frame=place, **digests)
 
     def _command(self, ask: Ask) -> None:
         stop = self._halted(ask)
         if stop is None:
             return
         move = MOVES.get(ask.text.strip())
-        if move is None:
+        if move is None or ask.frame:
             asked = time.monotonic()
             self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._run_command(ask))))
             return
@@ -252,16 +271,16 @@ class Questions:
     def _run_command(self, ask: Ask) -> None:
         from .evaluate import run_command
 
-        frame = self._rank.stopping.looked_at()
-        if frame is None:
-            self.answer(ask, Kind.RUNNING, "running")
+        at = self._found(ask, self._rank.stopping.view.find)
+        if at is None:
+            return
+        looked_at = self._rank.stopping.looked_at()
+        outcome = run_command(ask, at[0], self._rank, self._rank.debuggers, looked_at=looked_at)
+        self._rank.breakpoints.look()
+        if isinstance(outcome, tuple):
+            self._put_move(ask, self._rank.stops.number, *outcome)
         else:
-            outcome = run_command(ask, frame, self._rank, self._rank.debuggers)
-            self._rank.breakpoints.look()
-            if isinstance(outcome, tuple):
-                self._put_move(ask, self._rank.stops.number, *outcome)
-            else:
-                self._say(ask, outcome)
+            self._say(ask, outcome, at)
 
     def _in_time(self, ask: Ask, asked: float, job: Callable[[], None]) -> None:
         """Run ``job``, which answers, in this thread, and interrupt it at the question's deadline.
@@ -325,7 +344,12 @@ class Questions:
         engine = rank.debuggers.last
         if rank.stops.phase is StopPhase.OPEN and engine is not None and engine.is_working and not ask.withdrawn:
             engine.interrupt()
-            rank.call_later(AT_ONCE_SECONDS, lambda: self._interrupted(ask, engine))
+            if ask.frame:
+                self._put(ask, rank.stops.number, RunJob(lambda: self._open_at(ask)))
+            else:
+                rank.call_later(AT_ONCE_SECONDS, lambda: self._interrupted(ask, engine))
+        elif rank.stops.is_halted and not rank.stops.is_passing and ask.frame and not ask.withdrawn:
+            self._put(ask, rank.stops.number, RunJob(lambda: self._open_at(ask)))
         elif rank.stops.is_halted and not rank.stops.is_passing:
             word = f"is {rank.stops.state_word}" if ask.withdrawn else rank.stops.state_word
             self.answer(ask, Kind.VALUE, f"{word} already")
@@ -334,6 +358,15 @@ class Questions:
             self.answer(ask, Kind.VALUE, "goes on")
         else:
             rank.break_in.stop(ask)
+
+    def _open_at(self, ask: Ask) -> None:
+        """Show the frame that a terminal asks for; in the stopped thread."""
+        try:
+            self._rank.stopping.view.open_at(ask.frame)
+        except NoSuchFrame as error:
+            self.answer(ask, Kind.ERROR, str(error))
+        else:
+            self.answer(ask, Kind.VALUE, f"{self._rank.stops.state_word} already")
 
     def _interrupted(self, ask: Ask, engine: Engine) -> None:
         if engine.is_working:

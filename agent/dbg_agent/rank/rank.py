@@ -43,6 +43,7 @@ from .position import Position
 from .questions import Questions
 from .stopping import Stopping
 from .user_breakpoints import UserBreakpoints
+from .viewpoint import Viewpoint
 
 logger = Logger("dbg_agent.rank")
 
@@ -112,6 +113,11 @@ class Rank:
     def is_watched(self) -> bool:
         """Tell whether the rank is stopped, or a terminal looks at it."""
         return self.stops.current[0] is not None or self.terminal.viewers > 0
+
+    @property
+    def view(self) -> Viewpoint:
+        """Return which frame of the current stop is looked at."""
+        return self.stopping.view
 
     # -------------------------------------------------------------------------------------------- to the broker
 

@@ -33,6 +33,7 @@ from .from_broker import FromBroker
 from .membership import Membership
 from .questions import Questions
 from .user_breakpoints import UserBreakpoints
+from .viewpoint import Viewpoint
 
 BEFORE_LINE = "before line"
 """Takes the place of an engine's name if no trace function has stopped, but the program itself before its line."""
@@ -81,6 +82,7 @@ class Stopping:
         """The frame in which the stopped thread is halted; None while it runs."""
         self.crash: Crash | None = None
         """The crash for which the current stop keeps this rank, if any."""
+        self.view = Viewpoint(self)
         self.stepped_to: tuple[int, int] | None = None
         """Frame id and line of the tracing's last halt: a stop point of that line must not stop there once more."""
         self._told_changed: set[str] = set()
@@ -113,7 +115,8 @@ class Stopping:
         rank = self._rank
         engine = rank.debuggers.last
         mine = rank.stops.is_mine()
-        shown_as = BEFORE_LINE if before_line else None
+        # Python resumes the wait that a break-in has interrupted, so a debugger must not run to the next line first.
+        shown_as = BEFORE_LINE if before_line or reason == "interrupt" else None
         nested = mine and rank.stops.phase is not StopPhase.STEPPING
         if nested or (engine is not None and engine.ignores(frame)):
             if site is not None and not nested:
@@ -127,11 +130,10 @@ class Stopping:
             if mine and engine is not None:
                 if site is not None:
                     self._sites.append(site)
-                self._halt(frame)
+                self._halt(frame, reason)
                 self._show_or_serve(engine, frame, shown_as, None)
             else:
-                self._arrive(frame, reason, engine_wanted, detail, site)
-                self.crash = crash
+                self._arrive(frame, reason, engine_wanted, detail, site, crash=crash)
                 rank.lease.begin(lease)
                 self._serve(frame, shown_as, None)
         finally:
@@ -157,15 +159,16 @@ class Stopping:
             # The stop can't halt a second time, and a debugger that fails would end it.
             return
         self.stepped_to = (id(frame), frame.f_lineno)
+        reason = "interrupt" if engine is not None and engine.tracing.breaks_in else "breakpoint"
         if stops.is_mine() and engine is not None:
-            self._halt(frame)
+            self._halt(frame, reason)
             self._show_or_serve(engine, frame, name, interact)
         elif goes_on and engine is not None and self._rank.debuggers.may_pass(name):
             stops.pass_by(frame)
             self.frame = frame
             self._show_or_serve(engine, frame, name, interact)
         else:
-            self._arrive(frame, "breakpoint", name)
+            self._arrive(frame, reason, name)
             self._serve(frame, name, interact)
 
     def reveal(self) -> None:
@@ -176,12 +179,18 @@ class Stopping:
             self._begin(self.frame, "breakpoint", stops.engine, "")
 
     def looked_at(self) -> FrameType | None:
-        """Return the frame that the open debugger shows, or else that of the stop."""
-        engine = self._rank.debuggers.last
-        if engine is not None and self._rank.stops.phase is StopPhase.OPEN:
-            shown: FrameType | None = getattr(engine.tracing, "curframe", None)
-            return shown or self.frame
-        return self.frame
+        """Return the frame that the open debugger shows, or else the one that it would show first."""
+        engine = self.open_engine()
+        shown: FrameType | None = getattr(engine.tracing, "curframe", None) if engine is not None else None
+        return shown or self.view.opening or self.frame
+
+    def open_engine(self) -> Engine | None:
+        """Return the debugger that is open on this stop."""
+        return self._rank.debuggers.last if self._rank.stops.phase is StopPhase.OPEN else None
+
+    def send(self, message: Message) -> None:
+        """Have a message sent."""
+        self._rank.send(message)
 
     def show_source(self, frame: FrameType | None) -> None:
         """Send the lines around this frame's line, for terminals that may not have the file."""
@@ -207,6 +216,8 @@ class Stopping:
         engine_wanted: str | None = None,
         detail: str = "",
         site: str | None = None,
+        *,
+        crash: Crash | None = None,
     ) -> None:
         """Wait for this thread's turn to stop, and begin the stop; an exception that comes out has ended it."""
         try:
@@ -220,6 +231,7 @@ class Stopping:
         try:
             # The sites are set only when it is this thread's turn: until then they are those of the stop before.
             self._sites = [site] if site is not None else []
+            self.crash = crash
             self._begin(frame, reason, engine_wanted, detail)
         except BaseException:
             self.end()
@@ -231,6 +243,7 @@ class Stopping:
             rank.loaded.read()
         deadline = rank.deadlines.begin(reason, detail)
         self.frame = frame
+        self.view.begin(reason)
         rank.debuggers.stop_begins(engine_wanted)
         rank.break_in.arrived()
         if reason == HELD:
@@ -242,9 +255,10 @@ class Stopping:
             hint = f"`dbg-attach {rank.address}` opens it"
             say("; ".join(filter(None, (f"{rank.address} stopped at {where.file}:{where.line}", hint, deadline))))
 
-    def _halt(self, frame: FrameType) -> None:
-        """Note that a step has ended here."""
+    def _halt(self, frame: FrameType, reason: str) -> None:
+        """Note that a step has ended here, or was broken off for this reason."""
         self.frame = frame
+        self.view.begin(reason)
         self._rank.stops.halt(frame)
         self._rank.break_in.arrived()
         where = place_of(frame)
@@ -317,6 +331,7 @@ class Stopping:
             return True
         self.reveal()
         self.frame = None
+        self.view.end()
         number = rank.stops.step()
         rank.call_later(SLOW_STEP_SECONDS, lambda: rank.stops.step_is_slow(number))
         return True
@@ -326,6 +341,8 @@ class Stopping:
         traceback = self.crash.error.__traceback__ if self.crash is not None else None
         while traceback is not None and traceback.tb_next is not None:
             traceback = traceback.tb_next
+        if place := self.view.sentence():
+            engine.note(printable(place))
         for path in self._rank.loaded.show(frame if traceback is None else traceback.tb_frame):
             if path not in self._told_changed:
                 self._told_changed.add(path)
@@ -339,6 +356,7 @@ class Stopping:
         """End the current stop, if it is not over."""
         rank = self._rank
         self.frame = self.crash = None
+        self.view.end()
         rank.debuggers.stop_ends()
         rank.loaded.forget()
         self._told_changed.clear()

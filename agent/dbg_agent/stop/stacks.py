@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from types import FrameType, TracebackType
 
 from dbg_wire.limits import MAX_STACK_FRAMES
@@ -43,31 +44,41 @@ def _is_main(frame: FrameType) -> bool:
     return frame.f_code.co_filename == OWN_MAIN
 
 
-def place_of(frame: FrameType) -> Place:
-    """Return where a frame is."""
-    return fitted(Place, file=frame.f_code.co_filename, line=frame.f_lineno or 0, function=frame.f_code.co_name)
+def skip_runner(frames: Sequence[FrameType]) -> int:
+    """Return how many of the frames, outermost first, only run the program: Python's and ours, before its first one."""
+    for number, frame in enumerate(frames):
+        if not (is_own(frame) or frame.f_globals.get("__name__") == "runpy"):
+            return number
+    return 0
+
+
+def place_of(frame: FrameType, line: int | None = None) -> Place:
+    """Return where a frame is, or was if it is at another line than this one by now."""
+    line = frame.f_lineno if line is None else line
+    return fitted(Place, file=frame.f_code.co_filename, line=line or 0, function=frame.f_code.co_name)
 
 
 def stack_of(frame: FrameType | None, most: int = MAX_STACK_FRAMES) -> tuple[Place, ...]:
     """Return the places from the outermost frame to this one, without our frames and the middle of a deep stack."""
-    places = []
+    frames = []
     # Outside of our runner, as of any script, are only the frames by which Python runs a module.
     while frame is not None and not _is_main(frame):
-        if not is_own(frame):
-            places.append(place_of(frame))
+        frames.append(frame)
         frame = frame.f_back
-    return bounded_stack(tuple(reversed(places)), most)
+    frames.reverse()
+    return bounded_stack(tuple(place_of(frame) for frame in frames[skip_runner(frames) :] if not is_own(frame)), most)
 
 
 def traceback_of(traceback: TracebackType | None) -> tuple[Place, ...]:
     """Return the places of a traceback, outermost first."""
-    places = []
+    steps = []
     while traceback is not None:
-        code = traceback.tb_frame.f_code
-        if not is_own(traceback.tb_frame):
-            places.append(fitted(Place, file=code.co_filename, line=traceback.tb_lineno or 0, function=code.co_name))
+        steps.append(traceback)
         traceback = traceback.tb_next
-    return bounded_stack(tuple(places))
+    skipped = skip_runner([step.tb_frame for step in steps])
+    return bounded_stack(
+        tuple(place_of(step.tb_frame, step.tb_lineno) for step in steps[skipped:] if not is_own(step.tb_frame))
+    )
 
 
 def thread_frame(thread: int | None) -> FrameType | None:

@@ -89,6 +89,7 @@ def _ask_of(message: Question, number: int, seconds: float) -> Ask:
         withdrawn=message.withdrawn,
         threads=message.threads,
         stops=message.stops,
+        frame=message.frame,
     )
 
 

@@ -166,6 +166,7 @@ class OpenQuestions:
             age=answer.age,
             at_least=answer.at_least,
             threads=answer.threads,
+            frame=answer.frame,
         )
         size, cost = _size(said), weight(said)
         if size > MAX_ANSWER_BYTES:
@@ -227,7 +228,7 @@ class OpenQuestions:
 
 
 def _without_content(answer: RankAnswer, text: str) -> RankAnswer:
-    return replace(answer, kind=Kind.ERROR, text=text, rows=(), frames=(), threads=(), digest="", exact="")
+    return replace(answer, kind=Kind.ERROR, text=text, rows=(), frames=(), threads=(), frame=None, digest="", exact="")
 
 
 def _size(answer: RankAnswer) -> int:

@@ -126,4 +126,13 @@ def _is_fresh(said: _Said, now: float) -> bool:
 def _name(question: Ask) -> Hashable:
     """Return what is equal in questions that get the same answer."""
     size = (question.rows, question.columns) if question.action is Action.SCREEN else None
-    return question.action, size, question.text, question.live, question.stats, question.threads, question.stops
+    return (
+        question.action,
+        size,
+        question.text,
+        question.live,
+        question.stats,
+        question.threads,
+        question.stops,
+        question.frame,
+    )

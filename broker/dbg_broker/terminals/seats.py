@@ -54,6 +54,7 @@ class Viewer:
     colors: int
     engine: str | None
     fallback_engine: str | None
+    frame: str = ""
     is_silent: bool = False
 
 
@@ -69,6 +70,7 @@ class _Room:
     colors: int = DEFAULT_COLORS
     engine: str | None = None
     fallback_engine: str | None = None
+    frame: str = ""
     was_driven: bool = False
 
     def viewers(self) -> Iterator[Viewer]:
@@ -84,6 +86,9 @@ class _Room:
         self.driver = viewer
         self.was_driven = True
         self.use_engine_of(viewer)
+        self.frame = viewer.frame
+        # A terminal that takes the keyboard later has the stop as the driver before it has left it.
+        viewer.frame = ""
         self.use_size_of(viewer)
 
     def use_engine_of(self, viewer: Viewer) -> None:
@@ -176,6 +181,7 @@ class Seats:
             engine=room.engine,
             fallback_engine=room.fallback_engine,
             driven=room.driver is not None,
+            frame=room.frame,
         )
 
     # ------------------------------------------------------------------------------------------------------- terminals
@@ -197,11 +203,13 @@ class Seats:
             _within(asked.colors, 1, 1 << 24),
             asked.engine,
             asked.fallback_engine,
+            asked.frame,
         )
         self._viewers[number] = viewer
         current = max(room.generation, rank_generation)
         resumes = asked.resume is not None and 0 < asked.resume == current
         if asked.mode is Mode.WATCH or (asked.mode is Mode.DRIVE and room.driver is not None and not resumes):
+            viewer.frame = ""
             self._seat_watcher(room, viewer)
             return _both(Decision((number,), (asked.key,)), left)
         if not resumes:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.messages import Action, Kind
+from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.records import fitted
 
 from ..core.asking import Asker
 from ..core.remembered_groups import find_remembered_groups
@@ -136,7 +137,10 @@ async def ask_many(
         live=settings.live,
         stats=settings.stats,
         threads=settings.threads,
+        frame=settings.frame,
     )
+    if settings.frame and settings.verb is Verb.EVAL:
+        answers = [_without_other_frames(answer) for answer in answers]
     said = list(zip(ranks, answers, strict=True))
     missing = missing_in_answer(calls, time.time(), several_jobs=len({rank.job for rank in ranks}) > 1)
     shown = (
@@ -154,7 +158,7 @@ async def break_in(settings: CommandSettings, asker: Asker, ranks: Sequence[Rank
     Raises DbgError if all have exited or the broker fails.
     """
     _require_living(ranks, settings.target or "")
-    said = list(zip(ranks, await asker.ask(Action.INTERRUPT, ranks), strict=True))
+    said = list(zip(ranks, await asker.ask(Action.INTERRUPT, ranks, frame=settings.frame), strict=True))
     groups = group_answers(said, compare=False)
     await asyncio.to_thread(_remember, remembered(groups))
     failed = any(answer.kind is Kind.ERROR for _, answer in said)
@@ -246,6 +250,14 @@ def _left_unanswered(said: Sequence[Said]) -> bool:
         answer.kind is Kind.SILENT or (answer.kind is Kind.LOST and rank.state is not RankState.EXITED)
         for rank, answer in said
     )
+
+
+def _without_other_frames(answer: RankAnswer) -> RankAnswer:
+    """Return an error in place of a value that an older rank has taken from another frame than the one asked for."""
+    if answer.kind is not Kind.VALUE or answer.frame is not None:
+        return answer
+    text = "the dbg-broker in this rank is too old for --frame; ask without it"
+    return fitted(RankAnswer, key=answer.key, kind=Kind.ERROR, text=text)
 
 
 def _require_living(ranks: Sequence[RankInfo], target: str) -> None:

@@ -71,12 +71,14 @@ class Attachment:
         colors: int,
         prefix: str = "",
         wish: Wish = NO_WISH,
+        frame: str = "",
         startup: deque[str] | None = None,
     ) -> None:
         self.rank = rank
         self.mode = mode
         self.conversation = Conversation(startup)
         self._wish = wish
+        self._frame = frame
         self.report: RankReport | None = None
         self.driver: str | None = None
         self.link_down_since: float | None = None
@@ -165,6 +167,8 @@ class Attachment:
             engine=self._wish.asked,
             fallback_engine=self._wish.default,
             resume=self._keys.generation,
+            # A debugger that is open shows what its user has chosen since.
+            frame="" if self.opened else self._frame,
         )
         return [Send(attach)]
 

@@ -72,6 +72,7 @@ class Asker:
         withdrawn: bool = False,
         threads: bool = False,
         stops: bool = False,
+        frame: str = "",
     ) -> list[RankAnswer]:
         """Return the answers in the order of ``ranks``, one for each.
 
@@ -93,6 +94,7 @@ class Asker:
             withdrawn=withdrawn,
             threads=threads,
             stops=stops,
+            frame=frame,
         )
         pages = self._put(question, [rank.key for rank in ranks])
         open_answers = OpenAnswers(ranks, pages)

@@ -149,6 +149,7 @@ class Attaching:
             color=self._settings.color,
             vi=self._settings.vi,
             wish=self._settings.wish,
+            frame=self._settings.frame,
             startup=self._startup,
             note=choice.note,
             may_run_again=self._may_run_again,

@@ -17,7 +17,8 @@ class SessionOptions:
 
     ``prefix`` is the byte of the escape key, None for no such key. ``startup`` is what line debuggers are told first.
     ``breakpoints`` keeps those that people have set; it is the same for all sessions that belong together.
-    ``may_run_again`` says that the user can have the job run again from here.
+    ``frame`` is the frame to open the debugger at, empty for the usual one. ``may_run_again`` says that the user can
+    have the job run again from here.
     """
 
     mode: Mode
@@ -28,6 +29,7 @@ class SessionOptions:
     vi: bool = False
     note: str | None = None
     wish: Wish = NO_WISH
+    frame: str = ""
     startup: Startup = field(default_factory=Startup)
     may_run_again: bool = False
     breakpoints: Breakpoints = field(default_factory=Breakpoints)

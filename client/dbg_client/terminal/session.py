@@ -72,7 +72,7 @@ class Session:
         self._raw = RawDisplay(self, self._terminal)
         self._display: Display | None = None
         self._prefix = key_name(options.prefix) if options.prefix else ""
-        self._attachment = self._attachment_to(rank, options.mode)
+        self._attachment = self._attachment_to(rank, options.mode, options.frame)
         self._back: RankInfo | None = None
         self._choosing = asyncio.Lock()
         self._lending: asyncio.Task[None] | None = None
@@ -147,7 +147,7 @@ class Session:
 
     # ------------------------------------------------------------------------------------------------------ life cycle
 
-    def _attachment_to(self, rank: RankInfo, mode: Mode) -> Attachment:
+    def _attachment_to(self, rank: RankInfo, mode: Mode, frame: str = "") -> Attachment:
         return Attachment(
             rank,
             mode,
@@ -155,6 +155,7 @@ class Session:
             colors=self.options.colors,
             prefix=self._prefix,
             wish=self.options.wish,
+            frame=frame,
             startup=self.options.startup.for_rank(rank.key),
         )
 

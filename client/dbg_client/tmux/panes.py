@@ -171,6 +171,8 @@ def attach_words(settings: CommandSettings, *, follow: bool) -> list[str]:
     words += [name for name, given in flags if given]
     if settings.wait is not None and math.isfinite(settings.wait):
         words.append(f"--wait={settings.wait!r}")
+    if settings.frame:
+        words.append(f"--frame={settings.frame}")
     for name, value in (("--engine=", settings.wish.asked), ("--broker=", settings.broker), ("-x", settings.commands)):
         if value is not None:
             words.append(f"{name}{value}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import RankInfo
+from dbg_wire.ranks import Place, RankInfo
 
 from .missing import NOBODY_MISSING, MissingInAnswer
 from .naming import Naming, clip, order
@@ -36,6 +36,12 @@ MAX_LINE = 4096
 MAX_REASONS = 4
 """Different places or reasons that one line names."""
 
+MAX_PLACES = 3
+"""Frames that the first line of an answer names."""
+
+MAX_PLACE = 200
+"""Characters of one frame's function and file."""
+
 ANSWERED = frozenset({"value", "error", "stack"})
 """Kinds of answers that the rank itself gave."""
 
@@ -56,12 +62,20 @@ class AnswerGroup:
     difference: str = ""
     """Where the value differs from another one with the same text."""
     frame: str = ""
-    """Where the value was evaluated, if not at the stop: somebody has gone up the stack in the rank's debugger."""
+    """What is odd about where the value was evaluated: somebody has gone up the stack in the rank's debugger."""
+    places: tuple[Place, ...] = ()
+    """The frames in which the ranks have evaluated, one for each rank that tells."""
 
     @property
     def count(self) -> int:
         """Return how many ranks it has."""
         return len(self.ranks)
+
+    @property
+    def place(self) -> Place | None:
+        """Return the frame in which all of its ranks have evaluated; None if they are several, or one doesn't tell."""
+        agreed = len(self.places) == self.count and len(set(self.places)) == 1
+        return self.places[0] if agreed else None
 
 
 def group_answers(
@@ -115,12 +129,16 @@ def groups_document(
                 "count": group.count,
                 "text": group.text,
                 **({"difference": group.difference} if group.difference else {}),
-                **({"frame": group.frame} if group.frame else {}),
+                "frame": _place_document(group.place),
             }
             for group in groups
         ],
         "missing": list(missing.documents),
     }
+
+
+def _place_document(place: Place | None) -> dict[str, object] | None:
+    return {"file": place.file, "line": place.line, "function": place.function} if place is not None else None
 
 
 def show_groups(
@@ -159,6 +177,7 @@ def summary(command: str, groups: Sequence[AnswerGroup], missing: MissingInAnswe
         )
         if kinds[kind]
     ]
+    agreement += _where(groups)
     who = f"{answered} of {counted(asked + missing.exited)} answered"
     if missing.exited:
         clauses = [f"{who}: {missing.how}", missing.connected, ", ".join(agreement)]
@@ -168,6 +187,22 @@ def summary(command: str, groups: Sequence[AnswerGroup], missing: MissingInAnswe
     else:
         clauses = [", ".join([who, *agreement])]
     return f"{printable(command, MAX_LINE)}: {'; '.join(clause for clause in clauses if clause)}"
+
+
+def _where(groups: Sequence[AnswerGroup]) -> list[str]:
+    """Say in which frames the ranks have evaluated, the most frequent first; nothing if none tells."""
+    places = Counter(_shown_place(place) for group in groups for place in group.places)
+    if not places:
+        return []
+    common = places.most_common(MAX_PLACES)
+    told = count_answered(groups) if len(places) == 1 else None
+    named = [place if count == told else f"{place} ({count})" for place, count in common]
+    more = len(places) - len(common)
+    return [f"in {', '.join(named)}{f' and {more} others' if more > 1 else ' and 1 other' if more else ''}"]
+
+
+def _shown_place(place: Place) -> str:
+    return printable(f"{place.function} {place.file.rpartition('/')[2]}:{place.line}", MAX_PLACE)
 
 
 def show_ranks(ranks: Sequence[RankInfo], naming: Naming) -> str:
@@ -226,16 +261,14 @@ def _group(kind: Kind, members: Sequence[Said], *, compare: bool) -> AnswerGroup
     else:
         text = summarize([answer.text for _, answer in members])
     ranks = tuple(rank for rank, _ in members)
-    return AnswerGroup(id="", kind=kind.value, ranks=ranks, text=text, frame=_frame_of(kind, members))
+    places = tuple(answer.frame for _, answer in members if answer.frame is not None)
+    return AnswerGroup(id="", kind=kind.value, ranks=ranks, text=text, frame=_frame_of(kind, members), places=places)
 
 
 def _frame_of(kind: Kind, members: Sequence[Said]) -> str:
     """Say which ranks have evaluated in another frame than that of their stop, and in which; empty if none has."""
     places = Counter(
-        f"{place.function} {place.file.rpartition('/')[2]}:{place.line}"
-        for _, answer in members
-        for place in answer.frames[-1:]
-        if kind in (Kind.VALUE, Kind.ERROR)
+        _shown_place(place) for _, answer in members for place in answer.frames[-1:] if kind in (Kind.VALUE, Kind.ERROR)
     )
     if not places:
         return ""
@@ -269,7 +302,11 @@ def _merged(groups: Sequence[AnswerGroup], tolerance: float) -> list[AnswerGroup
     for group, head in zip(values, merge_near([group.text for group in values], tolerance), strict=True):
         members[head].append(group)
     merged = [
-        replace(near[0], ranks=tuple(sorted((rank for group in near for rank in group.ranks), key=order)))
+        replace(
+            near[0],
+            ranks=tuple(sorted((rank for group in near for rank in group.ranks), key=order)),
+            places=tuple(place for group in near for place in group.places),
+        )
         for near in members.values()
     ]
     return [*merged, *(group for group in groups if group.kind != Kind.VALUE.value)]

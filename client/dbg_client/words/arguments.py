@@ -52,6 +52,7 @@ class Arguments:
     stats: bool = False
     live: bool = False
     threads: bool = False
+    frame: str | None = None
     save: str | None = None
     against: str | None = None
     fail_if_differ: bool = False

@@ -54,6 +54,9 @@ def parse_command(text: str, environ: Mapping[str, str], config: Config = NO_CON
         return None
     _refuse_others(arguments)
     settings = settle(arguments, environ, stdout_is_tty=True, config=config)
+    if settings.verb is Verb.ATTACH and settings.frame:
+        what = "--frame is for eval, command and interrupt here"
+        raise BadInput(what, "choose a frame in the debugger by `u` and `d`")
     _require_target(settings)
     return settings
 

@@ -67,6 +67,15 @@ OPTIONS: tuple[OptionRow, ...] = (
         help="all threads of each rank",
     ),
     OptionRow(
+        flags=("--frame",),
+        field="frame",
+        metavar="FRAME",
+        group=ASKING,
+        verbs=("eval", "command", *ATTACHING),
+        in_session=True,
+        help="in this frame: a function's name or a number such as -2, instead of the innermost of your own code",
+    ),
+    OptionRow(
         flags=("--stats",),
         field="stats",
         group=ASKING,

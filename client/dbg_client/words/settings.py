@@ -22,7 +22,7 @@ from .config import NO_CONFIG, PREFERENCES, Config, Origin, settle_one
 from .duration import read_duration
 from .engine import NO_WISH, Wish
 from .escape_key import DEFAULT_PREFIX, parse_escape_key
-from .options import DEFAULT_TIMEOUT, OPTIONS
+from .options import ATTACH, DEFAULT_TIMEOUT, OPTIONS
 from .verbs import VERBS
 
 LONGEST_WAIT = 30 * 24 * 3600.0
@@ -73,10 +73,11 @@ class CommandSettings:
     ``wait`` is None without ``--wait``, infinity for ``--wait`` without a limit. ``status`` tells whether the last row
     is a status line. ``prefix`` is the byte of the escape key, None for no such key. ``commands`` is the file whose
     lines a line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before. ``question`` is
-    the expression or command that ranks are asked; ``tolerance`` and ``every`` are None where not asked for. ``run`` is
-    the descriptor of the socket to the ``dbg-broker run`` whose terminal this is, None in any other terminal. ``shell``
-    is the one to complete for, ``pager`` the command for long answers, empty for none. ``notes`` are sentences for the
-    user, told before anything else.
+    the expression or command that ranks are asked, ``frame`` the frame that is meant, empty for the usual one;
+    ``tolerance`` and ``every`` are None where not asked for. ``run`` is the descriptor of the socket to the
+    ``dbg-broker run`` whose terminal this is, None in any other terminal. ``shell`` is the one to complete for,
+    ``pager`` the command for long answers, empty for none. ``notes`` are sentences for the user, told before anything
+    else.
     """
 
     target: str | None
@@ -87,6 +88,7 @@ class CommandSettings:
     stats: bool = False
     live: bool = False
     threads: bool = False
+    frame: str = ""
     save: str | None = None
     against: str | None = None
     fail_if_differ: bool = False
@@ -135,6 +137,7 @@ def settle(
         stats=arguments.stats,
         live=arguments.live,
         threads=arguments.threads,
+        frame=_frame(arguments.frame),
         save=arguments.save,
         against=arguments.against,
         fail_if_differ=arguments.fail_if_differ,
@@ -178,6 +181,8 @@ def _verb(arguments: Arguments) -> Verb:
 def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
     if arguments.watch and arguments.take:
         raise BadInput("--watch looks only and --take takes the keyboard", "give one of them")
+    if arguments.watch and arguments.frame is not None:
+        raise BadInput("--frame chooses what the debugger shows and --watch looks only", "give one of them")
     if arguments.json and arguments.plain:
         raise BadInput("--json and --plain are two formats", "give one of them")
     _refuse_misplaced(arguments, verb)
@@ -210,9 +215,9 @@ def _refuse_misplaced(arguments: Arguments, verb: Verb) -> None:
             continue
         if verb.name.lower() in option.verbs:
             continue
-        if "attach" in option.verbs:
+        if option.group == ATTACH:
             raise BadInput(f"{option.name} is for attaching and {verb.value} does not attach", "give one of them")
-        *others, last = (Verb[name.upper()].value for name in option.verbs)
+        *others, last = (Verb[name.upper()].value for name in option.verbs if name != "wait")
         actions = f"{', '.join(others)} and {last}" if others else last
         first = Verb[option.verbs[0].upper()].value
         raise BadInput(f"{option.name} is for {actions}", f"add {first}, or leave {option.name} out")
@@ -305,6 +310,20 @@ def _seconds(text: str, name: str, most: float, least: float = 0.0) -> float:
     if not (seconds > 0 and least <= seconds <= most):
         raise BadInput(f"{name} {printable(text)!r} is not a number of seconds", f"give one from 0.1 to {most:.0f}")
     return seconds
+
+
+def _frame(text: str | None) -> str:
+    if text is None:
+        return ""
+    frame = text.strip()
+    if not frame:
+        raise BadInput("--frame needs a function or a number, and has an empty text", "write e.g. `--frame train_step`")
+    if len(frame) > limits.MAX_FRAME_NAME:
+        raise BadInput(
+            f"--frame has {len(frame):,} characters, and {limits.MAX_FRAME_NAME} are the most",
+            "write a number, e.g. `--frame -2`",
+        )
+    return frame
 
 
 def _tolerance(text: str | None) -> float | None:

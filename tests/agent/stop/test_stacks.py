@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 
 import pytest
 
-from dbg_agent.stop.stacks import is_own, stack_of, thread_frame, traceback_of
+from dbg_agent.stop.stacks import is_own, skip_runner, stack_of, thread_frame, traceback_of
 from dbg_wire.limits import MAX_STACK_FRAMES
+from tests.support.time_unit import seconds
 
 
 def deep(calls: int) -> FrameType:
@@ -47,6 +52,60 @@ def test_our_own_frames_are_not_told(module: str) -> None:
     assert is_own(frame)
     assert frame.f_code.co_name == "ours"
     assert stack_of(frame)[-1].function == "test_our_own_frames_are_not_told"
+
+
+def frame_in(module: str, call: Callable[[], FrameType]) -> FrameType:
+    """Return the frame that ``call`` returns, called from a module of this name."""
+    namespace = {"__name__": module, "call": call}
+    exec("def caller(): return call()", namespace)  # noqa: S102 - a module of that name
+    frame: FrameType = namespace["caller"]()  # type: ignore[operator]
+    return frame
+
+
+def test_the_frames_that_run_the_program_are_those_before_its_first_one() -> None:
+    runner, ours, program = (frame_in(name, sys._getframe) for name in ("runpy", "dbg_agent.program.script", "m"))
+    assert skip_runner([runner, runner, ours, runner, program, runner]) == 4
+    assert skip_runner([program, runner]) == 0
+    assert skip_runner([runner, ours]) == 0, "a stack is never empty"
+
+
+PROBE = """\
+import sys
+from dbg_agent.stop.stacks import stack_of
+from tests.agent.pdb_driver import Driver, play
+from tests.agent.pudb_viewer import Viewer
+from tests.agent.pudb_viewer import play as play_in_pudb
+
+print("where", stack_of(sys._getframe())[0].file)
+
+driver = Driver()
+
+def type_in_pdb():
+    print("pdb", driver.output_of("w").splitlines()[0])
+    driver.say("c")
+
+play(driver, type_in_pdb)
+viewer = Viewer()
+
+def type_in_pudb():
+    viewer.opens()
+    print("pudb", viewer.rank.debuggers.last.tracing.stack[0][0].f_code.co_filename)
+    viewer.type(b"c")
+
+play_in_pudb(viewer, type_in_pudb)
+"""
+
+
+def test_a_module_that_is_run_has_no_runner_below_it_in_where_pdb_and_pudb(tmp_path: Path) -> None:
+    (tmp_path / "probe.py").write_text(PROBE)
+    root = Path(__file__).parents[3]
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{root}", "HOME": str(tmp_path)}
+    run = [sys.executable, "-m", "probe"]
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, check=True, timeout=seconds(60))
+    lines = dict(line.split(None, 1) for line in done.stdout.splitlines())
+    assert {name: Path(where.partition("(")[0]).name for name, where in lines.items()} == dict.fromkeys(
+        ("where", "pdb", "pudb"), "probe.py"
+    )
 
 
 def test_a_traceback_is_told_to_where_it_was_raised() -> None:

@@ -64,6 +64,16 @@ async def test_all_answers_come_back_named(broker: Broker) -> None:
     assert [found[key(number)].text for number in range(3)] == ["answer 0", "answer 1", "answer 2"]
 
 
+async def test_the_frame_goes_to_the_rank_and_its_place_comes_back(broker: Broker) -> None:
+    rank = await broker.rank(0)
+    terminal = await broker.terminal()
+    await terminal.say(question(key(0), action=Action.EVAL, text="loss", frame="step"))
+    ask = await rank.expect(Ask)
+    assert ask.frame == "step"
+    await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="0.5", frame=WHERE))
+    assert (await answers(terminal))[key(0)].frame == WHERE
+
+
 async def test_who_does_not_answer_is_named_at_the_deadline(broker: Broker) -> None:
     ranks = [await broker.rank(number) for number in range(2)]
     terminal = await broker.terminal()

@@ -41,6 +41,7 @@ def test_what_was_said_is_known_for_a_moment_and_to_the_same_question() -> None:
     said(glances, ask(action=Action.SCREEN), 20.0)
     assert glances.known(KEY, ask(action=Action.SCREEN, rows=99), 20.0) is None
     assert glances.known("another", ask(action=Action.SCREEN), 20.0) is None
+    assert glances.known(KEY, replace(ask(action=Action.SCREEN), frame="step"), 20.0) is None
     glances.changed(KEY)
     assert glances.known(KEY, ask(action=Action.SCREEN), 20.0) is None
     assert (glances.size, len(glances)) == (0, 0)

@@ -71,6 +71,17 @@ def test_keyboard_of_a_driver_that_left_is_free() -> None:
     assert seats.generation_of(3) == 2
 
 
+def test_the_frame_that_a_terminal_wants_is_told_while_it_drives() -> None:
+    seats = Seats()
+    sit(seats, 1, frame="step")
+    sit(seats, 2, Mode.WATCH, frame="main")
+    assert seats.audience(K, 0).frame == "step"
+    seats.take(2, 0)
+    assert seats.audience(K, 0).frame == ""
+    seats.take(1, 0)
+    assert seats.audience(K, 0).frame == ""
+
+
 def test_resume_keeps_the_generation() -> None:
     seats = Seats()
     sit(seats, 1)

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,11 +61,33 @@ def test_a_value_is_asked_of_all_ranks_of_the_set_in_one_question(environ: dict[
 
 def test_options_of_a_question_are_passed_on(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5)) as broker:
-        Desk(broker, environ).run("5", "-e", "x", "--live", "--stats")
+        Desk(broker, environ).run("5", "-e", "x", "--live", "--stats", "--frame", "-2")
         question = broker.wait_for(Question)
 
     assert question.live
     assert question.stats
+    assert question.frame == "-2"
+
+
+@pytest.mark.parametrize("words", [["-c", "p x"], ["-i", "--json"]])
+def test_a_command_and_a_break_in_take_a_frame(words: list[str], environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5)) as broker:
+        Desk(broker, environ).run("5", *words, "--frame", "train_step")
+        assert broker.wait_for(Question).frame == "train_step"
+
+
+def test_a_value_of_a_rank_that_knows_no_frames_is_none_of_the_frame_that_was_asked_for(
+    environ: dict[str, str],
+) -> None:
+    with FakeBroker(make_rank(4), make_rank(5)) as broker:
+        answering(broker, _4=value("0.25"), _5=replace(value("0.5"), frame=Place(file="/t.py", line=1, function="f")))
+        done = Desk(broker, environ).run("all", "-e", "loss", "--frame", "f")
+
+    assert done.stdout.splitlines() == [
+        "loss: 2 of 2 ranks answered, 1 value, 1 error, in f t.py:1 (1)",
+        "@1    1 rank  5  0.5",
+        "@err  1 rank  4  the dbg-broker in this rank is too old for --frame; ask without it",
+    ]
 
 
 @pytest.mark.parametrize(

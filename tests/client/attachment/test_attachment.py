@@ -279,6 +279,21 @@ def test_a_driver_comes_back_for_the_keyboard_it_had() -> None:
     assert (attach.mode, attach.resume) == (Mode.DRIVE, 3)
 
 
+def test_a_terminal_that_comes_back_does_not_ask_for_its_frame_again() -> None:
+    attachment = Attachment(make_rank(), Mode.DRIVE, (23, 80), colors=256, frame="step")
+    (attach,) = sent(attachment.attach())
+    assert isinstance(attach, Attach)
+    assert attach.frame == "step"
+    attachment.message(seat(), 0.0)
+    attachment.link_down("it shut down", 1.0)
+    attachment.link_up(2.0)
+
+    (again,) = sent(attachment.rank_listed(make_rank(), 2.0))
+
+    assert isinstance(again, Attach)
+    assert again.frame == ""
+
+
 def test_a_watcher_comes_back_as_one() -> None:
     attachment = seated(None)
     attachment.link_down("it shut down", 1.0)

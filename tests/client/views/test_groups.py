@@ -20,7 +20,7 @@ from dbg_client.views.groups import (
 )
 from dbg_client.views.naming import Naming
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.ranks import RankInfo
+from dbg_wire.ranks import Place, RankInfo
 from tests.client.fake_broker import make_rank
 from tests.support.rank_infos import block
 
@@ -159,8 +159,8 @@ def test_json_is_the_agreed_one() -> None:
         "asked": 8,
         "answered": 7,
         "groups": [
-            {"id": "@1", "kind": "value", "ranks": "0-6", "count": 7, "text": "0.25"},
-            {"id": "@?", "kind": "silent", "ranks": "7", "count": 1, "text": "running, data.py:61"},
+            {"id": "@1", "kind": "value", "ranks": "0-6", "count": 7, "text": "0.25", "frame": None},
+            {"id": "@?", "kind": "silent", "ranks": "7", "count": 1, "text": "running, data.py:61", "frame": None},
         ],
         "missing": [],
     }
@@ -168,6 +168,65 @@ def test_json_is_the_agreed_one() -> None:
 
 def shown(answers: list[Said], command: str = "loss", *, color: bool = False) -> str:
     return show_groups(command, group_answers(answers), Naming([rank for rank, _ in answers]), color=color)
+
+
+def at(function: str, line: int = 16) -> Place:
+    return Place(file="/home/me/t.py", line=line, function=function)
+
+
+def said_at(*places: Place | None, texts: str = "") -> list[Said]:
+    """Return answers from these frames, in each of which the value is another letter of ``texts``, or 1."""
+    values = said(*(texts or "1" * len(places)))
+    return [(rank, replace(answer, frame=place)) for (rank, answer), place in zip(values, places, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "head"),
+    [
+        (said_at(*[at("step")] * 3), "x: 3 of 3 ranks answered, 1 value, in step t.py:16"),
+        (
+            said_at(*[at("step")] * 2, at("batch", 11)),
+            "x: 3 of 3 ranks answered, 1 value, in step t.py:16 (2), batch t.py:11 (1)",
+        ),
+        (said_at(at("step"), None), "x: 2 of 2 ranks answered, 1 value, in step t.py:16 (1)"),
+        (
+            said_at(at("a"), at("b"), at("c"), at("d")),
+            "x: 4 of 4 ranks answered, 1 value, in a t.py:16 (1), b t.py:16 (1), c t.py:16 (1) and 1 other",
+        ),
+        (
+            said_at(*map(at, "aabcde"), texts="123456"),
+            "x: 6 of 6 ranks answered, 6 different values, in a t.py:16 (2), b t.py:16 (1), c t.py:16 (1) and 2 others",
+        ),
+        (
+            [*said_at(*[at("step")] * 2), *said((Kind.RUNNING, "running"), first=2)],
+            "x: 2 of 3 ranks answered, 1 value, in step t.py:16",
+        ),
+        (said("1", "1"), "x: 2 of 2 ranks answered, 1 value"),
+        (said_at(at("\x1b[2J")), "x: 1 of 1 rank answered, 1 value, in \\x1b[2J t.py:16"),
+    ],
+)
+def test_the_first_line_says_in_which_frames_the_ranks_have_evaluated(answers: list[Said], head: str) -> None:
+    assert shown(answers, "x").splitlines()[0] == head
+
+
+def test_json_has_the_frame_of_a_group_whose_ranks_agree() -> None:
+    answers = said_at(at("step"), at("step"), at("step"), at("batch"), at("step"), None, texts="aabbcc")
+
+    document = groups_document("loss", group_answers(answers), Naming([rank for rank, _ in answers]))
+
+    groups = document["groups"]
+    assert isinstance(groups, list)
+    step = {"file": "/home/me/t.py", "line": 16, "function": "step"}
+    assert [group["frame"] for group in groups] == [step, None, None]
+
+
+def test_near_values_keep_the_frames_of_all_their_ranks() -> None:
+    answers = said("0.25", "0.2500001")
+    answers = [(rank, replace(answer, frame=at(name))) for (rank, answer), name in zip(answers, "ab", strict=True)]
+
+    (group,) = group_answers(answers, tolerance=0.1)
+
+    assert group.places == (at("a"), at("b"))
 
 
 def test_the_table_begins_with_who_answered_and_is_aligned() -> None:

@@ -50,6 +50,7 @@ def parsed(text: str) -> tuple[Verb, str | None, str]:
         ("e rank == 0", (Verb.EVAL, None, "rank == 0")),
         ("e stopped", (Verb.EVAL, None, "stopped")),
         ("e 0-1 -x", (Verb.EVAL, "0-1", "-x")),
+        ("e --frame=-2 0-7 loss", (Verb.EVAL, "0-7", "loss")),
         ("all -e 'loss, lr'", (Verb.EVAL, "all", "loss, lr")),
     ],
 )
@@ -59,10 +60,21 @@ def test_words_and_options_ask_for_the_same(text: str, expected: tuple[Verb, str
 
 def test_options_may_stand_with_words() -> None:
     stats = parse_command("e --stats --live 0-7 loss", {})
+    frames = [
+        parse_command(text, {})
+        for text in (
+            "e --frame train_step 0-7 loss",
+            "e --live --frame=train_step loss",
+            "c --frame train_step 0-7 p loss",
+            "interrupt 5 --frame train_step",
+            "0-7 -e loss --frame train_step",
+        )
+    ]
     listed = parse_command("list --all", {})
     slow = parse_command("where all --timeout 3", {})
 
     assert stats == CommandSettings(verb=Verb.EVAL, target="0-7", question="loss", stats=True, live=True, color=True)
+    assert [command.frame for command in frames if command is not None] == ["train_step"] * 5
     assert listed is not None
     assert listed.all
     assert slow is not None
@@ -101,6 +113,10 @@ def test_help_is_asked_for(text: str) -> None:
         ("where 'all", "a quote that is not closed"),
         ("where --every 1", "--every is not for the command line of a session"),
         ("5 --take", "--take is not for"),
+        ("e --frame= 0 x", "--frame needs a function or a number"),
+        ("e --live=1 0 x", "--live takes no value"),
+        ("where --frame f", "--frame is for -e, -c,"),
+        ("5 --frame f", "--frame is for eval, command and interrupt here"),
         ("list --json", "--json is not for"),
         ("--version", "--version is not for a session"),
         ("where all 5", "'all' and '5' are two targets; write one: all,5"),

@@ -38,6 +38,11 @@ def test_each_action_has_its_verb(argument: str, verb: Verb) -> None:
     assert settled({}, **{argument: True}).verb is verb
 
 
+@pytest.mark.parametrize("action", [{"expression": "x"}, {"command": "n"}, {"interrupt": True}, {}, {"tmux": True}])
+def test_a_frame_is_for_what_looks_at_a_stop(action: dict[str, Any]) -> None:
+    assert settled(frame=" Model.step ", **action).frame == "Model.step"
+
+
 def test_an_expression_and_a_command_are_actions_with_a_text() -> None:
     value, command = settled(expression="a + b"), settled(command="p a")
 
@@ -83,6 +88,15 @@ def test_an_expression_and_a_command_are_actions_with_a_text() -> None:
         {"expression": "x", "tol": "1", "exact": True},
         {"expression": "x", "every": "1", "save": "f"},
         {"expression": "x", "every": "1", "fail_if_differ": True},
+        {"list": True, "frame": "f"},
+        {"where": True, "frame": "f"},
+        {"screen": True, "frame": "f"},
+        {"kill": True, "frame": "f"},
+        {"resume": True, "frame": "f"},
+        {"release": True, "frame": "f"},
+        {"watch": True, "frame": "f"},
+        {"expression": "x", "frame": " "},
+        {"expression": "x", "frame": "f" * 301},
         {"expression": "x", "take": True},
         {"expression": "x", "all": True},
         {"expression": "x", "plain": True},

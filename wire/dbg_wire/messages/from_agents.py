@@ -88,6 +88,7 @@ class Answer(Message, sender=Sender.AGENT):
     age: Age | None = None
     at_least: bool = False
     threads: ThreadStacks = ()
+    frame: Place | None = None
 
 
 class Testimony(Message, sender=Sender.AGENT):

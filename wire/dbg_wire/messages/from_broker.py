@@ -1,6 +1,6 @@
 """The broker's own messages; a message that the broker passes on is in the module of its first sender."""
 
-from ..bounds import Age, Sentence
+from ..bounds import Age, FrameName, Sentence
 from ..ranks import Place, RankInfo, RankState, ThreadStacks
 from ..records import Record
 from .declared import Message
@@ -36,7 +36,8 @@ class Audience(Message, sender=Sender.BROKER):
     With ``viewers`` above zero a stopped rank opens its debugger at this size and sends its output; with none it keeps
     the debugger open and sends nothing. ``driven`` tells whether one of the terminals has the keyboard; input counts
     only if it carries this ``generation``. ``engine`` is the debugger that a terminal asked for, ``fallback_engine``
-    the debugger to open if neither the stop nor the rank names one.
+    the debugger to open if neither the stop nor the rank names one. ``frame`` is the frame that the driver wants to see
+    first; it counts once for each ``generation``.
     """
 
     viewers: int
@@ -47,6 +48,7 @@ class Audience(Message, sender=Sender.BROKER):
     engine: Sentence | None = None
     fallback_engine: Sentence | None = None
     driven: bool = False
+    frame: FrameName = ""
 
 
 class ChosenRank(Record):
@@ -76,7 +78,7 @@ class Probe(Message, sender=Sender.BROKER):
 
 
 class Ask(Message, sender=Sender.BROKER):
-    """Pass a question on to one rank; the rank gives up after ``seconds``."""
+    """Pass a question on to one rank; the rank gives up after ``seconds``. The other fields are those of Question."""
 
     request: int
     action: Action
@@ -90,6 +92,7 @@ class Ask(Message, sender=Sender.BROKER):
     withdrawn: bool = False
     threads: bool = False
     stops: bool = False
+    frame: FrameName = ""
 
 
 class Snapshot(Message, sender=Sender.BROKER):
@@ -134,6 +137,8 @@ class RankAnswer(Record):
     and ``digest`` the same without memory addresses; both are empty if the whole content was not read. ``age`` is for
     how many seconds the rank has been where ``frames`` says, or with ``at_least`` for how many it is known to have
     been; None if that is unknown. ``threads`` are all threads, if they were asked for.
+    and ``digest`` the same without memory addresses; both are empty if the whole content was not read. ``frame`` is
+    where an expression or a command was run; None if it was not run, or an older rank does not tell.
     """
 
     key: Sentence
@@ -146,6 +151,7 @@ class RankAnswer(Record):
     age: Age | None = None
     at_least: bool = False
     threads: ThreadStacks = ()
+    frame: Place | None = None
 
 
 class Answers(Message, sender=Sender.BROKER):

@@ -1,6 +1,6 @@
 """The messages of terminals, some of which the broker passes on to the rank."""
 
-from ..bounds import Count, PersonName, Sentence, Serial, Word
+from ..bounds import Count, FrameName, PersonName, Sentence, Serial, Word
 from .declared import Message
 from .vocabulary import Action, Mode, Sender
 
@@ -23,8 +23,8 @@ class Attach(Message, sender=Sender.CLIENT):
     """Attach to a rank, and detach from the rank before; answered by Seat or Refusal.
 
     If another terminal has the keyboard, ``drive`` makes this one a watcher. ``resume`` is the generation that this
-    terminal held before its connection broke: it keeps the keyboard if no other terminal took it since. ``engine`` and
-    ``fallback_engine`` are for the rank's Audience.
+    terminal held before its connection broke: it keeps the keyboard if no other terminal took it since. ``engine``,
+    ``fallback_engine`` and ``frame`` are for the rank's Audience.
     """
 
     key: Sentence
@@ -35,6 +35,7 @@ class Attach(Message, sender=Sender.CLIENT):
     engine: Word | None = None
     fallback_engine: Word | None = None
     resume: Serial | None = None
+    frame: FrameName = ""
 
 
 class Detach(Message, sender=Sender.CLIENT):
@@ -61,6 +62,9 @@ class Question(Message, sender=Sender.CLIENT):
     that does nothing in an older rank. With ``withdrawn`` an earlier ``interrupt`` is given up. With ``threads`` the
     answer to ``where`` has the stacks of all Python threads. With ``stops`` a ``where`` asks for the states of the
     job's stops instead, in the form of :mod:`dbg_wire.stop_states`; an older rank answers with a stack.
+    that does nothing in an older rank. With ``withdrawn`` an earlier ``interrupt`` is given up. ``frame`` is the frame
+    to evaluate or run in, or to open the debugger at: a function's name, or a number as Python indexes a list of the
+    frames, outermost first; empty for the usual frame.
     """
 
     request: int
@@ -76,6 +80,7 @@ class Question(Message, sender=Sender.CLIENT):
     withdrawn: bool = False
     threads: bool = False
     stops: bool = False
+    frame: FrameName = ""
 
 
 class Dial(Message, sender=Sender.CLIENT):
