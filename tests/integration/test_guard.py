@@ -174,6 +174,8 @@ async def test_a_rank_that_was_asked_before_its_guard_found_it_stuck_has_the_gua
         answer = await job.where(job.at_first)
         assert answer.text.startswith("stuck in C code for ")
         assert answer.frames[-1].line == STUCK_LINE
+        assert answer.age is not None
+        assert 0 < answer.age < STUCK_SECONDS
 
 
 async def test_a_suspended_rank_is_unresponsive_and_says_so(processes: Processes, home: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 import signal
@@ -80,6 +81,8 @@ class Witness:
         self._core = ""
         self._let_go = False
         self._ended = False
+        self._silent_from = math.inf
+        """When the guard ends even if no broker has taken its last report."""
         self._signal: int | None = None
         self._news = asyncio.Event()
         self._fed = asyncio.Event()
@@ -110,6 +113,9 @@ class Witness:
                 if finding is Finding.STUCK and self._asked_after != self._record.beats:
                     await self._ask_rank()
                 told = await self._speak()
+                if not told and time.monotonic() >= self._silent_from:
+                    # The cancellation of this task is lost if what it awaits ends at that moment.
+                    return
                 if not told:
                     await asyncio.sleep(random.uniform(0, LAST_RETRY_SECONDS if self._ended else RETRY_SECONDS))  # noqa: S311
                 elif self._ended:
@@ -178,6 +184,7 @@ class Witness:
         self._ended = True
         status = self._process.status()
         self._signal = self._record.signal if status is None else status & SIGNAL or None
+        self._silent_from = time.monotonic() + LAST_WORDS_SECONDS
         if self._main is not None:
             loop.call_later(LAST_WORDS_SECONDS, self._main.cancel)
 

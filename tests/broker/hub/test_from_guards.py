@@ -116,6 +116,7 @@ async def test_when_the_guard_is_gone_the_last_stack_is_still_there(broker: Brok
     await ask_where(watcher)
     (answer,) = (await watcher.expect(Answers)).answers
     assert (answer.kind, answer.frames) == (Kind.VALUE, FRAMES)
+    assert answer.age is not None
 
 
 async def test_a_guard_without_a_fresh_stack_leaves_the_last_one(broker: Broker) -> None:

@@ -1,0 +1,68 @@
+"""The end of a guard that nobody hears; what it says otherwise is seen through test_guard."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from dbg_agent.guard import reporting
+from dbg_agent.guard.reporting import Witness
+
+
+class Killed:
+    """A process that a signal has ended."""
+
+    pid = 2**22
+    descriptor = -1
+
+    def is_alive(self) -> bool:
+        return False
+
+    def is_suspended(self) -> bool:
+        return False
+
+    def status(self) -> int:
+        return 9
+
+
+def test_a_guard_ends_after_its_rank_even_if_its_cancellation_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = 0
+
+    async def find(*_: object) -> None:
+        return None
+
+    async def dial(*_: object) -> None:
+        nonlocal attempts
+        attempts += 1
+        # A guard that goes on for ever must fail this test, and not keep it waiting.
+        if attempts > 500:
+            raise SystemExit("the guard goes on")
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.01)
+        raise OSError("no broker")
+
+    # The guard's own process ends with its loop.
+    loop = asyncio.SelectorEventLoop()
+    monkeypatch.setattr(asyncio, "SelectorEventLoop", lambda: loop)
+    read, write = os.pipe()
+    for name, value in {
+        "PIPE": read,
+        "LAST_WORDS_SECONDS": 0.3,
+        "LAST_RETRY_SECONDS": 0.0,
+        "QUIET_SECONDS": 0.0,
+        "find": find,
+        "dial": dial,
+    }.items():
+        monkeypatch.setattr(reporting, name, value)
+    about: dict[str, Any] = {"key": "j/r/h:0/1", "main": 1, "broker": None, "environ": {}, "stuck": 6.0, "signal": 0}
+    try:
+        Witness(about, Killed(), {}, None).run(b"")  # type: ignore[arg-type] # a process that has ended
+    finally:
+        loop.close()
+        os.close(read)
+        os.close(write)
+    assert 1 < attempts <= 500
