@@ -54,7 +54,10 @@ class UnknownGroup(DbgError):
         if not self.known:
             return f"no group {name} is remembered in this terminal; -e, -c and -w give their groups names"
         more = ", …" if len(self.known) > 8 else ""
-        return f"the last answer in this terminal had no group {name}; it had {', '.join(self.known[:8])}{more}"
+        known = f"the last answer in this terminal had no group {name}; it had {', '.join(self.known[:8])}{more}"
+        # An unquoted @? is a pattern for the shell, which a file of two such letters fits.
+        is_file = len(self.name) == len("@?") and self.name[1:].isalpha()
+        return f"{known}; if the shell has made {name} of @?, put that into quotes: '@?'" if is_file else known
 
 
 @dataclass(frozen=True, slots=True)

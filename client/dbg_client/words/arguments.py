@@ -139,15 +139,18 @@ def read_arguments(words: Sequence[str], *, help_page: str = HELP_PAGE) -> Argum
     return Arguments(**_spoken(row, operands[1:], given, help_page))
 
 
-def read_operands(row: VerbRow, words: Sequence[str]) -> tuple[str | None, str]:
+def _read_operands(row: VerbRow, words: Sequence[str], *, waits_for_ranks: bool) -> tuple[str | None, str]:
     """Part what stands behind ``eval`` and ``command``; return the target, if there is one, and the text to ask.
 
-    The first word is the target if it can be one and something stands behind it.
+    The first word is the target if it can be one and something stands behind it. ``waits_for_ranks`` says that
+    ``--wait`` names the ranks.
     """
     if len(words) > 1 and is_target(words[0]):
         return words[0], " ".join(words[1:])
-    if row.operands is Operands.COMMAND and words and not is_target(words[0]):
-        raise BadInput(f"{row.name} needs ranks before its command", f"write them, e.g. `{row.example}`")
+    if row.operands is Operands.COMMAND and not (words and waits_for_ranks):
+        raise BadInput(f"{row.name} needs ranks and a command", f"write both, e.g. `{row.example}`")
+    if not words:
+        raise BadInput(f"{row.name} needs an expression", f"write one, e.g. `{row.example}`")
     return None, " ".join(words)
 
 
@@ -159,6 +162,11 @@ def _spoken(row: VerbRow, operands: list[str], given: dict[str, Any], help_page:
         return given | {"verb": row.name, "shell": " ".join(operands)}
     if row.operands in (Operands.EXPRESSION, Operands.COMMAND):
         return given | _asked(row, operands, given)
+    if row.name == "wait" and len(operands) == 2 and operands[1].isdecimal():
+        what, (first, second) = "wait takes one TARGET", map(printable, operands)
+        raise BadInput(
+            what, f"for {second} seconds write `wait {first} --for {second}s`, for both ranks {first},{second}"
+        )
     target = _target(operands, help_page)
     if row.name == "wait":
         # As with the flag, `wait --for 60s 5` and `--wait 5` are the same, and whatever the flag has taken is its own.
@@ -168,7 +176,7 @@ def _spoken(row: VerbRow, operands: list[str], given: dict[str, Any], help_page:
 
 
 def _asked(row: VerbRow, operands: list[str], given: dict[str, Any]) -> dict[str, Any]:
-    target, text = read_operands(row, operands)
+    target, text = _read_operands(row, operands, waits_for_ranks=bool(given["wait"]))
     if given[str(row.field)] is not None:
         raise BadInput(f"{row.name} and {row.flags[0]} are the same, and both are given", "give one of them")
     notes: tuple[str, ...] = ()

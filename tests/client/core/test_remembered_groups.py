@@ -135,3 +135,8 @@ def test_a_terminal_is_a_session_whether_or_not_there_is_a_tty() -> None:
 
     assert terminal() == terminal() == terminal("setsid", "-w")
     assert terminal(*in_another_session) != terminal()
+
+
+@pytest.mark.parametrize(("name", "told"), [("@x", True), ("@7", False), ("@err", False)])
+def test_a_group_that_a_shell_may_have_made_of_a_pattern_is_told_to_be_quoted(name: str, told: bool) -> None:
+    assert ("'@?'" in str(UnknownGroup(name, ["@1", "@?"]))) is told

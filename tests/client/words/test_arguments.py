@@ -75,6 +75,10 @@ def test_how_an_expression_was_understood_is_told(words: list[str], expression: 
     assert [told[: len(note or "")] for told in arguments.notes] == ([note] if note is not None else [])
 
 
+def test_ranks_that_are_waited_for_are_those_of_a_command() -> None:
+    assert read_arguments(["command", "n", "--wait", "5"]) == Arguments(command="n", wait="5")
+
+
 def test_the_words_of_a_command_are_joined() -> None:
     assert read_arguments(["command", "all", "b", "train.py:7"]) == Arguments(target="all", command="b train.py:7")
 
@@ -95,7 +99,11 @@ def test_the_words_of_a_command_are_joined() -> None:
         (["where", "all", "train.py"], "'train.py' is one word too many behind 'all'"),
         (["all", "--exat", "-e", "loss"], "there is no option --exat; did you mean --exact?"),
         (["help", "me"], "help takes no word behind it"),
-        (["command", "n"], "command needs ranks before its command; write them, e.g. `command all n`"),
+        (["command", "n"], "command needs ranks and a command; write both, e.g. `command all n`"),
+        (["command", "all"], "command needs ranks and a command"),
+        (["command"], "command needs ranks and a command"),
+        (["eval"], "eval needs an expression; write one, e.g. `eval 0-7 'loss, lr'`"),
+        (["wait", "5", "60"], "for 60 seconds write `wait 5 --for 60s`, for both ranks 5,60"),
         (["eval", "loss", "-e", "lr"], "eval and -e are the same, and both are given"),
         (["all", "-e"], "expected one argument"),
         (["wh\x1ber", "5", "6"], "'5' is one word too many"),
