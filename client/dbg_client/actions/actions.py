@@ -187,11 +187,10 @@ class _Acting:
         (answer,) = await self._asker.ask(Action.INTERRUPT, [rank])
         if answer.kind not in (Kind.VALUE, Kind.RUNNING):
             return self._report([answer])
-        if answer.kind is Kind.RUNNING:
-            tell(f"{printable(rank.address)} is {printable(answer.text)}; Ctrl-C gives up.")
         address = printable(rank.address)
+        news = f"{address} is {printable(answer.text)}; Ctrl-C gives up." if answer.kind is Kind.RUNNING else ""
         async with self._line.says(lambda: f"waiting for {address} to stop"):
-            stopped = await unless_given_up(self._until_stopped(rank))
+            stopped = await unless_given_up(self._until_stopped(rank, news))
         if stopped is None:
             await self._withdraw(rank)
             raise KeyboardInterrupt
@@ -207,8 +206,13 @@ class _Acting:
         self.attach_to = unique_target(rank, self._directory.ranks)
         return 0
 
-    async def _until_stopped(self, rank: RankInfo) -> RankInfo:
-        """Return the rank as it is listed once it has stopped, however long its C code takes."""
+    async def _until_stopped(self, rank: RankInfo, news: str) -> RankInfo:
+        """Return the rank as it is listed once it has stopped, however long its C code takes.
+
+        ``news`` is told first: it offers Ctrl-C, so it must not come before Ctrl-C is waited for.
+        """
+        if news:
+            tell(news)
         while True:
             now = self._directory.by_key.get(rank.key)
             if self._directory.complete:
