@@ -11,6 +11,7 @@ from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
+from ..core.roll_call import MAX_WORLD
 from .list import align, show_duration
 from .naming import Naming
 from .naming import order as naming_order
@@ -63,7 +64,7 @@ def show_report(asked: Asked, terminal: Terminal) -> str:
 
 def missing_ranks(members: Sequence[RankInfo]) -> list[int]:
     """Return the numbers below the world size of one run that no rank has, exited or not."""
-    size = max((rank.world_size or 0 for rank in members), default=0)
+    size = max((rank.world_size or 0 for rank in members if (rank.world_size or 0) <= MAX_WORLD), default=0)
     return sorted(set(range(size)) - {rank.rank for rank in members if rank.child is None})
 
 

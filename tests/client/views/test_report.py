@@ -75,6 +75,7 @@ def test_dead_and_missing_ranks_are_told() -> None:
 def test_a_childs_number_does_not_stand_for_a_rank() -> None:
     assert missing_ranks([make_rank(0, world_size=2), make_rank(1, world_size=2, child=1)]) == [1]
     assert missing_ranks([make_rank(0, world_size=None)]) == []
+    assert missing_ranks([make_rank(0, world_size=10**12)]) == []
     assert missing_ranks([]) == []
 
 
