@@ -45,11 +45,14 @@ def _act(words: list[str]) -> int:
         from .actions.completion import complete
 
         return complete(words[1:])
-    from .core.config_file import read_config
     from .words.arguments import read_arguments
+
+    arguments = read_arguments(words)
+    # Help, version and what can't be understood have ended by now, and need none of these.
+    from .core.config_file import read_config
     from .words.settings import Verb, settle
 
-    arguments, config = read_arguments(words), read_config(os.environ)
+    config = read_config(os.environ)
     settings = settle(arguments, os.environ, stdout_is_tty=sys.stdout.isatty(), config=config)
     if settings.verb is Verb.CONFIG:
         from .actions.preferences import show_preferences
