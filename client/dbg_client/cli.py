@@ -51,15 +51,17 @@ def _act(words: list[str]) -> int:
         from .actions.completion import complete
 
         return complete(words[1:])
-    from .core.config_file import read_config
     from .words.arguments import read_arguments
-    from .words.settings import Verb, settle
 
     try:
         arguments = read_arguments(words)
     except SystemExit:
         write_result("")  # what argparse has printed: here it can still be told that it is not written
         raise
+    # Help, version and what can't be understood have ended by now, and need none of these.
+    from .core.config_file import read_config
+    from .words.settings import Verb, settle
+
     config = read_config(os.environ)
     settings = settle(arguments, os.environ, stdout_is_tty=sys.stdout.isatty(), config=config)
     if settings.verb is Verb.CONFIG:

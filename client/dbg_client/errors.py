@@ -38,7 +38,7 @@ class NotStopped(DbgError):
 
 
 class HeldBack(NotStopped):
-    """Say that the target waits for other ranks, and what can be done with it; ``has_place`` where it can be shown."""
+    """Say that the target waits for other ranks, and how it goes on. ``has_place`` tells whether its place is known."""
 
     def __init__(self, what: str, target: str, *, has_place: bool) -> None:
         super().__init__(what, target)
@@ -77,7 +77,7 @@ class SlowBroker(BrokerUnreachable):
 
 
 class NotHeld(DbgError):
-    """Say that none of the ranks waits for others, so that there is nothing to release; maybe ``others`` do."""
+    """Say that none of the ranks is held. ``others`` tells whether ranks outside the target are."""
 
     def __init__(self, addresses: Sequence[str], *, others: bool) -> None:
         super().__init__(tuple(addresses), others)

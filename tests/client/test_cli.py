@@ -138,7 +138,7 @@ def test_a_reader_that_has_enough_is_no_error_message(environ: dict[str, str]) -
     ranks = [make_rank(number) for number in range(2000)]
     with FakeBroker(*ranks) as broker:
         listing = subprocess.Popen(
-            [sys.executable, "-m", "dbg_client", "-l"],
+            [sys.executable, "-m", "dbg_client", "-l", "--all-rows"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**environ, **broker.environment},

@@ -61,12 +61,6 @@ def parse_command(text: str, environ: Mapping[str, str], config: Config = NO_CON
     return settings
 
 
-def _of_stops(settings: CommandSettings) -> CommandSettings:
-    if settings.verb is not Verb.ATTACH:
-        raise BadInput(f"`stops` and {settings.verb.value} are two actions", "give one of them")
-    return replace(settings, verb=Verb.STOPS)
-
-
 def read_scope(target: Target, job: str) -> Target:
     """Return the target with each part that names no job restricted to the session's job."""
     if not JOB_NAME.fullmatch(job):
@@ -80,13 +74,13 @@ def _question(row: VerbRow, rest: str) -> Arguments:
     """Return the arguments of a verb whose text is taken as it stands, behind its options."""
     asked: dict[str, object] = {}
     while (option := _first_option(row, rest)) is not None:
-        flag, _, rest = rest.partition(" ")
-        value: object = True
-        if option.metavar is not None:
-            _, equals, value = flag.partition("=")
-            if not equals:
-                value, _, rest = rest.strip().partition(" ")
-        asked[option.field] = value
+        word, _, rest = rest.partition(" ")
+        flag, equals, value = word.partition("=")
+        if option.metavar is None and equals:
+            raise BadInput(f"{flag} takes no value", f"write {flag}")
+        if option.metavar is not None and not equals:
+            value, _, rest = rest.strip().partition(" ")
+        asked[option.field] = value if option.metavar is not None else True
         rest = rest.strip()
     first, _, behind = rest.partition(" ")
     target = first if behind.strip() and is_target(first) else None

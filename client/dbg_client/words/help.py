@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
+from dbg_wire.environment import BROKER, ENGINE, HOME, TOKEN, TOKEN_FILE
+
 from .options import ASKING, ATTACH, OPTIONS, OTHER, OptionRow
 from .verbs import VERBS, VerbRow
 
@@ -58,11 +60,11 @@ types, add --take to --engine.
 """
 
 ENVIRONMENT: tuple[tuple[str, str], ...] = (
-    ("DBG_BROKER", "host:port#fingerprint of the broker"),
-    ("DBG_TOKEN_FILE, DBG_TOKEN", "the token, or the file that has it"),
-    ("DBG_HOME", "where broker.json is"),
+    (BROKER, "host:port#fingerprint of the broker"),
+    (f"{TOKEN_FILE}, {TOKEN}", "the token, or the file that has it"),
+    (HOME, "where broker.json is"),
     ("DBG_ESCAPE, DBG_TIMEOUT", "as --escape and --timeout"),
-    ("DBG_ENGINE", "the debugger to open where the rank has no wish of its own"),
+    (ENGINE, "the debugger to open where the rank has no wish of its own"),
     ("DBG_EDITING", "vi: as --vi"),
     ("DBG_PAGER, PAGER", "shows answers that are longer than the terminal; cat or nothing: none (default: less)"),
     ("DBG_COMPLETION_SECONDS", "for how long Tab waits for the broker, if it is far away"),

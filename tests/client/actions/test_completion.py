@@ -121,8 +121,8 @@ def test_a_shell_completes_verbs_ranks_options_and_files(
         terminal.send(f"cd {tmp_path}; {start}; clear\n")
         for typed, completed in (
             ("dbg-attach wher\t", "dbg-attach where"),
-            ("gpu013:6\t", "dbg-attach where gpu013:6"),
-            ("--thr\x15dbg-attach eval gpu013:5 x --sta\t", "dbg-attach eval gpu013:5 x --stats"),
+            ("gpu013:6\t-", "dbg-attach where gpu013:6 -"),
+            ("\x15dbg-attach eval gpu013:5 x --sta\t", "dbg-attach eval gpu013:5 x --stats"),
             ("--save answ\t", "--save answers.json"),
         ):
             terminal.send(typed)

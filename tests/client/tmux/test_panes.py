@@ -25,7 +25,7 @@ SETTINGS = settled("0-3", "--tmux")
     "words",
     [
         ["--watch", "--no-status", "-v"],
-        ["--take", "--engine", "pdb", "-x", "-odd name;", "--no-rc", "--vi", "--frame", "-2"],
+        ["--take", "--engine", "pdb", "-x", "-Odd name;", "--no-rc", "--vi", "--frame", "-2"],
         ["--escape", "^^", "--timeout", "0.1", "--broker", "h:1#sha256:" + "0" * 64],
         ["--escape", "none", "--wait", "7.25"],
         ["--escape", "^\\"],

@@ -27,7 +27,7 @@ def test_the_first_word_is_a_verb_or_a_target() -> None:
     ("line", "words"),
     [
         ("wh", {"where"}),
-        ("s", {"stopped", "screen"}),
+        ("s", {"stopped", "stops", "screen"}),
         ("where h", {"held"}),
         ("eval s", {"stopped"}),
         ("completion ", {"bash", "zsh", "fish"}),
