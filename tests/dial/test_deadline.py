@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -31,3 +32,20 @@ async def test_a_cancellation_in_the_moment_of_the_answer_is_not_lost() -> None:
     task.cancel()
     (outcome,) = await asyncio.gather(task, return_exceptions=True)
     assert isinstance(outcome, asyncio.CancelledError)
+
+
+async def test_an_error_in_the_moment_of_a_cancellation_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise OSError("late")
+
+    task = asyncio.ensure_future(within(PATIENCE, fails()))
+    for _ in range(2):
+        await asyncio.sleep(0)
+    task.cancel()
+    (outcome,) = await asyncio.gather(task, return_exceptions=True)
+    del task
+    gc.collect()
+    await asyncio.sleep(0)
+    assert isinstance(outcome, asyncio.CancelledError)
+    assert caplog.messages == []

@@ -92,7 +92,9 @@ class Stage:
     def variables(self) -> dict[str, str]:
         """The environment of the shell in which the commands are typed."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        return {**os.environ, "PATH": path, "DBG_HOME": str(self.home), "PWD": str(self.folder), **self._at_prompt}
+        # A reader of the page is at a terminal; under CI no crash is kept without a lease.
+        told = {"PATH": path, "CI": "", "DBG_HOME": str(self.home), "PWD": str(self.folder), **self._at_prompt}
+        return {**os.environ, **told}
 
     def _start(self, scene: Scene, rank: int) -> Child:
         variables = {

@@ -229,7 +229,7 @@ class TestExitStatus:
     @pytest.mark.parametrize(
         ("arguments", "says"),
         [
-            (("--nonsense",), "unrecognized arguments: --nonsense"),
+            (("--nonsense",), "there is no option --nonsense"),
             (("gpu[", "--list"), "gpu["),
             (("--watch", "--take", "0"), "--watch looks only and --take takes the keyboard"),
             (("--escape", "^C", "0"), "'^C' can't be used"),

@@ -51,7 +51,7 @@ def test_ranks_that_hang_in_a_library_are_asked_in_the_users_frame_or_another(pr
     )
     assert [line.split()[-1] for line in live[1:]] == ["40", "41"]
 
-    assert texts(ask(home, "all", "-i")) == {"0-2": "stopped"}
+    assert texts(ask(home, "all", "-i", "-y")) == {"0-2": "stopped"}
     first, second = ask(home, "all", "-e", "step")["groups"]
     assert (first["text"], first["frame"]["function"], first["frame"]["line"]) == ("40", "train_step", STEP)
     assert (second["text"], second["frame"]["function"], second["frame"]["line"]) == ("41", "next_batch", BATCH)

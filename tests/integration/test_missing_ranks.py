@@ -31,7 +31,9 @@ def test_one_that_was_killed_and_two_that_never_came(processes: Processes, home:
     wait_until_stopped(home, 3)
 
     all_there = attach(home, "all", "-e", "1 + 1").stdout
-    assert all_there.startswith("1 + 1: 3 of 5 ranks have connected: 3-4 never came; 3 answered, 1 value\n")
+    assert all_there.startswith(
+        "1 + 1: 3 of 5 ranks have connected: 3-4 never came; 3 answered, 1 value, in <module> rank_script.py:4\n"
+    )
 
     os.kill(ranks[1].pid, signal.SIGSEGV)
     # The rank's guard tells which signal it was, a moment after the broker has seen the end of the process.

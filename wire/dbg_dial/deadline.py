@@ -25,4 +25,7 @@ async def within(seconds: float | None, waited_for: Awaitable[T]) -> T:
         if not task.done():
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        elif not task.cancelled():
+            # A cancelled wait takes no result; an error that is never taken is logged by asyncio.
+            task.exception()
     raise asyncio.TimeoutError
