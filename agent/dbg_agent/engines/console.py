@@ -84,6 +84,7 @@ class Console(io.TextIOBase):
         self._begun_at = self._timer_until = 0.0
         self._number = 0
         self._prompt: PromptInfo | None = None
+        self._is_interrupted = False
         self.state = PromptState.COMMAND
         self.unwinding: BaseException | None = None
         """What a prompt has raised to end the debugger. An expression that asks may catch it, so it is kept here."""
@@ -178,6 +179,21 @@ class Console(io.TextIOBase):
         """Return the prompt that waits now; from any thread."""
         return self._prompt
 
+    def interrupt(self) -> bool:
+        """Note an interrupt for the command that runs, or that a reply begins just now; False at a prompt.
+
+        Between a reply and its command there is neither a prompt nor a ticket. From any thread.
+        """
+        with self._lock:
+            self._is_interrupted = self._prompt is None
+            return self._is_interrupted
+
+    def take_interrupt(self) -> bool:
+        """Tell, once, whether an interrupt is noted; from any thread."""
+        with self._lock:
+            is_interrupted, self._is_interrupted = self._is_interrupted, False
+            return is_interrupted
+
     def readline(self, _size: int | None = -1) -> str:  # type: ignore[override] # positional in the base class, too
         """Wait for a line, as ``sys.stdin`` would."""
         return self.ask(self.state) + "\n"
@@ -194,6 +210,8 @@ class Console(io.TextIOBase):
             self._take_written()
             self._number += 1
             self._prompt = fitted(PromptInfo, number=self._number, offset=self._log.end, text=text, state=state)
+            # The command that was to be interrupted has ended.
+            self._is_interrupted = False
         self._port.publish()
         reply: str | None = None
         try:

@@ -100,10 +100,14 @@ class PdbEngine:
 
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the command that runs or asks for input; do nothing at pdb's own prompt."""
-        prompt, ticket = self._console.prompt, self._debugger.ticket
-        if prompt is None and ticket is not None:
-            self._port.interruptible.interrupt(ticket)
-        elif prompt is not None and prompt.state is not PromptState.COMMAND:
+        if self._console.interrupt():
+            ticket = self._debugger.ticket
+            # A command without a ticket yet takes the interrupt as it begins.
+            if ticket is not None and self._console.take_interrupt():
+                self._port.interruptible.interrupt(ticket)
+            return
+        prompt = self._console.prompt
+        if prompt is not None and prompt.state is not PromptState.COMMAND:
             self._port.inbox.put(self._port.stops.number, BreakPrompt(prompt.number))
 
     def complete(self, line: str, begin: int, end: int) -> tuple[str, ...]:
@@ -231,6 +235,8 @@ class RankPdb(CompletingPdb):
     def onecmd(self, line: str) -> bool:
         """Run a command that can be interrupted, with this thread's ``print`` and ``input`` at the terminal."""
         with talking_to(self._console), self._waiting_for(PromptState.INPUT), self.interruptible():
+            if self._console.take_interrupt():
+                raise KeyboardInterrupt
             self._port.loaded.show_more()
             if line == END_OF_INPUT and getattr(self, "commands_defining", False):
                 # Ctrl-D ends the list of a breakpoint's commands, and is not one of them.

@@ -40,6 +40,10 @@ class Capture(io.TextIOBase):
         """Return the end of input: no user is asked."""
         return ""
 
+    def take_interrupt(self) -> bool:
+        """Return False: the question that a command answers has its own deadline."""
+        return False
+
     def writable(self) -> bool:
         """Say yes."""
         return True

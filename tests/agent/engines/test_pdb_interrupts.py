@@ -6,6 +6,7 @@ import queue
 
 import pytest
 
+from dbg_agent.engines.pdb import RankPdb
 from dbg_wire.messages import Interrupt, PromptState
 from tests.agent.pdb_driver import SECONDS, Driver, interrupt, play, train
 
@@ -20,6 +21,28 @@ def test_an_expression_that_never_ends_is_interrupted(driver: Driver, endless: s
         driver.rank.from_broker.on_message(Interrupt(generation=1))
         driver.prompt()
         assert "KeyboardInterrupt" in driver.text
+        driver.say("c")
+
+    assert play(driver, script) == 7
+
+
+def test_ctrl_c_between_a_reply_and_its_command_interrupts_the_command(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    precmd = RankPdb.precmd
+
+    def interrupted(debugger: RankPdb, line: str) -> object:
+        if line.startswith("import time"):
+            driver.rank.from_broker.on_message(Interrupt(generation=1))
+        return precmd(debugger, line)
+
+    monkeypatch.setattr(RankPdb, "precmd", interrupted)
+
+    def script() -> None:
+        driver.say("import time; time.sleep(3600)")
+        driver.prompt()
+        assert "KeyboardInterrupt" in driver.text
+        assert driver.output_of("6 * 7") == "42\n"
         driver.say("c")
 
     assert play(driver, script) == 7
