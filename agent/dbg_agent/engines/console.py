@@ -84,6 +84,7 @@ class Console(io.TextIOBase):
         self._begun_at = self._timer_until = 0.0
         self._number = 0
         self._prompt: PromptInfo | None = None
+        self._replied = 0
         self._is_interrupted = False
         self.state = PromptState.COMMAND
         self.unwinding: BaseException | None = None
@@ -179,13 +180,21 @@ class Console(io.TextIOBase):
         """Return the prompt that waits now; from any thread."""
         return self._prompt
 
+    def reply_comes(self, number: int) -> None:
+        """Note that the inbox gets the reply to the prompt of that number; from any thread."""
+        with self._lock:
+            self._replied = number
+
     def interrupt(self) -> bool:
         """Note an interrupt for the command that runs, or that a reply begins just now; False at a prompt.
 
-        Between a reply and its command there is neither a prompt nor a ticket. From any thread.
+        A reply may wait in the inbox while its prompt still stands, and a command that begins has no ticket yet. From
+        any thread.
         """
         with self._lock:
-            self._is_interrupted = self._prompt is None
+            prompt = self._prompt
+            begins = prompt is not None and prompt.state is PromptState.COMMAND and prompt.number == self._replied
+            self._is_interrupted = prompt is None or begins
             return self._is_interrupted
 
     def take_interrupt(self) -> bool:

@@ -278,6 +278,7 @@ class FromBroker:
             why = ""
         else:
             self._taken_prompt = reply.prompt
+            self._rank.console.reply_comes(reply.prompt)
             self._rank.inbox.put(stop, TypedLine(reply.text))
             why = ""
         self._rank.send(fitted(Replied, prompt=reply.prompt, taken=not why, reason=why))

@@ -80,12 +80,10 @@ class Canvas:
         """Lend the last row, and put the cursor there; what stands above stays as it is until :meth:`resume`."""
         self._write(pages.last_row(self.size[0]))
         await self._give_back()
-        self._suspended = True
 
     async def suspend(self) -> None:
         """Lend the terminal to something else: nothing is drawn until :meth:`resume`."""
         await self._give_back()
-        self._suspended = True
         self._terminal.leave_raw()
 
     def resume(self) -> None:
@@ -130,8 +128,10 @@ class Canvas:
         self._scanner = StreamScanner()
 
     async def _give_back(self) -> None:
+        self._write(pages.POP_TITLE)
+        # What the rank draws while this waits would move the cursor away from where the terminal is handed over.
+        self._suspended = True
         if self._writer is not None:
-            self._write(pages.POP_TITLE)
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(LEAVE_SECONDS, self._writer.drain())
 
