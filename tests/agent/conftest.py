@@ -14,17 +14,22 @@ from tests.agent.pudb_viewer import Viewer
 
 
 @pytest.fixture
-def driver() -> Iterator[Driver]:
-    # Python numbers breakpoints per process, so those of other tests would count.
+def no_breakpoints() -> Iterator[None]:
+    """Begin and end a test without breakpoints: Python keeps and numbers them for the whole process."""
     bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # there since 3.10
-    yield Driver()
-    # A breakpoint that a test leaves would have all later tests of this thread traced.
+    yield
+    # A breakpoint that a test leaves would stop the programs of later tests, and have this thread traced.
     sys.settrace(None)
     bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # there since 3.10
 
 
 @pytest.fixture
-def viewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Viewer]:
+def driver(no_breakpoints: None) -> Driver:
+    return Driver()
+
+
+@pytest.fixture
+def viewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_breakpoints: None) -> Iterator[Viewer]:
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))

@@ -20,6 +20,7 @@ from dbg_client.views.redact import OUT, without_secrets
         ("ghp_0123456789abcdefABCD", OUT),
         ("AKIAIOSFODNN7EXAMPLE", OUT),
         ("insecure-0123456789", OUT),
+        ("HoQvRPnCEcEpRGxWRvSnLxutySzBrXgHGfRvCKgSD-w", OUT),
     ],
 )
 def test_what_looks_secret_is_taken_out(text: str, shown: str) -> None:
