@@ -55,18 +55,29 @@ async def pick_from(link: BrokerLink, directory: Directory, *, color: bool) -> t
     picker = Picker(directory, link.url, actions, color=color)
     pump = asyncio.create_task(_pump(link, directory, questions))
     loop = asyncio.get_running_loop()
+    rank: RankInfo | None = None
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, picker.leave)
     try:
         rank, unused = await picker.run(b"")
     finally:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.remove_signal_handler(number)
+        _release_signals(loop, ends=rank is None)
         pump.cancel()
         await asyncio.gather(pump, return_exceptions=True)
     if picker.interrupted:
         raise KeyboardInterrupt
     return rank, unused
+
+
+def _release_signals(loop: asyncio.AbstractEventLoop, *, ends: bool) -> None:
+    # The end of input from a window that closes may come before its SIGHUP, which comes twice. The default of SIGHUP
+    # must not end a process that leaves by itself. SIGHUP is blocked, so that it can't come between the two handlers.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.remove_signal_handler(number)
+    if ends:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 
 
 async def pick_in_session(

@@ -21,9 +21,7 @@ _KNOWN = re.compile(
 )
 """Keys and tokens whose beginning tells what they are."""
 
-_RANDOM = re.compile(
-    r"(?<![\w/.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?:[\w-]{43}|(?=[\w-]*[0-9])[\w-]{32,})(?![\w/.-])"
-)
+_RANDOM = re.compile(r"(?<![\w/.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?:[\w-]{43}|(?=[\w-]*[0-9])[\w-]{32,})(?![\w/.-])")
 """Letters and digits as nobody writes them; paths and names of files are left alone. A broker's token has 43 of them,
 and one in a thousand has no digit."""
 
