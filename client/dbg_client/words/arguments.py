@@ -182,7 +182,7 @@ def _asked(row: VerbRow, operands: list[str], given: dict[str, Any]) -> dict[str
     notes: tuple[str, ...] = ()
     words = len(operands) - (target is not None)
     if row.operands is Operands.EXPRESSION and words > 1:
-        notes = (f"{words} words are asked for as one expression, {printable(text)}; quotes keep it from the shell.",)
+        notes = (f"{words} words are read as one expression, {printable(text)}; quote it, or the shell may change it.",)
     elif row.operands is Operands.EXPRESSION and words == 1 and target is None and is_target(text):
         notes = (f"'{printable(text)}' is asked for as an expression; to ask ranks, write one behind it.",)
     return {"target": target, str(row.field): text, "notes": notes}

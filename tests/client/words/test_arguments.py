@@ -61,8 +61,8 @@ def test_words_behind_two_dashes_are_no_options() -> None:
 @pytest.mark.parametrize(
     ("words", "expression", "note"),
     [
-        (["eval", "all", "loss,", "lr"], "loss, lr", "2 words are asked for as one expression, loss, lr; quotes"),
-        (["eval", "loss,", "lr"], "loss, lr", "2 words are asked for as one expression"),
+        (["eval", "all", "loss,", "lr"], "loss, lr", "2 words are read as one expression, loss, lr; quote it"),
+        (["eval", "loss,", "lr"], "loss, lr", "2 words are read as one expression"),
         (["eval", "0-7"], "0-7", "'0-7' is asked for as an expression; to ask ranks"),
         (["eval", "all", "loss, lr"], "loss, lr", None),
         (["eval", "loss"], "loss", None),
