@@ -8,7 +8,7 @@ RELEASE = "0.1.0"
 PROTOCOL_MAJOR = 1
 """Peers with different majors refuse each other; the refusal names both."""
 
-PROTOCOL_MINOR = 1
+PROTOCOL_MINOR = 2
 """Grows when a message or field is added; an older minor of the same major keeps working."""
 
 

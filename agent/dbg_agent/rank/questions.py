@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_TEXT
-from dbg_wire.messages import Action, Answer, Ask, Kind
+from dbg_wire.messages import Action, Answer, Ask, Kind, Look
 from dbg_wire.parts import decode_question, encode_parts
 from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
@@ -158,8 +158,16 @@ class Questions:
             age=age,
             at_least=at_least,
             threads=rank.position.threads() if ask.threads else (),
+            rows=self._evidence(ask, state),
         )
         rank.send(answer)
+
+    def _evidence(self, ask: Ask, state: str) -> tuple[str, ...]:
+        if ask.look is Look.STACK:
+            return ()
+        from ..evidence.gather import evidence_of
+
+        return evidence_of(ask.look, halted=self._rank.stops.owner if state != "running" else None)
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 

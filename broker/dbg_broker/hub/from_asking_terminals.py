@@ -90,6 +90,7 @@ def _ask_of(message: Question, number: int, seconds: float) -> Ask:
         threads=message.threads,
         stops=message.stops,
         frame=message.frame,
+        look=message.look,
     )
 
 

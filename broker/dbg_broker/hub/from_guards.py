@@ -90,7 +90,8 @@ def _take_over(hub: Hub, guard: RankLink, key: str) -> None:
     for number, question in hub.questions.open_about(key):
         if question.action is Action.WHERE and number not in guard.asks:
             left = max(0.0, hub.questions.deadline(number) - now)
-            ask(guard, Ask(request=number, action=Action.WHERE, rows=24, columns=80, seconds=left))
+            about = Ask(request=number, action=Action.WHERE, rows=24, columns=80, seconds=left, look=question.look)
+            ask(guard, about)
 
 
 def _note_signal(rank: RankRecord, message: Testimony) -> None:

@@ -135,4 +135,5 @@ def _name(question: Ask) -> Hashable:
         question.threads,
         question.stops,
         question.frame,
+        question.look,
     )

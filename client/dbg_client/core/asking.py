@@ -10,7 +10,7 @@ from typing import Protocol
 from dbg_dial.deadline import within
 from dbg_wire.codec import Input, Output
 from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Answers, Kind, Message, Progress, Question, RankAnswer, Refusal
+from dbg_wire.messages import Action, Answers, Kind, Look, Message, Progress, Question, RankAnswer, Refusal
 from dbg_wire.ranks import RankInfo
 from dbg_wire.records import fitted
 
@@ -73,6 +73,7 @@ class Asker:
         threads: bool = False,
         stops: bool = False,
         frame: str = "",
+        look: Look = Look.STACK,
     ) -> list[RankAnswer]:
         """Return the answers in the order of ``ranks``, one for each.
 
@@ -95,6 +96,7 @@ class Asker:
             threads=threads,
             stops=stops,
             frame=frame,
+            look=look,
         )
         pages = self._put(question, [rank.key for rank in ranks])
         open_answers = OpenAnswers(ranks, pages)

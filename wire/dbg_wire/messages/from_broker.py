@@ -5,7 +5,7 @@ from ..ranks import Place, RankInfo, RankState, ThreadStacks
 from ..records import Record
 from .declared import Message
 from .report import RankReport
-from .vocabulary import Action, Kind, Sender
+from .vocabulary import Action, Kind, Look, Sender
 
 
 class Welcome(Message, sender=Sender.BROKER):
@@ -93,6 +93,7 @@ class Ask(Message, sender=Sender.BROKER):
     threads: bool = False
     stops: bool = False
     frame: FrameName = ""
+    look: Look = Look.STACK
 
 
 class Snapshot(Message, sender=Sender.BROKER):
@@ -136,9 +137,9 @@ class RankAnswer(Record):
     ``rows`` is a screen's text, ``frames`` a stack, outermost first. ``exact`` is the digest of a value's whole content
     and ``digest`` the same without memory addresses; both are empty if the whole content was not read. ``age`` is for
     how many seconds the rank has been where ``frames`` says, or with ``at_least`` for how many it is known to have
-    been; None if that is unknown. ``threads`` are all threads, if they were asked for.
-    and ``digest`` the same without memory addresses; both are empty if the whole content was not read. ``frame`` is
-    where an expression or a command was run; None if it was not run, or an older rank does not tell.
+    been; None if that is unknown. ``threads`` are all threads, if they were asked for. ``frame`` is where an expression
+    or a command was run; None if it was not run, or an older rank does not tell. ``rows`` may also hold evidence, stops
+    or parts of a value, in the forms of :mod:`dbg_wire.evidence`, ``stop_states`` and ``parts``.
     """
 
     key: Sentence

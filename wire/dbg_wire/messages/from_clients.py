@@ -2,7 +2,7 @@
 
 from ..bounds import Count, FrameName, PersonName, Sentence, Serial, Word
 from .declared import Message
-from .vocabulary import Action, Mode, Sender
+from .vocabulary import Action, Look, Mode, Sender
 
 
 class Greet(Message, sender=Sender.CLIENT):
@@ -61,10 +61,10 @@ class Question(Message, sender=Sender.CLIENT):
     expression is evaluated: it asks for the parts of the value that was the last answer, and ``text`` is an expression
     that does nothing in an older rank. With ``withdrawn`` an earlier ``interrupt`` is given up. With ``threads`` the
     answer to ``where`` has the stacks of all Python threads. With ``stops`` a ``where`` asks for the states of the
-    job's stops instead, in the form of :mod:`dbg_wire.stop_states`; an older rank answers with a stack.
-    that does nothing in an older rank. With ``withdrawn`` an earlier ``interrupt`` is given up. ``frame`` is the frame
-    to evaluate or run in, or to open the debugger at: a function's name, or a number as Python indexes a list of the
-    frames, outermost first; empty for the usual frame.
+    job's stops instead, in the form of :mod:`dbg_wire.stop_states`; an older rank answers with a stack. ``frame`` is
+    the frame to evaluate or run in, or to open the debugger at: a function's name, or a number as Python indexes a list
+    of the frames, outermost first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the
+    stack; the answer's rows are in the form of :mod:`dbg_wire.evidence`.
     """
 
     request: int
@@ -81,6 +81,7 @@ class Question(Message, sender=Sender.CLIENT):
     threads: bool = False
     stops: bool = False
     frame: FrameName = ""
+    look: Look = Look.STACK
 
 
 class Dial(Message, sender=Sender.CLIENT):

@@ -37,6 +37,19 @@ class Action(str, enum.Enum):
     """Let a held rank go on."""
 
 
+class Look(str, enum.Enum):
+    """How much a ``where`` asks for; each adds to the one before, and an older rank answers with its stack alone."""
+
+    STACK = "stack"
+    """Where the rank is."""
+    COLLECTIVES = "collectives"
+    """The groups that the rank is in, and the collectives that it has not finished."""
+    EVIDENCE = "evidence"
+    """What each of its threads waits for, its process, and digests of its code."""
+    CODE = "code"
+    """The files, packages and environment variables behind these digests."""
+
+
 class PromptState(str, enum.Enum):
     """What a line debugger waits for; the terminal edits and completes the line accordingly."""
 

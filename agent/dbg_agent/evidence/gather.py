@@ -1,0 +1,24 @@
+"""Put together what a terminal's look asks for; in the link's thread, while the program runs or hangs."""
+
+from __future__ import annotations
+
+from dbg_wire.evidence import EvidenceRecord, encode_evidence
+from dbg_wire.messages import Look
+
+from .code import code_parts, code_seen
+from .collectives import collectives_seen
+from .process import process_seen
+from .threads import threads_seen
+
+
+def evidence_of(look: Look, *, halted: int | None) -> tuple[str, ...]:
+    """Return the rows of an answer to this look; ``halted`` is the thread that stands in a stop, if one does.
+
+    No exception of the program's objects comes out: what can't be read is said in a SourceSeen, or left out.
+    """
+    records: list[EvidenceRecord] = [*collectives_seen()]
+    if look in (Look.EVIDENCE, Look.CODE):
+        records += [*threads_seen(halted), process_seen(), code_seen()]
+    if look is Look.CODE:
+        records += code_parts()
+    return encode_evidence(records)

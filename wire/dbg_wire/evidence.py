@@ -1,0 +1,251 @@
+"""What a rank tells of why it does not go on: collectives, waiting threads, its process, and its code.
+
+The rows of an answer are a marker, by which a terminal tells them from the answer of an older rank, and then a JSON
+list for each record: its class's word and its fields. A rank's process group has the same ``name`` in all its members.
+"""
+
+import enum
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from .bounds import MAX_NUMBER, Age, AtMost, Count, InvalidMessage, Number, RankNumber, Seconds, Sentence, Word
+from .errors import PeerError
+from .limits import MAX_TEXT
+from .ranks import Place
+from .records import Record, plain, read
+
+MARKER = "evidence"
+
+MAX_WAIT_FRAMES = 40
+"""Frames of a waiting thread, the innermost ones: with paths of 120 characters they fit into one row."""
+
+MAX_COLLECTIVES = 64
+"""Unfinished collectives that one rank tells of: more in one group only repeat the first."""
+
+MAX_CODE_ROWS = 2000
+"""Files, packages and variables that one rank tells of: a large program loads some hundred of its own files."""
+
+Amount = Annotated[float, Seconds(0.0, MAX_NUMBER)]
+"""A number of seconds or bytes that only grows."""
+
+InnermostFrames = Annotated[tuple[Place, ...], AtMost(MAX_WAIT_FRAMES)]
+
+
+class CollectiveState(str, enum.Enum):
+    """How far a collective is in one rank."""
+
+    ENQUEUED = "enqueued"
+    """The program has called it; whether it has begun is not known."""
+    STARTED = "started"
+    """It exchanges data, or waits for the others."""
+    COMPLETED = "completed"
+
+
+class WaitKind(str, enum.Enum):
+    """What a thread is in."""
+
+    COLLECTIVE = "collective"
+    LOCK = "lock"
+    """A lock, a condition, an event, a semaphore, or another thread's end."""
+    DATA = "data"
+    """A queue or a data loader."""
+    FILE = "file"
+    SOCKET = "socket"
+    CHILD = "child"
+    """The end of another process, or its output."""
+    SLEEP = "sleep"
+    NATIVE = "native"
+    """C code that is not known to wait for anything."""
+    PYTHON = "python"
+    """Python code: the thread works."""
+    DEBUGGER = "debugger"
+    """A stop of ours."""
+    UNKNOWN = "unknown"
+
+
+class CodeKind(str, enum.Enum):
+    """What one part of a rank's code is."""
+
+    FILE = "file"
+    PACKAGE = "package"
+    VARIABLE = "variable"
+
+
+class SourceSeen(Record):
+    """A library that may know of collectives; ``lack`` says what it can't tell, why, and what would change that."""
+
+    library: Word
+    version: Sentence = ""
+    lack: Sentence = ""
+
+
+class GroupSeen(Record):
+    """A process group of the rank.
+
+    ``title`` is what people call it, ``members`` the global ranks in it as a rank set, empty if unknown. The numbers
+    are those of the last collective that the rank has enqueued, started and completed in it, None if unknown.
+    """
+
+    library: Word
+    name: Sentence
+    title: Sentence
+    members: Sentence = ""
+    size: Annotated[int, Number(0)] | None = None
+    backend: Sentence = ""
+    enqueued: Annotated[int, Number()] | None = None
+    started: Annotated[int, Number()] | None = None
+    completed: Annotated[int, Number()] | None = None
+
+
+class CollectiveSeen(Record):
+    """A collective, or a send or receive with ``peer``, that the rank has called: unfinished ones, and the last before.
+
+    ``sequence`` counts the collectives of the group, those with a peer apart, None if the library does not count.
+    ``shapes`` and ``types`` are the inputs', as text. ``size`` is in bytes, ``age`` in seconds since the call.
+    ``timeout`` is in seconds from the call.
+    """
+
+    group: Sentence
+    name: Sentence
+    state: CollectiveState
+    sequence: Annotated[int, Number()] | None = None
+    peer: RankNumber | None = None
+    is_receive: bool = False
+    shapes: Sentence = ""
+    types: Sentence = ""
+    size: Count | None = None
+    age: Age | None = None
+    timeout: Age | None = None
+
+
+class ThreadWait(Record):
+    """What one thread of the rank is in; ``text`` is the end of a sentence: ``waits for a lock that pump holds``.
+
+    Threads of one ``deadlock`` above zero wait for each other. ``frames`` are the innermost ones, outermost first.
+    """
+
+    thread: Sentence
+    kind: WaitKind
+    text: Sentence
+    is_main: bool = False
+    deadlock: Count = 0
+    frames: InnermostFrames = ()
+
+
+class ProcessSeen(Record):
+    """The rank's process, as its kernel sees it; by the amounts two looks are told apart.
+
+    ``state`` is the letter of /proc. ``cpu`` are seconds of all threads, ``main_cpu`` those of the main thread,
+    ``input`` and ``output`` bytes. ``memory`` and ``memory_limit`` are bytes. ``note`` is a sentence about it, such as
+    that a tracer has stopped it.
+    """
+
+    state: Sentence = ""
+    system_call: Sentence = ""
+    cpu: Amount | None = None
+    main_cpu: Amount | None = None
+    input: Amount | None = None
+    output: Amount | None = None
+    memory: Count | None = None
+    memory_limit: Count | None = None
+    note: Sentence = ""
+
+
+class CodeSeen(Record):
+    """Digests of what the rank runs; equal digests mean equal code."""
+
+    files: Sentence = ""
+    packages: Sentence = ""
+    environment: Sentence = ""
+
+
+class CodePart(Record):
+    """One file with the digest of its content, package with its version, or variable with its value.
+
+    A variable whose name is not of the field, so that its value may be a secret, has a digest instead.
+    """
+
+    kind: CodeKind
+    name: Sentence
+    value: Sentence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """All that one rank has told."""
+
+    sources: tuple[SourceSeen, ...] = ()
+    groups: tuple[GroupSeen, ...] = ()
+    collectives: tuple[CollectiveSeen, ...] = ()
+    waits: tuple[ThreadWait, ...] = ()
+    process: ProcessSeen | None = None
+    code: CodeSeen | None = None
+    parts: tuple[CodePart, ...] = field(default=(), repr=False)
+
+
+EvidenceRecord = SourceSeen | GroupSeen | CollectiveSeen | ThreadWait | ProcessSeen | CodeSeen | CodePart
+
+_WORDS: dict[type[Record], str] = {
+    SourceSeen: "source",
+    GroupSeen: "group",
+    CollectiveSeen: "collective",
+    ThreadWait: "wait",
+    ProcessSeen: "process",
+    CodeSeen: "code",
+    CodePart: "part",
+}
+_CLASSES = {word: record for record, word in _WORDS.items()}
+
+
+def encode_evidence(records: Iterable[EvidenceRecord]) -> tuple[str, ...]:
+    """Return the rows of an answer. A record whose row is too long is left out."""
+    rows = map(_row, records)
+    return (MARKER, *(row for row in rows if len(row) <= MAX_TEXT))
+
+
+def decode_evidence(rows: Sequence[str]) -> Evidence | None:
+    """Return what the rows of an answer tell, None for an older rank's. Raises PeerError for rows without evidence.
+
+    A row of a word that a newer rank knows is passed over.
+    """
+    if not rows or rows[0] != MARKER:
+        return None
+    found: dict[type[Record], list[Record]] = {record: [] for record in _WORDS}
+    for row in rows[1:]:
+        record = _decode(row)
+        if record is not None:
+            found[type(record)].append(record)
+    one = {kind: records[0] if records else None for kind, records in found.items()}
+    return Evidence(
+        sources=tuple(found[SourceSeen]),  # type: ignore[arg-type] # each list holds records of its class
+        groups=tuple(found[GroupSeen]),  # type: ignore[arg-type]
+        collectives=tuple(found[CollectiveSeen]),  # type: ignore[arg-type]
+        waits=tuple(found[ThreadWait]),  # type: ignore[arg-type]
+        process=one[ProcessSeen],  # type: ignore[arg-type]
+        code=one[CodeSeen],  # type: ignore[arg-type]
+        parts=tuple(found[CodePart]),  # type: ignore[arg-type]
+    )
+
+
+def _row(record: EvidenceRecord) -> str:
+    row = json.dumps([_WORDS[type(record)], plain(record)])
+    if len(row) > MAX_TEXT and isinstance(record, ThreadWait):
+        # Long paths: what the thread waits for says more than where.
+        return _row(replace(record, frames=()))
+    return row
+
+
+def _decode(row: str) -> Record | None:
+    try:
+        word, fields = json.loads(row)
+    except (ValueError, TypeError, RecursionError):
+        raise PeerError("evidence that can't be read") from None
+    if not isinstance(word, str) or not isinstance(fields, dict):
+        raise PeerError("evidence that can't be read")
+    kind = _CLASSES.get(word)
+    try:
+        return read(kind, fields) if kind is not None else None
+    except InvalidMessage as error:
+        raise PeerError(f"evidence that can't be read (`{word}`{error.suffix})") from None
