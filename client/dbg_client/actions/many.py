@@ -148,7 +148,7 @@ async def ask_many(
         if settings.verb is Verb.WHERE
         else await _show_values(settings, asker, said, saved, missing)
     )
-    await asyncio.to_thread(_remember, shown.groups)
+    await asyncio.to_thread(remember_groups, shown.groups)
     return shown
 
 
@@ -160,7 +160,7 @@ async def break_in(settings: CommandSettings, asker: Asker, ranks: Sequence[Rank
     _require_living(ranks, settings.target or "")
     said = list(zip(ranks, await asker.ask(Action.INTERRUPT, ranks, frame=settings.frame), strict=True))
     groups = group_answers(said, compare=False)
-    await asyncio.to_thread(_remember, remembered(groups))
+    await asyncio.to_thread(remember_groups, remembered(groups))
     failed = any(answer.kind is Kind.ERROR for _, answer in said)
     text = _render(settings, "interrupt", groups, Naming(ranks))
     return ShownAnswers(text, PARTIAL if _left_unanswered(said) else 1 if failed else 0, groups=remembered(groups))
@@ -265,7 +265,8 @@ def _require_living(ranks: Sequence[RankInfo], target: str) -> None:
         raise why_not_stopped(ranks[0], target)
 
 
-def _remember(groups: Mapping[str, Sequence[str]]) -> None:
+def remember_groups(groups: Mapping[str, Sequence[str]]) -> None:
+    """Keep the names of an answer's groups for targets of later commands; tell if they can't be kept. Blocks."""
     memory = find_remembered_groups(os.environ)
     if memory is None:
         return
