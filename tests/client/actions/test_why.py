@@ -9,7 +9,7 @@ from dataclasses import replace
 from websockets.asyncio.server import ServerConnection
 
 from dbg_client.core.rank_evidence import RankEvidence
-from dbg_wire.evidence import CodeKind, CodePart, CodeSeen, encode_evidence
+from dbg_wire.evidence import CodeKind, CodePart, CodeSeen, EvidenceRecord, encode_evidence
 from dbg_wire.messages import Action, Look, Question, RankAnswer
 from dbg_wire.ranks import RankState
 from tests.client.fake_broker import FakeBroker
@@ -20,7 +20,12 @@ def answer_of(one: RankEvidence, *parts: CodePart) -> RankAnswer:
     """Return the answer of a rank as it goes over the wire."""
     if one.evidence is None:
         return one.answer
-    records = [*one.evidence.sources, *one.evidence.groups, *one.evidence.collectives, *one.evidence.waits]
+    records: list[EvidenceRecord] = [
+        *one.evidence.sources,
+        *one.evidence.groups,
+        *one.evidence.collectives,
+        *one.evidence.waits,
+    ]
     code = [one.evidence.code] if one.evidence.code is not None else []
     return replace(one.answer, rows=encode_evidence([*records, *code, *parts]))
 
