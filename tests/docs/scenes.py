@@ -16,7 +16,7 @@ from tests.docs.pages import ROOT
 from tests.support.broker import RunningBroker, Wrap, running_broker
 from tests.support.launchers import mpirun, torchrun
 from tests.support.processes import Child, Processes
-from tests.support.ranks import rank_environment, wait_until_states
+from tests.support.ranks import attach, rank_environment, wait_until_states
 from tests.support.sessions import DETACH
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
@@ -30,6 +30,9 @@ TORCH_SECONDS = 60.0
 
 MEMORY = 1800 << 20
 """Bytes that the job of out_of_memory.py has: four ranks with torch take about half of it."""
+
+CULPRIT = 1
+"""Exit status of `why` when it names one."""
 
 SHOWN_DIRECTORY = "/home/me"
 """What pages show in place of the directory of a test."""
@@ -129,12 +132,15 @@ class Stage:
         return {**os.environ, **told}
 
     def _launch(self, scene: Scene, wrap: Wrap) -> Child:
-        """Start the ranks with their launcher, and return once each has printed what comes before the hang."""
+        """Start the ranks with their launcher, and return once `why` names a culprit."""
         told = {"DBG_HOST": HOST, "DBG_JOB": LAUNCHED_JOB, "OMP_NUM_THREADS": "1", **scene.environ}
         job = self._processes.start("job", wrap(scene.launch), env={**self.variables, **told}, cwd=self.folder)
         for rank in range(WORLD_SIZE):
             # Ranks of torchrun write the end of a line apart, and so perhaps behind the line of another rank.
             job.wait_for_output(f"rank {rank}: {scene.each_prints}", seconds(TORCH_SECONDS))
+        # What a rank prints comes before its hang, and on a busy machine long before.
+        while attach(self.home, "why", "--json").returncode != CULPRIT:
+            pass
         return job
 
     def _start(self, scene: Scene, rank: int) -> Child:
