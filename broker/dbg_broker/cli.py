@@ -156,6 +156,11 @@ def _add_run(verbs: _Verbs) -> argparse.ArgumentParser:
         "--collective-timeout", metavar="S", help="give collectives at least S seconds, so that ranks can wait"
     )
     run.add_argument(
+        "--hang-after",
+        metavar="S",
+        help="say why, once no rank has moved for S seconds and none stands in a debugger (default: never)",
+    )
+    run.add_argument(
         "--again", action="store_true", help="the last command of this directory, with its stops and breakpoints"
     )
     run.add_argument(
@@ -272,6 +277,7 @@ def _run(given: argparse.Namespace) -> int:
         listen=given.listen,
         output=given.output,
         pty={True: YES, False: NO}.get(given.pty),
+        hang_after=given.hang_after,
     )
     settings = RunSettings(
         home=_home(given),
