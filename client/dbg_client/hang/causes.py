@@ -60,12 +60,12 @@ def find_causes(matched: Matched, conditions: Mapping[int, Condition]) -> Causes
 
 def named_differently(standing: Standing) -> bool:
     """Return whether ranks call it by different names."""
-    return len({call.name for call in standing.calls.values() if call.name}) > 1
+    return len({call.name for call in standing.all_calls.values() if call.name}) > 1
 
 
 def payload(standing: Standing, number: int) -> tuple[str, int | str]:
     """Return what must be equal in all ranks: the types, and the size or else the shapes; nothing for a free one."""
-    call = standing.calls[number]
+    call = standing.all_calls[number]
     if call.name.lower().replace("_", "").strip() not in _ALIKE:
         return "", ""
     return call.types, call.size if call.size is not None else call.shapes
@@ -74,7 +74,8 @@ def payload(standing: Standing, number: int) -> tuple[str, int | str]:
 def _is_conflict(standing: Standing) -> bool:
     if standing.has_peer:
         return False
-    payloads = {payload(standing, number) for number in standing.calls} - {("", "")}
+    # A library may let ranks finish that have passed less data than others, which then wait for the rest.
+    payloads = {payload(standing, number) for number in standing.all_calls} - {("", "")}
     return named_differently(standing) or len(payloads) > 1
 
 
