@@ -155,7 +155,7 @@ def _standing(
         elif sequence is None:
             missing.append(number)
         elif member.called is None:
-            (missing if member.seen.completed is None and not member.calls else unheard).append(number)
+            (missing if member.seen.completed is None and all(map(has_peer, member.calls)) else unheard).append(number)
         else:
             (came if member.called >= sequence else missing).append(number)
     return Standing(

@@ -180,12 +180,26 @@ class _Finding:
         if not reached & self._heads:
             circle = self._circle(path)
             self._heads.update(reached, circle)
-            self._found.circles.append(tuple(self._matched.standings[index] for index in circle))
+            self._add_circle(circle, reached)
             return
         for cause in self._found.missing:
             if any(self._matched.standings[index] is cause.standing for index in reached):
                 cause.behind.append(self._matched.standings[start])
                 return
+
+    def _add_circle(self, circle: Sequence[int], reached: Collection[int]) -> None:
+        """Add standings that wait for each other; of a send or receive among collectives the partner is the cause.
+
+        A rank that leaves out a send goes on to the next collective, in which the others can't arrive.
+        """
+        standings = [self._matched.standings[index] for index in circle]
+        exchange = next((index for index in circle if self._matched.standings[index].has_peer), None)
+        if exchange is None or all(standing.has_peer for standing in standings):
+            self._found.circles.append(tuple(standings))
+            return
+        standing = self._matched.standings[exchange]
+        behind = [self._matched.standings[index] for index in sorted(reached) if index != exchange]
+        self._found.missing.append(Cause(standing=standing, culprits=self._suspects[exchange], behind=behind))
 
     def _reach(self, start: int) -> tuple[set[int], list[int]]:
         reached: set[int] = {start}
