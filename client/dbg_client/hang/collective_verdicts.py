@@ -46,11 +46,20 @@ class Scene:
         """Return the lines of evidence about these ranks, and below them the threads of a deadlock."""
         group = standing.group if standing is not None else None
         conditions = {} if is_cause_told else self.conditions
-        lines = rank_lines(numbers, self.matched.roster, conditions, group)
+        lines = rank_lines(numbers, self.matched.roster, conditions, group, self._waits(standing))
         for number in numbers[:MAX_DEADLOCKS]:
             if number in self.conditions:
                 lines += thread_lines(self.conditions[number])
         return lines
+
+    def _waits(self, told: Standing | None) -> dict[int, str]:
+        """Return what each rank waits in, apart from what the sentence has told."""
+        found: dict[int, str] = {}
+        for standing in self.matched.standings:
+            if standing is not told:
+                for number in standing.calls:
+                    found.setdefault(number, short_name(standing))
+        return found
 
 
 def collective_verdicts(scene: Scene, causes: Causes) -> list[tuple[Verdict, tuple[Standing, ...]]]:
