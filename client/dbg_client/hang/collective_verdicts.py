@@ -136,12 +136,13 @@ def _others(scene: Scene, cause: Cause) -> list[str]:
     later = [number for number in cause.standing.missing if number not in cause.culprits]
     if later:
         lines.append(f"{scene.names.ranks(later)} {'has' if len(later) == 1 else 'have'} not come either")
-    for what, standings in (("wait for the same", cause.also), ("wait behind them", cause.behind)):
+    for what, standings in (("for the same", cause.also), ("behind them", cause.behind)):
         if standings:
             named = ", ".join(short_name(one) for one in standings[:MAX_ALSO])
             more = f" and {len(standings) - MAX_ALSO} more" if len(standings) > MAX_ALSO else ""
-            ranks = scene.names.ranks({number for one in standings for number in one.calls})
-            lines.append(f"{ranks} {what} in {named}{more}")
+            ranks = {number for one in standings for number in one.calls}
+            wait = "waits" if len(ranks) == 1 else "wait"
+            lines.append(f"{scene.names.ranks(ranks)} {wait} {what} in {named}{more}")
     return lines
 
 
