@@ -76,19 +76,24 @@ async def show_groups_of(
 
 
 async def look_for_cause(
-    asker: Asker, chosen: Sequence[RankInfo], known: Sequence[RankInfo], *, show: Show = show_nobody
+    asker: Asker,
+    chosen: Sequence[RankInfo],
+    known: Sequence[RankInfo],
+    *,
+    show: Show = show_nobody,
+    longest: float = LAST_LOOK_SECONDS,
 ) -> Explanation:
     """Ask all ranks of the runs of the chosen ones, as often as it takes to tell waiting from working.
 
-    The verdicts are those about the chosen ranks, or all if none is. One look takes as long as the slowest rank; more
-    looks take ``LAST_LOOK_SECONDS`` at most. ``show`` takes what is waited for. Raises DbgError if the broker fails.
+    The verdicts are those about the chosen ranks, or all if none is. One look takes as long as the slowest rank, and
+    more follow for ``longest`` seconds at most. ``show`` takes what is waited for. Raises DbgError if the broker fails.
     """
     ranks = ranks_of_runs(chosen, known)
     loop = asyncio.get_running_loop()
     begun = loop.time()
     looks = [JobLook(at=0.0, everybody=await _look(asker, ranks))]
     found = explain(looks, time.time())
-    while not found.is_settled and loop.time() - begun < LAST_LOOK_SECONDS:
+    while not found.is_settled and loop.time() - begun < longest:
         show("looking again, to tell waiting from working")
         try:
             await asyncio.sleep(BETWEEN_SECONDS)
