@@ -65,7 +65,9 @@ def _lack(version: str, groups: Sequence[Group], told: dict[str, Recorded]) -> s
     if failures:
         return f"torch's flight recorder can't be read ({', '.join(sorted(failures))})"
     backends = dict.fromkeys(backend for group in groups for backend in group.backends if group.sequence)
-    silent = [backend for backend in backends if not (backend in told and told[backend].is_used)]
+    silent = [
+        backend for backend in backends if not (backend in told and (told[backend].is_used or told[backend].is_on))
+    ]
     if not silent or any(recorded.is_used for recorded in told.values()):
         return ""
     if silent[0] not in told:
@@ -94,7 +96,7 @@ def _groups_seen(
     groups: list[Group], entries: Sequence[Entry], calls: Sequence[Call], told: dict[str, Recorded]
 ) -> list[Seen]:
     return [
-        _group_seen(group, library, entries, _counted(library, group, groups, calls, told))
+        _group_seen(group, library, entries, _called(library, group, groups, calls, told))
         for group in groups
         for library in _libraries(group, entries)
     ]
@@ -129,6 +131,16 @@ def _group_seen(group: Group, library: str, entries: Sequence[Entry], counted: i
         started=started,
         completed=completed,
     )
+
+
+def _called(
+    library: str, group: Group, groups: list[Group], calls: Sequence[Call], told: dict[str, Recorded]
+) -> int | None:
+    """Return how many collectives a group without a recorded one has called; None if that is not known."""
+    if library in told and told[library].is_on and not told[library].is_used:
+        # Sends and receives of gloo are not recorded, and the group's own count has them.
+        return 0
+    return _counted(library, group, groups, calls, told)
 
 
 def _counted(

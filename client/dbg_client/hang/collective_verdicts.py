@@ -191,7 +191,7 @@ def _conflict(scene: Scene, standing: Standing) -> Verdict:
         sentence = f"ranks have called different collectives as {number}{group}{since(standing.age)}: {', '.join(said)}"
     else:
         call = printable(standing.call, 80)
-        sentence = f"ranks exchange different data in {call}{group}{since(standing.age)}: {', '.join(said)}"
+        sentence = f"ranks exchange different data in {call}{group}{since(standing.age)}: {'; '.join(said)}"
     evidence = [*scene.lines(standing.waiting, standing)]
     finished = sorted(set(standing.finished) - set(standing.calls))
     if finished:
@@ -250,7 +250,8 @@ def _no_partner(scene: Scene, cause: Cause) -> Verdict:
     standing, (peer, *_) = cause.standing, cause.culprits
     waits = "waits to receive from" if standing.is_receive else "waits to send to"
     does_not = "has not sent" if standing.is_receive else "does not receive"
-    why = _common_cause(scene, cause.culprits)
+    elsewhere = next((other for other in cause.behind if peer in other.calls), None)
+    why = f"it waits in {short_name(elsewhere)}" if elsewhere is not None else _common_cause(scene, cause.culprits)
     who = scene.names.described([peer])
     place = f" in {full_name(standing)}" if standing.group.label or standing.sequence is not None else ""
     sentence = (

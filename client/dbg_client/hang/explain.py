@@ -141,9 +141,12 @@ class _RunVerdicts:
         different = different_verdict(self._scene, parts)
         unmoved = self._unmoved(judged.young)
         is_quiet = not any(verdict.kind not in (VerdictKind.ABSENT, VerdictKind.DEAD) for verdict in found)
-        if is_quiet and silence is None:
+        answers = any(one.answer.kind is Kind.VALUE for one in self._matched.roster.values())
+        if is_quiet and silence is None and (answers or not found):
             found.append(self._of_quiet_job(judged, unmoved, different))
-        if different is not None and not (found[-1].kind is VerdictKind.BUSY and _is_environment_alone(different)):
+        if different is not None and not (
+            found and found[-1].kind is VerdictKind.BUSY and _is_environment_alone(different)
+        ):
             found.append(different)
         if silence is not None and not any(set(silence.ranks) <= set(verdict.ranks) for verdict in found):
             found.append(replace(silence, evidence=(*silence.evidence, *lacks(self._scene))))

@@ -17,4 +17,5 @@ def test_the_rank_that_does_not_send_is_the_cause_not_the_barrier() -> None:
 
     assert (verdict.kind, verdict.ranks, verdict.others) == (VerdictKind.PARTNER, (1,), (2,))
     assert verdict.sentence.startswith("rank 2 waits to receive from rank 1")
+    assert verdict.sentence.endswith("rank 1 (gpu013) has not sent: it waits in barrier #1 of dp_0")
     assert any("ranks 0-1,3 wait behind them in" in line for line in verdict.evidence), verdict.evidence
