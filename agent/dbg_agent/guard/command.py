@@ -10,10 +10,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from dbg_dial.deadline import within
 from dbg_wire.beside import MAX_FIRST, MAX_LAST, CommandEnd
 
 TERM_SECONDS = 0.3
 """Seconds between SIGTERM and SIGKILL for a command that is ended: a tracer lets go of its process within them."""
+
+START_SECONDS = 0.5
+"""Seconds that the end of a command waits for its start: it takes milliseconds, or its file system does not answer."""
 
 PIPE_SECONDS = 0.3
 """Seconds that output is read for after the command has ended, if something that it has started holds its pipe."""
@@ -63,6 +67,7 @@ class Command:
         self._words, self._environ, self._directory = words, environ, directory
         self._process: subprocess.Popen[bytes] | None = None
         self._status: asyncio.Future[int] = self._loop.create_future()
+        self._is_begun = asyncio.Event()
         self._at_end = asyncio.Event()
         self._is_over = False
         self._may_reap = threading.Event()
@@ -81,9 +86,7 @@ class Command:
             if not self._status.done():
                 return CommandEnd(ended=f"after {seconds:.3g} s")
             status = self._status.result()
-            ending = asyncio.ensure_future(self._at_end.wait())
-            await asyncio.wait({ending}, timeout=PIPE_SECONDS)
-            ending.cancel()
+            await _within(PIPE_SECONDS, self._at_end)
             return CommandEnd(status=status)
         finally:
             await self._end()
@@ -93,6 +96,8 @@ class Command:
     async def _end(self) -> None:
         self._is_over = True
         try:
+            # The process may run though its thread has not told so yet.
+            await _within(START_SECONDS, self._is_begun)
             if self._signal_group(signal.SIGTERM) and not self._status.done():
                 await asyncio.wait({self._status}, timeout=TERM_SECONDS)
         finally:
@@ -122,6 +127,7 @@ class Command:
 
     def _started(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
+        self._is_begun.set()
         if self._is_over:
             self._signal_group(signal.SIGKILL)
 
@@ -130,6 +136,7 @@ class Command:
             self._status.set_result(status)
 
     def _failed(self, error: Exception) -> None:
+        self._is_begun.set()
         if not self._status.done():
             self._status.set_exception(CantStart(_why(self._words[0], error)))
 
@@ -165,6 +172,12 @@ class Command:
         # The loop has ended with the guard.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(method, value)
+
+
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    """Wait for an event, for so many seconds at most."""
+    with suppress(asyncio.TimeoutError):
+        await within(seconds, event.wait())
 
 
 def _why(program: str, error: Exception) -> str:

@@ -1,7 +1,8 @@
 """The guard of one rank: it reads what the rank's faulthandler writes, and reports a hang or a fatal end.
 
 :mod:`dbg_agent.guard.rank_side` runs this file as a script, with the pipe as stdin. It imports only what a bare
-interpreter has loaded anyway, and ``watched``: each rank has a guard, and nearly all guards end without a report.
+interpreter has loaded anyway, ``watched`` and ``memory``: each rank has a guard, and nearly all guards end without a
+report.
 """
 
 from __future__ import annotations
@@ -90,7 +91,11 @@ def wait_for_news(pipe: Pipe, process: WatchedProcess) -> bool:
             ready = select.select(watched, [], [], GRACE_SECONDS)[0]
             if not ready:
                 return True
-        has_ended = not pipe.read() if PIPE in ready else not process.is_alive()
+        if PIPE in ready:
+            has_ended = not pipe.read()
+            process.memory.note()
+        else:
+            has_ended = not process.is_alive()
         if pipe.is_over:
             return False
         if has_ended:

@@ -39,9 +39,20 @@ from ..link.dial import dial
 from ..link.lookup import SLOW_SECONDS, Lookup, find, find_ranks_broker
 from ..link.name_servers import Lookups
 from .beside import Beside, ignore_but_let_pass
+from .cause import cause_of_end
 from .core_file import likely_core
 from .dumps import DumpRecord
-from .watched import GRACE_SECONDS, LINGER_SECONDS, LOOK_SECONDS, PIPE, SIGNAL, WatchedProcess, facts_of, leave_parent
+from .watched import (
+    GRACE_SECONDS,
+    LINGER_SECONDS,
+    LOOK_SECONDS,
+    PIPE,
+    SIGNAL,
+    WatchedProcess,
+    facts_of,
+    leave_parent,
+    uptime,
+)
 
 if TYPE_CHECKING:
     from dbg_dial.dial import BrokerWebSocket
@@ -90,7 +101,7 @@ class Witness:
         self._silent: Finding | None = None
         self._asked_after = -1
         self._frames: tuple[Place, ...] = ()
-        self._core = ""
+        self._core = self._cause = ""
         self._let_go = False
         self._ended = False
         self._silent_from = math.inf
@@ -155,6 +166,7 @@ class Witness:
         if record.is_to_leave and not had_left:
             leave_parent()
         if record.beats != beats:
+            self._process.memory.note()
             self._beat_at = None if record.is_calm else time.monotonic()
             self._silent = None
         if record.calls != calls:
@@ -205,6 +217,11 @@ class Witness:
         self._ended = True
         status = self._process.status()
         self._signal = self._record.signal if status is None else status & SIGNAL or None
+        if self._signal is not None:
+            process = self._process
+            self._cause = cause_of_end(
+                self._signal, process.memory, process.above, os.environ, uptime=uptime(), now=time.time()
+            )
         self._silent_from = time.monotonic() + LAST_WORDS_SECONDS
         if self._main is not None:
             loop.call_later(LAST_WORDS_SECONDS, self._main.cancel)
@@ -294,6 +311,7 @@ class Witness:
             age=self._age(),
             frames=self._frames,
             registration=self._registration(),
+            cause=self._cause,
         )
 
     def _age(self) -> float:

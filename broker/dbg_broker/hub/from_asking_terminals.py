@@ -177,7 +177,7 @@ def _place(rank: RankRecord, before: str) -> str:
 def _how_it_ended(rank: RankRecord) -> str:
     if rank.exit is not None and rank.exit < 0:
         try:
-            return f"killed by {signal.Signals(-rank.exit).name}"
+            return f"killed by {signal.Signals(-rank.exit).name} {rank.cause}".rstrip()
         except ValueError:
             return f"killed by signal {-rank.exit}"
     return f"exited{with_status(rank)}"

@@ -107,7 +107,7 @@ def _take_over(hub: Hub, guard: RankLink, key: str) -> None:
 
 
 def _note_signal(rank: RankRecord, message: Testimony) -> None:
-    rank.signal = message.signal
+    rank.signal, rank.cause = message.signal, message.cause
     if message.core.startswith("|"):
         rank.core = f"core handed to {message.core[1:]}"
     elif message.core:
@@ -128,3 +128,4 @@ def _ended(hub: Hub, rank: RankRecord) -> None:
         hub.rank_changed(rank)
     hub.registry.killed(rank)
     hub.listing.changed(rank.key)
+    lost_ranks.note_failure(hub, rank)

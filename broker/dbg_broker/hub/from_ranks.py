@@ -162,6 +162,7 @@ def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:
         hub.deliver(finished)
     hub.rank_changed(rank)
     hub.listing.changed(rank.key)
+    lost_ranks.note_failure(hub, rank)
 
 
 _METHODS: Mapping[type[Message], Callable[[Hub, RankRecord, Any], None]] = {

@@ -25,6 +25,7 @@ from dbg_broker.net.turns import Turns
 from dbg_broker.net.unfinished import Unfinished
 from dbg_broker.ranks.crashes import CrashedRanks
 from dbg_broker.ranks.death_checks import DeathChecks
+from dbg_broker.ranks.first_failures import FirstFailures
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.probe_schedule import ProbeIntervals, ProbeSchedule
 from dbg_broker.ranks.questions import Finished, OpenQuestions
@@ -85,6 +86,7 @@ class Hub:
         self.probe_schedule = ProbeSchedule(intervals or ProbeIntervals())
         self.silent: set[str] = set()
         self.death_checks = DeathChecks()
+        self.first_failures = FirstFailures()
         self.held_ranks = HeldRanks(self.registry)
         self.crashed_ranks = CrashedRanks()
         self.spread = Spread((self.held_ranks, self.crashed_ranks), pack_message, self._tell_frame, clock, schedule)
