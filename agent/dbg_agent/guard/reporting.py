@@ -42,6 +42,7 @@ from .beside import Beside, ignore_but_let_pass
 from .cause import cause_of_end
 from .core_file import likely_core
 from .dumps import DumpRecord
+from .seen import evidence_rows, suspended_by
 from .watched import (
     GRACE_SECONDS,
     LINGER_SECONDS,
@@ -342,11 +343,12 @@ class Witness:
         if self._finding() is Finding.STUCK and await self._ask_rank():
             text += "; asked now"
         age = self._age() or None
-        return fitted(Answer, request=ask.request, kind=Kind.VALUE, text=text, frames=self._frames, age=age)
+        rows = evidence_rows(ask.look, self._process.pid, self._process.memory, text, self._frames)
+        return fitted(Answer, request=ask.request, kind=Kind.VALUE, text=text, frames=self._frames, age=age, rows=rows)
 
     def _state(self) -> str:
         if self._process.is_suspended():
-            return f"suspended (SIGSTOP) for {self._age():.0f} s"
+            return f"suspended ({suspended_by(self._process.pid)}) for {self._age():.0f} s"
         if self._finding() is Finding.STUCK:
             return f"stuck in C code for {self._age():.0f} s"
         return f"ended by {describe_signal(self._record.signal)}" if self._record.is_fatal else "running"
