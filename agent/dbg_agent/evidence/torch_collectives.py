@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
 
 from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
@@ -96,10 +97,19 @@ def _groups_seen(
     groups: list[Group], entries: Sequence[Entry], calls: Sequence[Call], told: dict[str, Recorded]
 ) -> list[Seen]:
     return [
-        _group_seen(group, library, entries, _called(library, group, groups, calls, told))
+        _unread(seen, told.get(library)) if len(groups) == 1 else seen
         for group in groups
         for library in _libraries(group, entries)
+        for seen in [_group_seen(group, library, entries, _called(library, group, groups, calls, told))]
     ]
+
+
+def _unread(seen: GroupSeen, recorded: Recorded | None) -> GroupSeen:
+    """Add the numbers of the only group there is, if the entries of its recorder were not read."""
+    if recorded is None or recorded.entries is not None or len(recorded.numbers) != 1:
+        return seen
+    ((enqueued, completed),) = recorded.numbers
+    return replace(seen, enqueued=enqueued, completed=completed)
 
 
 def _libraries(group: Group, entries: Sequence[Entry]) -> list[str]:
@@ -108,7 +118,7 @@ def _libraries(group: Group, entries: Sequence[Entry]) -> list[str]:
     return list(used) or list(group.backends[:1]) or ["unknown"]
 
 
-def _group_seen(group: Group, library: str, entries: Sequence[Entry], counted: int | None) -> Seen:
+def _group_seen(group: Group, library: str, entries: Sequence[Entry], counted: int | None) -> GroupSeen:
     own = [e for e in entries if e.group == group.name and e.library == library and not e.is_p2p]
     unfinished = [entry for entry in own if entry.is_unfinished]
     completed = max((entry.sequence for entry in own if not entry.is_unfinished), default=None)

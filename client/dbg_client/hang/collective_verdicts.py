@@ -43,13 +43,15 @@ class Scene:
     def lines(
         self, numbers: Sequence[int], standing: Standing | None = None, *, is_cause_told: bool = False
     ) -> list[str]:
-        """Return the lines of evidence about these ranks, and below them the threads of a deadlock."""
+        """Return the lines of evidence about these ranks, and below them deadlocked threads and what the kernel tells."""
         group = standing.group if standing is not None else None
         conditions = {} if is_cause_told else self.conditions
         lines = rank_lines(numbers, self.matched.roster, conditions, group, self._waits(standing))
         for number in numbers[:MAX_DEADLOCKS]:
             if number in self.conditions:
-                lines += thread_lines(self.conditions[number])
+                condition = self.conditions[number]
+                lines += thread_lines(condition)
+                lines += [f"rank {number}: {condition.note}"] if condition.note else []
         return lines
 
     def _waits(self, told: Standing | None) -> dict[int, str]:
