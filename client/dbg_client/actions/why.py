@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from ..hang.collectives_table import collectives_document, show_collectives
 from ..hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, explain
 from ..hang.show import show_verdicts, verdicts_document
 from ..hang.verdict import Verdict, VerdictKind, exit_status
+from ..streams import terminal_size
 from ..views.missing_from import MISSING, missing_from_collectives
 from ..words.settings import CommandSettings, Format
 from .many import PARTIAL, ShownAnswers, remember
@@ -49,7 +51,8 @@ async def show_why(
     if settings.format is Format.JSON:
         text = json.dumps(verdicts_document(found)) + "\n"
     else:
-        text = show_verdicts(found.verdicts, color=settings.color)
+        columns = terminal_size()[1] if sys.stdout.isatty() else None
+        text = show_verdicts(found.verdicts, color=settings.color, columns=columns)
     return ShownAnswers(text, exit_status(found.verdicts), groups=groups)
 
 
