@@ -13,10 +13,15 @@ from typing import Any
 
 import pytest
 
+from dbg_wire.messages import Action, Answers, Question
+from dbg_wire.ranks import RankState
+from dbg_wire.ras import decode_status, parse_reply
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
 from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states
+from tests.support.ras_replies import missing, playing, rank, reply
+from tests.support.raw_terminal import listed, raw_terminal
 from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.integration
@@ -140,3 +145,16 @@ def test_a_watcher_runs_nothing_and_the_log_says_who_ran_what(processes: Process
     log = broker.process.text("stderr")
     assert "runs echo one\\x1b[2Jword beside " in log
     assert "runs true" not in log
+
+
+async def test_a_rank_that_runs_has_its_guard_read_what_nccl_tells(processes: Processes, home: Path) -> None:
+    broker = running_broker(processes, home)
+    told = reply(([rank(0)], [missing(1)]))
+    replies = {"CLIENT": b"SERVER PROTOCOL 2\n", "TIMEOUT": b"OK\n", "SET": b"OK\n", "VERBOSE": told.encode()}
+    async with playing(replies, []) as environ, raw_terminal(broker) as peer:
+        # Whoever forbids commands beside the rank does not forbid this.
+        start_ranks(processes, home, SCRIPT, 1, env={**environ, "DBG_EXEC": "0"})
+        key = (await listed(peer, lambda rank: rank.state is RankState.RUNNING)).key
+        await peer.say(Question(request=1, keys=(key,), action=Action.RAS, seconds=seconds(20)))
+        (answer,) = (await peer.expect(Answers)).answers
+    assert decode_status(answer.rows) == parse_reply(told)

@@ -16,11 +16,13 @@ from typing import Any
 from dbg_wire.beside import CommandEnd, decode_command, encode_output
 from dbg_wire.environment import AUTOSTART
 from dbg_wire.errors import PeerError, printable
-from dbg_wire.messages import Answer, Ask, Kind
+from dbg_wire.messages import Action, Answer, Ask, Kind
+from dbg_wire.ras import encode_status
 from dbg_wire.records import fitted
 
 from ..settings import FORBIDDEN
 from .command import CantStart, Command
+from .ras import NoRas, ask_ras
 
 MAX_AT_ONCE = 4
 """Questions that a guard works on at once: several people look at one rank, and each command may be a profiler."""
@@ -90,7 +92,7 @@ class Beside:
         seconds = max(ask.seconds - ANSWER_SECONDS, ask.seconds / 2)
         try:
             answer = await self._answer(ask, seconds)
-        except (CantStart, PeerError) as error:
+        except (CantStart, NoRas, PeerError) as error:
             answer = _error(ask, str(error))
         except Exception as error:
             answer = _error(ask, f"its guard failed ({type(error).__name__}: {printable(str(error))})")
@@ -99,6 +101,9 @@ class Beside:
     async def _answer(self, ask: Ask, seconds: float) -> Answer:
         if len(self._working) > MAX_AT_ONCE:
             return _error(ask, f"{MAX_AT_ONCE} commands run beside it already")
+        if ask.action is Action.RAS:
+            status = await ask_ras(os.environ, seconds)
+            return fitted(Answer, request=ask.request, kind=Kind.VALUE, text="", rows=encode_status(status))
         if not self._about["exec"]:
             return _error(ask, FORBIDDEN)
         return await self._exec(ask, seconds)
