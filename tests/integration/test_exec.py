@@ -6,6 +6,7 @@ import json
 import os
 import select
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from dbg_wire.ras import decode_status, parse_reply
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
-from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states
+from tests.support.ranks import ask, attach, attach_command, start_ranks, wait_until_states
 from tests.support.ras_replies import missing, playing, rank, reply
 from tests.support.raw_terminal import listed, raw_terminal
 from tests.support.time_unit import seconds
@@ -130,6 +131,25 @@ def test_commands_run_beside_ranks_and_end_with_who_asked(
     last = int(written(home / "last", lambda text: text.endswith("\n")))
     ranks[0].kill()
     assert_ends(last)
+
+
+def test_native_frames_are_read_beside_a_rank_that_runs_or_is_stuck(ranks: list[Child], home: Path) -> None:
+    if not Path(sys.executable).with_name("py-spy").exists():
+        pytest.skip("py-spy is not installed")
+    document = ask(home, "where", "all", "--native")
+    stacks = {group["ranks"]: group["frames"] for group in document["groups"] if group["kind"] == "stack"}
+    line = SCRIPT.splitlines().index("    ctypes.PyDLL(None).sleep(1000)") + 1
+    for number, at in ((0, line + 1), (1, line)):
+        frames = stacks[str(number)]
+        place = next(index for index, frame in enumerate(frames) if frame["file"] == str(home / "rank_script.py"))
+        assert frames[place]["line"] == at
+        # Behind the program's frames are those of C code, without a line.
+        assert frames[-1]["line"] == 0
+        assert "libc" in frames[-1]["file"]
+        assert place < len(frames) - 2
+    others = {group["ranks"]: group["text"] for group in document["groups"] if group["kind"] == "error"}
+    assert "forbidden" in str(others)
+    assert "no guard" in str(others)
 
 
 def test_a_watcher_runs_nothing_and_the_log_says_who_ran_what(processes: Processes, home: Path) -> None:
