@@ -42,7 +42,7 @@ class CantPrint(DbgError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"the answer can't be written to stdout ({printable(self.reason)}); lead it somewhere else"
+        return f"the answer can't be written to stdout ({printable(self.reason)}); redirect stdout to another file"
 
 
 def prepare_streams() -> None:

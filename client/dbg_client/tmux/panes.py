@@ -75,7 +75,7 @@ def open_panes(settings: CommandSettings) -> int:
     Raises DbgError, with nothing left behind.
     """
     if settings.target is None:
-        raise NeedsTarget(settings.verb.value)
+        raise NeedsTarget(settings.called)
     place = _place(os.environ)
     ranks, known = asyncio.run(_find(settings, settings.target))
     plans = plan_panes(settings, settings.target, ranks, known)

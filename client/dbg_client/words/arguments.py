@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from dbg_wire.errors import BadInput, printable
@@ -29,11 +29,13 @@ _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 class Arguments:
     """The command line as it was typed, before options are checked against each other.
 
-    ``verb`` is the verb that was spoken if no flag means the same. ``notes`` are told to the user, each a sentence.
+    ``verb`` is the verb that was spoken if no flag means the same; ``spoken`` is it in any case, None for a flag.
+    ``notes`` are told to the user, each a sentence.
     """
 
     target: str | None = None
     verb: str | None = None
+    spoken: str | None = field(default=None, compare=False)
     shell: str | None = None
     list: bool = False
     screen: bool = False
@@ -156,6 +158,7 @@ def _read_operands(row: VerbRow, words: Sequence[str], *, waits_for_ranks: bool)
 
 def _spoken(row: VerbRow, operands: list[str], given: dict[str, Any], help_page: str) -> dict[str, Any]:
     """Return the arguments that a verb and its operands make, together with the options."""
+    given = given | {"spoken": row.name}
     if row.operands is Operands.NONE and operands:
         raise BadInput(f"{row.name} takes no word behind it, and has '{printable(operands[0])}'", "leave it out")
     if row.operands is Operands.SHELL:
