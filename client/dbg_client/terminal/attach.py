@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 import termios
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dbg_wire.errors import printable
@@ -22,9 +23,9 @@ from ..core.directory import Directory
 from ..core.link import BrokerLink
 from ..core.remembered_groups import read_target
 from ..core.stock_debugger import Stock, dial_stock, parse_stock
-from ..core.waiting import open_and_list, wait_for_stop
+from ..core.waiting import open_and_list, wait_for_stop, with_signal
 from ..core.waiting_line import WaitingLine
-from ..errors import NoTerminal
+from ..errors import NoTerminal, RankEnded
 from ..streams import has_cursor, show_waiting, tell
 from ..words.settings import CommandSettings
 from .options import SessionOptions
@@ -157,9 +158,14 @@ class Attaching:
         )
         self._session = Session(self._link, self.directory, choice.rank, options, _pick_in_session)
         try:
-            return await self._session.run()
+            outcome = await self._session.run()
         finally:
             self._session = None
+        if isinstance(outcome.error, RankEnded):
+            # The broker sees that a process is gone before its guard has said of which signal.
+            ended = await with_signal(self._link, self.directory, outcome.error.rank)
+            outcome = replace(outcome, error=RankEnded(ended))
+        return outcome
 
     def leave(self) -> None:
         """Detach from the present session, if there is one."""
