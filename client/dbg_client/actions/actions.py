@@ -33,19 +33,20 @@ from ..views.list import show_json, show_plain, show_table
 from ..views.missing import absent_only, absent_rows, missing_documents
 from ..views.naming import name_few, order
 from ..words.commands import USUAL_TARGETS
-from ..words.settings import CommandSettings, Format, Verb
+from ..words.settings import ABOUT_ALL, CommandSettings, Format, Verb
 from .giving_up import unless_given_up
 from .many import MOVING, PARTIAL, ShownAnswers, ask_many, break_in, read_saved
 from .repeat import repeat
 from .report import make_report, refuse_existing, write_report
 from .stops import ask_stops
 from .user_pager import show_result
+from .why import show_why
 
 WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""
 
-_WITHOUT_TARGET = (Verb.LIST, Verb.WHERE, Verb.REPORT)
-"""Actions that mean all ranks where the user names none."""
+_SHOWING = (Verb.LIST, Verb.WHERE, Verb.WHY, Verb.COLLECTIVES, Verb.EVAL, Verb.COMMAND)
+"""Actions of which --every shows the answer again and again."""
 
 
 async def run_action(settings: CommandSettings, attach: Callable[[CommandSettings], Awaitable[int]]) -> int:
@@ -55,7 +56,7 @@ async def run_action(settings: CommandSettings, attach: Callable[[CommandSetting
     """
     if settings.target is None and settings.verb in (Verb.EVAL, Verb.STOPS):
         settings = replace(settings, target=USUAL_TARGETS[settings.verb])
-    if settings.target is None and settings.verb not in _WITHOUT_TARGET:
+    if settings.target is None and settings.verb not in ABOUT_ALL:
         raise NeedsTarget(settings.called)
     target = await asyncio.to_thread(read_target, settings.target, os.environ) if settings.target is not None else None
     saved = await asyncio.to_thread(read_saved, settings.against)
@@ -92,7 +93,7 @@ class _Acting:
             await repeat(self._settings, self._settings.every, self._link, self._directory, lambda: self._again(target))
         if self._settings.verb is Verb.REPORT:
             return await self._report_on(target)
-        if target is None or self._settings.verb in (Verb.LIST, Verb.WHERE, Verb.EVAL, Verb.COMMAND):
+        if target is None or self._settings.verb in _SHOWING:
             return await self._print(await self._show(target))
         if self._settings.verb is Verb.STOPS:
             return await self._print(ShownAnswers(await ask_stops(self._asker, self._select(target).ranks)))
@@ -120,6 +121,9 @@ class _Acting:
             ranks = list(self._select(target).ranks)
             if self._settings.all:
                 ranks = listed(self._directory.ranks, target, ranks, with_exited=True)
+        if self._settings.verb is Verb.WHY:
+            known = self._directory.ranks
+            return await show_why(self._settings, self._asker, ranks, known, show=show_waiting)
         calls = call_roll(self._directory.ranks, target, {rank.key for rank in ranks})
         return await ask_many(self._settings, self._asker, ranks, self._saved, calls=calls, known=self._directory.ranks)
 

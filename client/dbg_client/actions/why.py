@@ -21,14 +21,12 @@ from ..hang.code_differences import MAX_VERSIONS, code_versions, differing
 from ..hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, explain
 from ..hang.show import show_verdicts, verdicts_document
 from ..hang.verdict import Verdict, VerdictKind, exit_status
+from ..views.missing_from import MISSING
 from ..words.settings import CommandSettings, Format
 from .many import ShownAnswers, remember_groups
 
 BETWEEN_SECONDS = 1.0
 """Seconds between two looks: shorter than that, a rank that works may be where it was."""
-
-MISSING_GROUP = "@missing"
-"""The name under which the ranks are remembered that have not come to a collective."""
 
 
 async def show_why(
@@ -44,7 +42,7 @@ async def show_why(
     Raises DbgError if the broker fails.
     """
     found = await look_for_cause(asker, chosen, known, show=show)
-    groups = {MISSING_GROUP: tuple(rank.key for rank in found.missing)}
+    groups = {MISSING: tuple(rank.key for rank in found.missing)}
     await asyncio.to_thread(remember_groups, groups)
     if settings.format is Format.JSON:
         text = json.dumps(verdicts_document(found)) + "\n"
@@ -58,8 +56,8 @@ async def look_for_cause(
 ) -> Explanation:
     """Ask all ranks of the runs of the chosen ones, as often as it takes to tell waiting from working.
 
-    The verdicts are those about the chosen ranks, or all if none is. One look takes as long as the slowest rank, several
-    take ``LAST_LOOK_SECONDS`` more at most. ``show`` takes what is waited for. Raises DbgError if the broker fails.
+    The verdicts are those about the chosen ranks, or all if none is. One look takes as long as the slowest rank; more
+    looks take ``LAST_LOOK_SECONDS`` at most. ``show`` takes what is waited for. Raises DbgError if the broker fails.
     """
     ranks = ranks_of_runs(chosen, known)
     loop = asyncio.get_running_loop()

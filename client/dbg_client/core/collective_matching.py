@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dbg_wire.collectives import collective_of
 from dbg_wire.evidence import CollectiveSeen, CollectiveState
@@ -23,8 +23,9 @@ class Standing:
     """A collective, or a send or receive, in which ranks of one run wait. Ranks are told by their numbers.
 
     ``calls`` are those of the ranks that wait in it, ``came`` the ranks that have called it, those included that have
-    gone on. ``missing`` have told that they have not called it, ``unheard`` have told nothing of the group. ``peer`` is
-    the other rank of a send or receive. ``sequence`` is None where the library does not count.
+    gone on, and ``finished`` the calls of those that still tell of it. ``missing`` have told that they have not called
+    it, ``unheard`` have told nothing of the group. ``peer`` is the other rank of a send or receive. ``sequence`` is
+    None where the library does not count.
     """
 
     group: ProcessGroup
@@ -36,6 +37,12 @@ class Standing:
     unheard: tuple[int, ...]
     peer: int | None = None
     is_receive: bool = False
+    finished: Mapping[int, CollectiveSeen] = field(default_factory=dict)
+
+    @property
+    def all_calls(self) -> dict[int, CollectiveSeen]:
+        """Return the calls of the ranks that wait in it, and of those that have finished it."""
+        return {**self.finished, **self.calls}
 
     @property
     def waiting(self) -> tuple[int, ...]:
@@ -133,8 +140,12 @@ def _standing(
     came: list[int] = []
     missing: list[int] = []
     unheard: list[int] = []
+    finished: dict[int, CollectiveSeen] = {}
     for number in group.numbers:
         member = group.members.get(number)
+        call = member.call_of(sequence) if member is not None and sequence is not None else None
+        if call is not None and call.state is CollectiveState.COMPLETED:
+            finished[number] = call
         if number in calls:
             came.append(number)
         elif member is None:
@@ -144,7 +155,7 @@ def _standing(
         elif sequence is None:
             missing.append(number)
         elif member.called is None:
-            (missing if member.seen.completed is None and not member.calls else unheard).append(number)
+            (missing if member.seen.completed is None and all(map(has_peer, member.calls)) else unheard).append(number)
         else:
             (came if member.called >= sequence else missing).append(number)
     return Standing(
@@ -155,6 +166,7 @@ def _standing(
         came=tuple(came),
         missing=tuple(missing),
         unheard=tuple(unheard),
+        finished=finished,
     )
 
 

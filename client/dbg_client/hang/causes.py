@@ -60,12 +60,12 @@ def find_causes(matched: Matched, conditions: Mapping[int, Condition]) -> Causes
 
 def named_differently(standing: Standing) -> bool:
     """Return whether ranks call it by different names."""
-    return len({call.name for call in standing.calls.values() if call.name}) > 1
+    return len({call.name for call in standing.all_calls.values() if call.name}) > 1
 
 
 def payload(standing: Standing, number: int) -> tuple[str, int | str]:
     """Return what must be equal in all ranks: the types, and the size or else the shapes; nothing for a free one."""
-    call = standing.calls[number]
+    call = standing.all_calls[number]
     if call.name.lower().replace("_", "").strip() not in _ALIKE:
         return "", ""
     return call.types, call.size if call.size is not None else call.shapes
@@ -74,7 +74,8 @@ def payload(standing: Standing, number: int) -> tuple[str, int | str]:
 def _is_conflict(standing: Standing) -> bool:
     if standing.has_peer:
         return False
-    payloads = {payload(standing, number) for number in standing.calls} - {("", "")}
+    # A library may let ranks finish that have passed less data than others, which then wait for the rest.
+    payloads = {payload(standing, number) for number in standing.all_calls} - {("", "")}
     return named_differently(standing) or len(payloads) > 1
 
 
@@ -179,12 +180,26 @@ class _Finding:
         if not reached & self._heads:
             circle = self._circle(path)
             self._heads.update(reached, circle)
-            self._found.circles.append(tuple(self._matched.standings[index] for index in circle))
+            self._add_circle(circle, reached)
             return
         for cause in self._found.missing:
             if any(self._matched.standings[index] is cause.standing for index in reached):
                 cause.behind.append(self._matched.standings[start])
                 return
+
+    def _add_circle(self, circle: Sequence[int], reached: Collection[int]) -> None:
+        """Add standings that wait for each other; of a send or receive among collectives the partner is the cause.
+
+        A rank that leaves out a send goes on to the next collective, in which the others can't arrive.
+        """
+        standings = [self._matched.standings[index] for index in circle]
+        exchange = next((index for index in circle if self._matched.standings[index].has_peer), None)
+        if exchange is None or all(standing.has_peer for standing in standings):
+            self._found.circles.append(tuple(standings))
+            return
+        standing = self._matched.standings[exchange]
+        behind = [self._matched.standings[index] for index in sorted(reached) if index != exchange]
+        self._found.missing.append(Cause(standing=standing, culprits=self._suspects[exchange], behind=behind))
 
     def _reach(self, start: int) -> tuple[set[int], list[int]]:
         reached: set[int] = {start}

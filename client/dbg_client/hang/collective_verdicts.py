@@ -136,12 +136,13 @@ def _others(scene: Scene, cause: Cause) -> list[str]:
     later = [number for number in cause.standing.missing if number not in cause.culprits]
     if later:
         lines.append(f"{scene.names.ranks(later)} {'has' if len(later) == 1 else 'have'} not come either")
-    for what, standings in (("wait for the same", cause.also), ("wait behind them", cause.behind)):
+    for what, standings in (("for the same", cause.also), ("behind them", cause.behind)):
         if standings:
             named = ", ".join(short_name(one) for one in standings[:MAX_ALSO])
             more = f" and {len(standings) - MAX_ALSO} more" if len(standings) > MAX_ALSO else ""
-            ranks = scene.names.ranks({number for one in standings for number in one.calls})
-            lines.append(f"{ranks} {what} in {named}{more}")
+            ranks = {number for one in standings for number in one.calls}
+            wait = "waits" if len(ranks) == 1 else "wait"
+            lines.append(f"{scene.names.ranks(ranks)} {wait} {what} in {named}{more}")
     return lines
 
 
@@ -149,8 +150,7 @@ def _sides(standing: Standing) -> list[tuple[str, list[int]]]:
     """Return the different calls of one collective with their ranks, the usual one first."""
     by_name = named_differently(standing)
     sides: defaultdict[str, list[int]] = defaultdict(list)
-    for number in standing.waiting:
-        call = standing.calls[number]
+    for number, call in sorted(standing.all_calls.items()):
         what = call.name or "another collective"
         if not by_name:
             if payload(standing, number) == ("", ""):
@@ -163,7 +163,7 @@ def _sides(standing: Standing) -> list[tuple[str, list[int]]]:
 
 
 def _alone(standing: Standing, number: int) -> Standing:
-    return replace(standing, calls={number: standing.calls[number]})
+    return replace(standing, calls={number: standing.all_calls[number]}, finished={})
 
 
 def _conflict(scene: Scene, standing: Standing) -> Verdict:
@@ -184,12 +184,18 @@ def _conflict(scene: Scene, standing: Standing) -> Verdict:
         call = printable(standing.call, 80)
         sentence = f"ranks exchange different data in {call}{group}{since(standing.age)}: {', '.join(said)}"
     evidence = [*scene.lines(standing.waiting, standing)]
+    finished = sorted(set(standing.finished) - set(standing.calls))
+    if finished:
+        have = "has" if len(finished) == 1 else "have"
+        evidence.append(f"{scene.names.ranks(finished)} {have} finished it and gone on")
     if standing.missing:
         evidence.append(f"{scene.names.described(standing.missing)} has come to neither")
     evidence += time_left(standing)
     kind = VerdictKind.ORDER if by_name else VerdictKind.MISMATCH
     looked_at = [numbers[0] for _, numbers in sides[:2]]
-    return _with(_about(scene, kind, sentence, standing, culprits), evidence, scene.names.looking(looked_at))
+    verdict = _about(scene, kind, sentence, standing, culprits)
+    others = tuple(number for number in sorted(standing.all_calls) if number not in culprits)
+    return _with(replace(verdict, others=others), evidence, scene.names.looking(looked_at))
 
 
 def _lonely(scene: Scene, standing: Standing) -> Verdict:

@@ -36,7 +36,10 @@ _NAMES = {option.field: option.name for option in OPTIONS} | {
 }
 """How the user calls each field."""
 
-USUAL_TARGETS = {Verb.EVAL: "stopped,held", Verb.RELEASE: "all", Verb.WHERE: "all", Verb.STOPS: "all"}
+USUAL_TARGETS = {
+    Verb.EVAL: "stopped,held",
+    **dict.fromkeys((Verb.RELEASE, Verb.WHERE, Verb.WHY, Verb.COLLECTIVES, Verb.STOPS), "all"),
+}
 """The ranks that a command means if it names none."""
 
 

@@ -130,7 +130,7 @@ OPTIONS: tuple[OptionRow, ...] = (
         field="every",
         metavar="S",
         group=ASKING,
-        verbs=("list", "eval", "where"),
+        verbs=("list", "eval", "where", "why", "collectives"),
         help="again every S seconds, until Ctrl-C",
     ),
     OptionRow(flags=("--watch",), field="watch", group=ATTACH, verbs=ATTACHING, help="look only"),

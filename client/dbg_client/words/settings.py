@@ -43,6 +43,8 @@ class Verb(enum.Enum):
     EVAL = "-e"
     COMMAND = "-c"
     WHERE = "--where"
+    WHY = "why"
+    COLLECTIVES = "collectives"
     INTERRUPT = "--interrupt"
     RELEASE = "--release"
     TMUX = "--tmux"
@@ -56,6 +58,10 @@ class Verb(enum.Enum):
     def attaches(self) -> bool:
         """Return whether the action may open a session."""
         return self in (Verb.ATTACH, Verb.INTERRUPT, Verb.TMUX)
+
+
+ABOUT_ALL = (Verb.LIST, Verb.WHERE, Verb.WHY, Verb.COLLECTIVES, Verb.REPORT)
+"""Actions that mean all ranks where the user names none."""
 
 
 class Format(enum.Enum):
@@ -251,8 +257,8 @@ def _target_and_wait(arguments: Arguments, verb: Verb) -> tuple[str | None, floa
             raise BadInput("--for bounds a wait, and there is none", "add --wait, or write `wait TARGET --for 60s`")
         return target, None, ()
     if wait == WAIT_FOR_EVER:
-        # A list, a tree and a report are of all ranks; every other action waits for a stop and takes the stopped ranks.
-        return target or (None if verb in (Verb.LIST, Verb.WHERE, Verb.REPORT) else "stopped"), bound or math.inf, ()
+        # Lists, trees and verdicts are of all ranks; every other action waits for a stop and takes the stopped ranks.
+        return target or (None if verb in ABOUT_ALL else "stopped"), bound or math.inf, ()
     if target is None:
         # `--wait 5` and `--wait gpu1:5`: argparse took the only target for the option's value.
         if not math.isnan(_number(wait)) and bound is None:

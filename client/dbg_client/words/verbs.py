@@ -92,6 +92,22 @@ VERBS: tuple[VerbRow, ...] = (
         field="where",
     ),
     VerbRow(
+        name="why",
+        operands=Operands.MAYBE_TARGET,
+        help="say why a job does not go on: who is missing, and what that one does",
+        example="why",
+        in_session=Operands.MAYBE_TARGET,
+        help_in_session="why the job does not go on, and who is missing",
+    ),
+    VerbRow(
+        name="collectives",
+        operands=Operands.MAYBE_TARGET,
+        help="show how far each process group is in its collectives, and by how many ranks",
+        example="collectives",
+        in_session=Operands.MAYBE_TARGET,
+        help_in_session="each group's last collective, and who is in it",
+    ),
+    VerbRow(
         name="eval",
         operands=Operands.EXPRESSION,
         help="evaluate on the stopped and held ranks; equal answers are one group",
