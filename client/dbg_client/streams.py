@@ -8,7 +8,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 from dbg_wire.errors import DbgError, printable
@@ -95,9 +95,16 @@ _WAITING = _WaitingOnTerminal()
 def write_result(text: str) -> None:
     """Write a result to stdout. Raises CantPrint, and BrokenPipeError if its reader has enough."""
     show_waiting(None)
-    try:
+    with printing():
         sys.stdout.write(text)
         sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def printing() -> Iterator[None]:
+    """Turn an error of a write to stdout into CantPrint; BrokenPipeError stays, as its reader has enough."""
+    try:
+        yield
     except BrokenPipeError:
         silence(sys.stdout)
         raise

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
@@ -16,6 +16,9 @@ from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from .near import is_target, refuse_mistyped, refuse_unknown_option
 from .options import OPTIONS
 from .verbs import BY_FLAG, BY_NAME, VERBS, Operands, VerbRow
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 WAIT_FOR_EVER = ""
 """What argparse puts for ``--wait`` without a value."""
@@ -88,6 +91,11 @@ class _ArgumentParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(printable(message, 300), f"see `{HELP_PAGE}`")
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        # argparse passes over an error of the write, and a page that is longer than a buffer is lost by that.
+        if message:
+            (file or sys.stderr).write(message)
 
     def format_help(self) -> str:
         """Return the page that is made of the table."""
