@@ -40,7 +40,7 @@ from .repeat import repeat
 from .report import make_report, refuse_existing, write_report
 from .stops import ask_stops
 from .user_pager import show_result
-from .why import show_why
+from .why import show_groups_of, show_why
 
 WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""
@@ -124,6 +124,8 @@ class _Acting:
         if self._settings.verb is Verb.WHY:
             known = self._directory.ranks
             return await show_why(self._settings, self._asker, ranks, known, show=show_waiting)
+        if self._settings.verb is Verb.COLLECTIVES:
+            return await show_groups_of(self._settings, self._asker, ranks, self._directory.ranks)
         calls = call_roll(self._directory.ranks, target, {rank.key for rank in ranks})
         return await ask_many(self._settings, self._asker, ranks, self._saved, calls=calls, known=self._directory.ranks)
 

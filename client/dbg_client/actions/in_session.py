@@ -31,7 +31,7 @@ from ..words.commands import USUAL_TARGETS, read_scope
 from ..words.settings import CommandSettings, Verb
 from .many import MOVING, ask_many, break_in, read_saved
 from .stops import ask_stops
-from .why import show_why
+from .why import show_groups_of, show_why
 
 T = TypeVar("T")
 
@@ -124,6 +124,8 @@ class Answering:
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
         if settings.verb is Verb.WHY:
             return (await show_why(settings, self._asker, ranks, self._directory.ranks, show=self._show)).text
+        if settings.verb is Verb.COLLECTIVES:
+            return (await show_groups_of(settings, self._asker, ranks, self._directory.ranks)).text
         if settings.verb is Verb.STOPS:
             return await ask_stops(self._asker, ranks)
         if settings.verb is Verb.INTERRUPT:

@@ -10,20 +10,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dbg_wire.evidence import CodePart
-from dbg_wire.messages import Action, Look
+from dbg_wire.messages import Action, Kind, Look
 from dbg_wire.ranks import RankInfo, RankState
 
 from ..core.asking import Asker
+from ..core.collective_matching import match_collectives
 from ..core.rank_evidence import RankEvidence, read_evidence, rosters
 from ..core.roll_call import Run, ended_of_live_runs, live_runs
 from ..core.waiting_line import Show, show_nobody
 from ..hang.code_differences import MAX_VERSIONS, code_versions, differing
+from ..hang.collectives_table import collectives_document, show_collectives
 from ..hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, explain
 from ..hang.show import show_verdicts, verdicts_document
 from ..hang.verdict import Verdict, VerdictKind, exit_status
-from ..views.missing_from import MISSING
+from ..views.missing_from import MISSING, missing_from_collectives
 from ..words.settings import CommandSettings, Format
-from .many import ShownAnswers, remember_groups
+from .many import PARTIAL, ShownAnswers, remember_groups
 
 BETWEEN_SECONDS = 1.0
 """Seconds between two looks: shorter than that, a rank that works may be where it was."""
@@ -51,20 +53,47 @@ async def show_why(
     return ShownAnswers(text, exit_status(found.verdicts), groups=groups)
 
 
+async def show_groups_of(
+    settings: CommandSettings, asker: Asker, chosen: Sequence[RankInfo], known: Sequence[RankInfo]
+) -> ShownAnswers:
+    """Return a table of the process groups of these ranks' runs; remember who has not come to a collective.
+
+    Raises DbgError if the broker fails.
+    """
+    ranks = ranks_of_runs(chosen, known)
+    answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
+    matched = match_collectives(read_evidence(ranks, answers))
+    absent = missing_from_collectives(matched)
+    groups = {MISSING: tuple(rank.key for rank in absent.ranks) if absent is not None else ()}
+    await asyncio.to_thread(remember_groups, groups)
+    if settings.format is Format.JSON:
+        text = json.dumps(collectives_document(matched)) + "\n"
+    else:
+        text = show_collectives(matched, color=settings.color)
+    told = any(one.tells_collectives for each in matched for one in each.roster.values())
+    silent = any(answer.kind is Kind.SILENT for answer in answers)
+    return ShownAnswers(text, PARTIAL if silent or not told else 0, groups=groups)
+
+
 async def look_for_cause(
-    asker: Asker, chosen: Sequence[RankInfo], known: Sequence[RankInfo], *, show: Show = show_nobody
+    asker: Asker,
+    chosen: Sequence[RankInfo],
+    known: Sequence[RankInfo],
+    *,
+    show: Show = show_nobody,
+    longest: float = LAST_LOOK_SECONDS,
 ) -> Explanation:
     """Ask all ranks of the runs of the chosen ones, as often as it takes to tell waiting from working.
 
-    The verdicts are those about the chosen ranks, or all if none is. One look takes as long as the slowest rank; more
-    looks take ``LAST_LOOK_SECONDS`` at most. ``show`` takes what is waited for. Raises DbgError if the broker fails.
+    The verdicts are those about the chosen ranks, or all if none is. One look takes as long as the slowest rank, and
+    more follow for ``longest`` seconds at most. ``show`` takes what is waited for. Raises DbgError if the broker fails.
     """
     ranks = ranks_of_runs(chosen, known)
     loop = asyncio.get_running_loop()
     begun = loop.time()
     looks = [JobLook(at=0.0, everybody=await _look(asker, ranks))]
     found = explain(looks, time.time())
-    while not found.is_settled and loop.time() - begun < LAST_LOOK_SECONDS:
+    while not found.is_settled and loop.time() - begun < longest:
         show("looking again, to tell waiting from working")
         try:
             await asyncio.sleep(BETWEEN_SECONDS)

@@ -10,7 +10,7 @@ from dbg_wire.errors import printable
 from dbg_wire.evidence import CodeKind, CodePart, CodeSeen
 from dbg_wire.rank_set import format_ranks
 
-from ..core.rank_evidence import RankEvidence
+from ..core.rank_evidence import Roster
 from .collective_verdicts import Scene
 from .verdict import MAX_EVIDENCE, Verdict, VerdictKind
 
@@ -38,7 +38,7 @@ class CodeVersion:
         return self.numbers[0]
 
 
-def code_versions(roster: Mapping[int, RankEvidence]) -> list[CodeVersion]:
+def code_versions(roster: Roster) -> list[CodeVersion]:
     """Return the different codes of a run, the one that most ranks run first; ranks that do not tell are left out."""
     ranks: defaultdict[CodeSeen, list[int]] = defaultdict(list)
     for number, one in roster.items():
@@ -72,9 +72,7 @@ def different_verdict(scene: Scene, parts: Mapping[int, Sequence[CodePart]]) -> 
     run = "runs" if len(others) == 1 else "run"
     with_what = " and ".join(filter(None, [", ".join(what[:-1]), what[-1]]))
     sentence = f"{scene.names.described(others)} {run} with other {with_what} than {scene.names.ranks(usual.numbers)}"
-    table = difference_table(
-        [(version.numbers, parts[n]) for version in versions if (n := version.representative) in parts]
-    )
+    table = code_table(scene.matched.roster, parts)
     left_out = len(table) - MAX_EVIDENCE
     evidence = [*table[:MAX_EVIDENCE], *([f"and {left_out} more; `dbg-attach report` has all"] if left_out > 0 else [])]
     return Verdict(
@@ -85,6 +83,13 @@ def different_verdict(scene: Scene, parts: Mapping[int, Sequence[CodePart]]) -> 
         others=usual.numbers,
         evidence=tuple(evidence),
     )
+
+
+def code_table(roster: Roster, parts: Mapping[int, Sequence[CodePart]]) -> list[str]:
+    """Return a line for each part that differs between the codes of a run, of which a rank each was asked."""
+    versions = code_versions(roster)
+    told = [(version.numbers, parts[number]) for version in versions if (number := version.representative) in parts]
+    return difference_table(told)
 
 
 def difference_table(told: Sequence[tuple[Sequence[int], Iterable[CodePart]]]) -> list[str]:

@@ -19,7 +19,7 @@ from ..core.rank_evidence import RankEvidence
 from ..core.roll_call import Run
 from ..views.ages import show_age
 from .causes import find_causes
-from .code_differences import different_verdict
+from .code_differences import code_table, different_verdict
 from .collective_verdicts import Scene, collective_verdicts
 from .condition import condition_of
 from .moving import Movement, busy_verdict, movement
@@ -51,7 +51,7 @@ class Explanation:
     """The verdicts, the worst first; not ``is_settled`` if another look might tell more.
 
     ``asked`` counts the ranks of the world sizes, ``answered`` those that answered. ``missing`` are the ranks that
-    verdicts name as missing from a collective.
+    verdicts name as missing from a collective, ``differences`` a line for each part of the code that differs.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -59,6 +59,7 @@ class Explanation:
     answered: int
     missing: tuple[RankInfo, ...]
     is_settled: bool
+    differences: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,11 +89,13 @@ def explain(
     several_jobs = len({one.run[0] for one in matched}) > 1
     found: list[Verdict] = []
     missing: list[RankInfo] = []
+    differences: list[str] = []
     is_settled = True
     for one in matched:
         run = _RunVerdicts(one, before.get(one.run), last.at - first.at, now, several_jobs=several_jobs)
         verdicts, settled = run.verdicts((parts or {}).get(one.run, {}))
         found += verdicts
+        differences += code_table(one.roster, (parts or {}).get(one.run, {}))
         is_settled = is_settled and settled
         numbers = {number for verdict in verdicts if verdict.kind is VerdictKind.MISSING for number in verdict.ranks}
         missing += [one.roster[number].rank for number in sorted(numbers) if number in one.roster]
@@ -105,6 +108,7 @@ def explain(
         answered=sum(one.answer.kind is Kind.VALUE for each in matched for one in each.roster.values()),
         missing=tuple(missing),
         is_settled=is_settled or culprits,
+        differences=tuple(differences),
     )
 
 

@@ -102,7 +102,7 @@ VERBS: tuple[VerbRow, ...] = (
     VerbRow(
         name="collectives",
         operands=Operands.MAYBE_TARGET,
-        help="show how far each process group is in its collectives, and by how many ranks",
+        help="show the last collective of each process group, and who is in it",
         example="collectives",
         in_session=Operands.MAYBE_TARGET,
         help_in_session="each group's last collective, and who is in it",

@@ -39,6 +39,7 @@ def test_it_asks_for_stacks_alone_and_holds_no_token(broker: FakeBroker, environ
     assert (done.returncode, done.stderr) == (0, "")
     assert "where: 2 of 2 ranks answered" in done.stdout
     assert "gpu013:1 was killed by SIGKILL" in done.stdout
+    assert "Why it hangs\n  4711.0: rank 1 (gpu013) was killed by SIGKILL" in done.stdout
     assert TOKEN not in done.stdout
     assert {item.action for item in broker.received if isinstance(item, Question)} == {Action.WHERE}
 

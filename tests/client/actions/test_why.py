@@ -135,3 +135,16 @@ def test_one_rank_of_each_code_is_asked_for_what_differs(environ: dict[str, str]
     assert "rank 2 (gpu013) runs with other files than ranks 0-1\n  file model.py  11: 0-1; 22: 2\n" in done.stdout
     (asked,) = [one for one in broker.questions if one.look is Look.CODE]
     assert len(asked.keys) == 2
+
+
+def test_the_collectives_of_a_job_as_a_table_and_as_json(environ: dict[str, str]) -> None:
+    with Looked([waiting(0), waiting(1), waiting(3), elsewhere(2)]) as broker:
+        done = run(broker, environ, "collectives", "0-1")
+        document = run(broker, environ, "collectives", "--json")
+        listed = run(broker, environ, "list", "@missing", "--plain")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "dp_0   0-3    all_reduce #5  3 of 4" in done.stdout
+    assert json.loads(document.stdout)["groups"][0]["missing"] == "2"
+    assert listed.stdout.startswith("2\t") or listed.stdout.startswith("gpu013:2\t")
+    assert {one.look for one in broker.questions} == {Look.COLLECTIVES}
