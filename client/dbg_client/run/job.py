@@ -27,7 +27,7 @@ from ..core.choose import Choice, is_ready
 from ..core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, next_stop, ranks_of
 from ..core.link import BrokerLink
 from ..core.waiting import list_ranks, until
-from ..streams import tell
+from ..streams import has_cursor, tell
 from ..terminal.attach import Attaching
 from ..terminal.outcome import End, SessionOutcome, how_it_ended
 from ..terminal.startup import read_startup
@@ -71,7 +71,7 @@ async def follow_job(settings: CommandSettings, descriptor: int) -> int:
     output.show()
     watching = _watch_for_hang(settings, task)
     try:
-        if run.task.attach:
+        if run.task.attach and _has_cursor(task):
             await _follow(settings, run, output)
         await run.over.wait()
     finally:
@@ -80,6 +80,16 @@ async def follow_job(settings: CommandSettings, descriptor: int) -> int:
         output.finish()
         run.close()
     return 0
+
+
+def _has_cursor(task: Task) -> bool:
+    """Tell whether a debugger can be drawn on this terminal; if not, tell the user."""
+    if has_cursor(os.environ):
+        return True
+    term = printable(os.environ.get("TERM") or "not set")
+    way = f"`dbg-attach --follow {printable(task.job)}/stopped` in another terminal does"
+    tell(f"dbg-attach: TERM is {term}, so that this terminal goes to no stop; {way}")
+    return False
 
 
 def _watch_for_hang(settings: CommandSettings, task: Task) -> asyncio.Future[None] | None:
