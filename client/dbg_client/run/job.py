@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import socket
+import tempfile
 import termios
 from dataclasses import replace
 from functools import partial
@@ -151,6 +152,7 @@ class _Following:
                 if not self._run.was_killed:
                     await self._tell_who_is_left()
                 if self._panes is not None:
+                    self._note(replace(self._told, breakpoints=await asyncio.to_thread(self._panes.breakpoints)))
                     await self._panes.close(self._living)
                 return
             if self._panes is not None:
@@ -357,7 +359,9 @@ def _panes(settings: CommandSettings, output: JobOutput) -> RankPanes | None:
     from .rank_panes import RankPanes  # hardly ever needed
 
     pane = os.environ.get("TMUX_PANE")
-    return RankPanes(settings, pane, output.say) if pane else None
+    if not pane:
+        return None
+    return RankPanes(settings, pane, output.say, tempfile.mkdtemp(prefix="dbg-panes-"))
 
 
 async def _end(*futures: asyncio.Future[Any]) -> None:

@@ -10,6 +10,7 @@ import shlex
 import sys
 import termios
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dbg_wire.errors import printable
@@ -17,6 +18,7 @@ from dbg_wire.ranks import RankInfo
 from dbg_wire.targets import Target, parse_target, unique_target
 
 from ..attachment.breakpoints import Breakpoints
+from ..core.breakpoint_file import write_breakpoints
 from ..core.broker import link_to_broker
 from ..core.choose import Choice, choose, choose_when_ready
 from ..core.directory import Directory
@@ -90,7 +92,8 @@ class Attaching:
         self._startup = startup
         self._link = link
         self._may_run_again = may_run_again
-        self._breakpoints = Breakpoints()
+        path = settings.breakpoints_to
+        self._breakpoints = Breakpoints(None if path is None else partial(write_breakpoints, path))
         self._session: Session | None = None
         self.directory = Directory()
         self.line = WaitingLine(show_waiting)

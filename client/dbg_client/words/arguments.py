@@ -83,6 +83,7 @@ class Arguments:
     broker: str | None = None
     verbose: bool = False
     run: int | None = None
+    breakpoints_to: str | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -121,6 +122,8 @@ def build_parser() -> argparse.ArgumentParser:
             parser.add_argument(*option.flags, dest=option.field, metavar=option.metavar)
     # What `dbg-broker run` starts its terminal with: the socket by which the two talk.
     parser.add_argument("--run", type=int)
+    # The file in which a pane of `dbg-broker run --tmux` tells the breakpoints that are set in it.
+    parser.add_argument("--breakpoints-to")
     parser.add_argument(
         "--version",
         action="version",

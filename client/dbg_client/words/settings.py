@@ -82,7 +82,8 @@ class CommandSettings:
     lines a line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before. ``question`` is
     the expression or command that ranks are asked, ``frame`` the frame that is meant, empty for the usual one;
     ``tolerance`` and ``every`` are None where not asked for. ``run`` is the descriptor of the socket to the
-    ``dbg-broker run`` whose terminal this is, None in any other terminal. ``shell`` is the one to complete for,
+    ``dbg-broker run`` whose terminal this is, None in any other terminal. ``breakpoints_to`` is the
+    file in which a pane of that run tells its breakpoints, None anywhere else. ``shell`` is the one to complete for,
     ``pager`` the command for long answers, empty for none. ``notes`` are sentences for the user, told before anything
     else.
     """
@@ -120,6 +121,7 @@ class CommandSettings:
     verbose: bool = False
     color: bool = False
     run: int | None = None
+    breakpoints_to: str | None = None
     shell: str = ""
     pager: str = PREFERENCES["pager"].default
     notes: tuple[str, ...] = ()
@@ -169,6 +171,7 @@ def settle(
         broker=arguments.broker,
         verbose=arguments.verbose,
         run=arguments.run,
+        breakpoints_to=arguments.breakpoints_to,
         shell=_shell(arguments.shell, verb),
         notes=(*arguments.notes, *notes),
         pager=settle_one("pager", "" if arguments.no_pager else None, environ, config).value,
