@@ -93,6 +93,7 @@ SCENES = {
     ),
     "missing-rank": _hang("missing_rank.py", "step 3"),
     "different-order": _hang("different_order.py", "step 2"),
+    "different-groups": _hang("different_groups.py", "step 3"),
     "different-shape": _hang("different_shape.py", "step 0"),
     "deadlocked-threads": _hang("deadlocked_threads.py", "step 3"),
     "stuck-in-c": _hang("stuck_in_c.py", "step 3"),

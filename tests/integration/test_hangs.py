@@ -38,6 +38,7 @@ Verdict = dict[str, Any]
 TOLD: dict[str, Verdict] = {
     "missing-rank": {"kind": "missing", "ranks": "2", "others": "0-1,3", "collective": "all_reduce", "sequence": 4},
     "different-order": {"kind": "order"},
+    "different-groups": {"kind": "order", "collective": "all_reduce"},
     "different-shape": {"kind": "mismatch", "collective": "all_reduce", "sequence": 1},
     "deadlocked-threads": {"kind": "deadlock", "ranks": "1"},
     "stuck-in-c": {"kind": "stuck", "ranks": "3"},

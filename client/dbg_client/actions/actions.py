@@ -34,6 +34,7 @@ from ..views.missing import absent_only, absent_rows, missing_documents
 from ..views.naming import name_few, order
 from ..words.commands import USUAL_TARGETS
 from ..words.settings import ABOUT_ALL, CommandSettings, Format, Verb
+from .beside import run_beside
 from .giving_up import unless_given_up
 from .many import MOVING, PARTIAL, ShownAnswers, ask_many, break_in, read_saved
 from .repeat import repeat
@@ -95,6 +96,8 @@ class _Acting:
             return await self._report_on(target)
         if target is None or self._settings.verb in _SHOWING:
             return await self._print(await self._show(target))
+        if self._settings.verb is Verb.EXEC:
+            return await self._exec(target)
         if self._settings.verb is Verb.STOPS:
             return await self._print(ShownAnswers(await ask_stops(self._asker, self._select(target).ranks)))
         if self._settings.verb is Verb.INTERRUPT:
@@ -235,6 +238,13 @@ class _Acting:
                 self._directory.begin()
             elif not isinstance(event, Output):
                 self._directory.take(event)
+
+    async def _exec(self, target: Target) -> int:
+        shown = await unless_given_up(run_beside(self._settings, self._asker, self._select(target).ranks))
+        if shown is None:
+            # The broker ends the commands when this terminal has gone.
+            raise KeyboardInterrupt
+        return await self._print(shown)
 
     async def _release(self, target: Target) -> int:
         found = self._select(target).ranks

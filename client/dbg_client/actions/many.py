@@ -131,11 +131,11 @@ async def ask_many(
     Raises BadInput for a command that is not for sets, DbgError if all ranks have exited or the broker fails.
     """
     if settings.verb is not Verb.WHERE:
-        _require_living(ranks, settings.target or "")
+        require_living(ranks, settings.target or "")
     if settings.verb is Verb.COMMAND:
         refuse_for_sets(settings.question, len(ranks))
     answers = await asker.ask(
-        _ACTIONS[settings.verb],
+        Action.NATIVE if settings.native else _ACTIONS[settings.verb],
         ranks,
         settings.question,
         live=settings.live,
@@ -153,7 +153,7 @@ async def ask_many(
         if settings.verb is Verb.WHERE
         else await _show_values(settings, asker, said, saved, missing)
     )
-    await asyncio.to_thread(remember_groups, shown.groups, settings.target)
+    await asyncio.to_thread(remember, shown.groups, settings.target)
     return shown
 
 
@@ -162,13 +162,13 @@ async def break_in(settings: CommandSettings, asker: Asker, ranks: Sequence[Rank
 
     Raises DbgError if all have exited or the broker fails.
     """
-    _require_living(ranks, settings.target or "")
+    require_living(ranks, settings.target or "")
     said = list(zip(ranks, await asker.ask(Action.INTERRUPT, ranks, frame=settings.frame), strict=True))
     groups = group_answers(said, compare=False)
-    await asyncio.to_thread(remember_groups, remembered(groups), settings.target)
+    await asyncio.to_thread(remember, remembered(groups), settings.target)
     failed = any(answer.kind is Kind.ERROR for _, answer in said)
-    text = _render(settings, "interrupt", groups, Naming(ranks))
-    return ShownAnswers(text, PARTIAL if _left_unanswered(said) else 1 if failed else 0, groups=remembered(groups))
+    text = render(settings, "interrupt", groups, Naming(ranks))
+    return ShownAnswers(text, PARTIAL if left_unanswered(said) else 1 if failed else 0, groups=remembered(groups))
 
 
 async def _show_values(
@@ -188,15 +188,15 @@ async def _show_values(
     if settings.save is not None:
         await asyncio.to_thread(_write, settings.save, save_answers(settings.question, said, naming))
     differs = differ(groups) or (comparison is not None and comparison.differs)
-    text = _render(settings, settings.question, groups, naming, comparison=comparison, missing=missing)
+    text = render(settings, settings.question, groups, naming, comparison=comparison, missing=missing)
     hint = _why_nobody(settings, said)
     # Ranks that run have not been compared, and a script that asks for differences must not take them for equal.
     uncompared = settings.fail_if_differ and any(answer.kind is Kind.RUNNING for _, answer in said)
-    status = PARTIAL if uncompared or _left_unanswered(said) else 1 if hint else 0
+    status = PARTIAL if uncompared or left_unanswered(said) else 1 if hint else 0
     return ShownAnswers(text, DIFFER if settings.fail_if_differ and differs else status, hint, remembered(groups))
 
 
-def _render(
+def render(
     settings: CommandSettings,
     command: str,
     groups: Sequence[AnswerGroup],
@@ -205,6 +205,7 @@ def _render(
     comparison: Comparison | None = None,
     missing: MissingInAnswer = NOBODY_MISSING,
 ) -> str:
+    """Return groups of answers as a table or as JSON, as the settings say."""
     path = settings.against or ""
     if settings.format is Format.JSON:
         document = groups_document(command, groups, naming, missing)
@@ -237,7 +238,7 @@ def _show_stacks(
         text += "".join(f"{line}\n" for line in show_others([absent], naming))
     if settings.format is Format.JSON:
         text = json.dumps(document) + "\n"
-    return ShownAnswers(text, PARTIAL if _left_unanswered(said) else 0, groups=remembered(groups))
+    return ShownAnswers(text, PARTIAL if left_unanswered(said) else 0, groups=remembered(groups))
 
 
 def _why_nobody(settings: CommandSettings, said: Sequence[Said]) -> str:
@@ -249,7 +250,7 @@ def _why_nobody(settings: CommandSettings, said: Sequence[Said]) -> str:
     return f"dbg-attach: {who} stopped; --wait waits until one is, and -i breaks in{live}"
 
 
-def _left_unanswered(said: Sequence[Said]) -> bool:
+def left_unanswered(said: Sequence[Said]) -> bool:
     """Return whether a rank that could have answered did not; an exited rank can't."""
     return any(
         answer.kind is Kind.SILENT or (answer.kind is Kind.LOST and rank.state is not RankState.EXITED)
@@ -265,12 +266,13 @@ def _without_other_frames(answer: RankAnswer) -> RankAnswer:
     return fitted(RankAnswer, key=answer.key, kind=Kind.ERROR, text=text)
 
 
-def _require_living(ranks: Sequence[RankInfo], target: str) -> None:
+def require_living(ranks: Sequence[RankInfo], target: str) -> None:
+    """Raise the DbgError that says how they ended if all of these ranks have exited."""
     if all(rank.state is RankState.EXITED for rank in ranks):
         raise why_not_stopped(ranks[0], target)
 
 
-def remember_groups(groups: Mapping[str, Sequence[str]], target: str | None = None) -> None:
+def remember(groups: Mapping[str, Sequence[str]], target: str | None = None) -> None:
     """Keep the names of an answer's groups for targets of later commands; tell if they can't be kept. Blocks.
 
     An answer of ``@missing`` alone does not know the collective, so that name stays as it was.

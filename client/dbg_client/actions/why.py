@@ -25,7 +25,7 @@ from ..hang.show import show_verdicts, verdicts_document
 from ..hang.verdict import Verdict, VerdictKind, exit_status
 from ..views.missing_from import MISSING, missing_from_collectives
 from ..words.settings import CommandSettings, Format
-from .many import PARTIAL, ShownAnswers, remember_groups
+from .many import PARTIAL, ShownAnswers, remember
 
 BETWEEN_SECONDS = 1.0
 """Seconds between two looks: shorter than that, a rank that works may be where it was."""
@@ -45,7 +45,7 @@ async def show_why(
     """
     found = await look_for_cause(asker, chosen, known, show=show)
     groups = {MISSING: tuple(rank.key for rank in found.missing)}
-    await asyncio.to_thread(remember_groups, groups)
+    await asyncio.to_thread(remember, groups)
     if settings.format is Format.JSON:
         text = json.dumps(verdicts_document(found)) + "\n"
     else:
@@ -65,7 +65,7 @@ async def show_groups_of(
     matched = match_collectives(read_evidence(ranks, answers))
     absent = missing_from_collectives(matched)
     groups = {MISSING: tuple(rank.key for rank in absent.ranks) if absent is not None else ()}
-    await asyncio.to_thread(remember_groups, groups)
+    await asyncio.to_thread(remember, groups)
     if settings.format is Format.JSON:
         text = json.dumps(collectives_document(matched)) + "\n"
     else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dbg_wire.collectives import collective_of
 from dbg_wire.evidence import CollectiveSeen, CollectiveState
@@ -102,8 +102,17 @@ def standing_of_each(matched: Iterable[Matched]) -> dict[str, Standing]:
     for one in matched:
         for standing in sorted(one.standings, key=_importance):
             for number in standing.waiting:
-                found.setdefault(one.roster[number].rank.key, standing)
+                found.setdefault(one.roster[number].rank.key, _as_called_by(number, standing))
     return found
+
+
+def _as_called_by(number: int, standing: Standing) -> Standing:
+    """Return a standing as one rank sees it: those that have called another collective in its place have not come."""
+    name = standing.calls[number].name
+    if not name or standing.has_peer or {call.name for call in standing.all_calls.values()} == {name}:
+        return standing
+    others = {other for other, call in standing.all_calls.items() if call.name not in ("", name)}
+    return replace(standing, name=name, came=tuple(other for other in standing.came if other not in others))
 
 
 def _importance(standing: Standing) -> tuple[object, ...]:

@@ -41,6 +41,9 @@ class Member:
     @property
     def called(self) -> int | None:
         """Return the number of the last collective that the rank has called; None if that is unknown."""
+        if self.calls and self.seen.completed is None and all(map(has_peer, self.calls)):
+            # A library that has recorded sends and receives alone may have counted them.
+            return None
         numbers = [call.sequence for call in self.calls if call.sequence is not None and not has_peer(call)]
         return max((n for n in (*numbers, self.seen.enqueued, self.seen.completed) if n is not None), default=None)
 
@@ -82,7 +85,7 @@ def process_groups(run: Run, roster: Roster) -> list[ProcessGroup]:
         if one.evidence is not None:
             for seen, calls in _told_by(one.evidence):
                 key = seen.library, seen.name, seen.members
-                told[key].setdefault(number, Member(seen=seen, calls=calls))
+                told[key].setdefault(number, Member(seen=seen, calls=_with_ages(calls, one)))
     _join_unlisted(told)
     numbers = _Numbers(roster)
     groups = [
@@ -126,6 +129,16 @@ def _told_by(evidence: Evidence) -> Iterable[tuple[GroupSeen, tuple[CollectiveSe
         yield group, tuple(calls.pop(group.name, ()))
     for name, unplaced in calls.items():
         yield GroupSeen(library="unknown", name=name, title=name), tuple(unplaced)
+
+
+def _with_ages(calls: tuple[CollectiveSeen, ...], one: RankEvidence) -> tuple[CollectiveSeen, ...]:
+    """Take the age of the stack for a call that the rank is in and whose age the library does not tell."""
+    if one.answer.age is None or all(call.age is not None for call in calls) or not collective_of(one.answer.frames):
+        return calls
+    return tuple(
+        replace(call, age=one.answer.age) if call.age is None and call.state is not CollectiveState.COMPLETED else call
+        for call in calls
+    )
 
 
 def _calls_on_stack(one: RankEvidence) -> tuple[CollectiveSeen, ...]:

@@ -193,13 +193,19 @@ class _Finding:
         A rank that leaves out a send goes on to the next collective, in which the others can't arrive.
         """
         standings = [self._matched.standings[index] for index in circle]
-        exchange = next((index for index in circle if self._matched.standings[index].has_peer), None)
+        exchange = next(filter(self._leads_to_collective, circle), None)
         if exchange is None or all(standing.has_peer for standing in standings):
             self._found.circles.append(tuple(standings))
             return
         standing = self._matched.standings[exchange]
         behind = [self._matched.standings[index] for index in sorted(reached) if index != exchange]
         self._found.missing.append(Cause(standing=standing, culprits=self._suspects[exchange], behind=behind))
+
+    def _leads_to_collective(self, index: int) -> bool:
+        """Tell whether a send or receive waits for a rank that is in a collective."""
+        following = [other for number in self._suspects[index] for other in self._waiting[number]]
+        standings = self._matched.standings
+        return standings[index].has_peer and any(not standings[other].has_peer for other in following)
 
     def _reach(self, start: int) -> tuple[set[int], list[int]]:
         reached: set[int] = {start}

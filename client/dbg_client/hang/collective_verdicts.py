@@ -43,14 +43,25 @@ class Scene:
     def lines(
         self, numbers: Sequence[int], standing: Standing | None = None, *, is_cause_told: bool = False
     ) -> list[str]:
-        """Return the lines of evidence about these ranks, and below them the threads of a deadlock."""
+        """Return the lines of evidence about these ranks, and below them deadlocked threads and what the kernel tells."""
         group = standing.group if standing is not None else None
         conditions = {} if is_cause_told else self.conditions
-        lines = rank_lines(numbers, self.matched.roster, conditions, group)
+        lines = rank_lines(numbers, self.matched.roster, conditions, group, self._waits(standing))
         for number in numbers[:MAX_DEADLOCKS]:
             if number in self.conditions:
-                lines += thread_lines(self.conditions[number])
+                condition = self.conditions[number]
+                lines += thread_lines(condition)
+                lines += [f"rank {number}: {condition.note}"] if condition.note else []
         return lines
+
+    def _waits(self, told: Standing | None) -> dict[int, str]:
+        """Return what each rank waits in, apart from what the sentence has told."""
+        found: dict[int, str] = {}
+        for standing in self.matched.standings:
+            if standing is not told:
+                for number in standing.calls:
+                    found.setdefault(number, short_name(standing))
+        return found
 
 
 def collective_verdicts(scene: Scene, causes: Causes) -> list[tuple[Verdict, tuple[Standing, ...]]]:
@@ -182,7 +193,7 @@ def _conflict(scene: Scene, standing: Standing) -> Verdict:
         sentence = f"ranks have called different collectives as {number}{group}{since(standing.age)}: {', '.join(said)}"
     else:
         call = printable(standing.call, 80)
-        sentence = f"ranks exchange different data in {call}{group}{since(standing.age)}: {', '.join(said)}"
+        sentence = f"ranks exchange different data in {call}{group}{since(standing.age)}: {'; '.join(said)}"
     evidence = [*scene.lines(standing.waiting, standing)]
     finished = sorted(set(standing.finished) - set(standing.calls))
     if finished:
@@ -241,7 +252,8 @@ def _no_partner(scene: Scene, cause: Cause) -> Verdict:
     standing, (peer, *_) = cause.standing, cause.culprits
     waits = "waits to receive from" if standing.is_receive else "waits to send to"
     does_not = "has not sent" if standing.is_receive else "does not receive"
-    why = _common_cause(scene, cause.culprits)
+    elsewhere = next((other for other in cause.behind if peer in other.calls), None)
+    why = f"it waits in {short_name(elsewhere)}" if elsewhere is not None else _common_cause(scene, cause.culprits)
     who = scene.names.described([peer])
     place = f" in {full_name(standing)}" if standing.group.label or standing.sequence is not None else ""
     sentence = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dbg_wire.collectives import collective_of
 from dbg_wire.errors import printable
@@ -43,6 +43,8 @@ class Condition:
     age: float | None = None
     is_still: bool = False
     threads: tuple[ThreadWait, ...] = ()
+    note: str = ""
+    """What the kernel tells of the process, such as that a tracer has stopped it."""
 
     @property
     def cause(self) -> str:
@@ -52,6 +54,12 @@ class Condition:
 
 def condition_of(one: RankEvidence, now: float) -> Condition:
     """Return the condition of a rank; ``now`` is wall-clock seconds, as the broker tells them."""
+    process = one.evidence.process if one.evidence is not None else None
+    note = printable(process.note, 2 * MAX_TEXT) if process is not None else ""
+    return replace(_condition(one, now), note=note)
+
+
+def _condition(one: RankEvidence, now: float) -> Condition:
     rank = one.rank
     since = max(0.0, now - rank.since) if rank.since else None
     if rank.state is RankState.EXITED:
@@ -73,9 +81,8 @@ def _of_live(one: RankEvidence, since: float | None) -> Condition:
     process = one.evidence.process if one.evidence is not None else None
     text = printable(one.answer.text, MAX_TEXT).partition(";")[0]
     if text.startswith("suspended") or (process is not None and process.state in ("T", "t")):
-        note = f" ({printable(process.note, MAX_TEXT)})" if process is not None and process.note else ""
         said = text if text.startswith("suspended") else "suspended"
-        return Condition(kind=VerdictKind.SUSPENDED, text=f"is {said}{note}", age=one.answer.age, is_still=True)
+        return Condition(kind=VerdictKind.SUSPENDED, text=f"is {said}", age=one.answer.age, is_still=True)
     if text.startswith("stuck"):
         return Condition(kind=VerdictKind.STUCK, text=f"is {text}", age=one.answer.age, is_still=True)
     if one.rank.state is RankState.UNRESPONSIVE:

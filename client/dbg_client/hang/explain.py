@@ -27,7 +27,7 @@ from .named_ranks import NamedRanks
 from .own_verdicts import OLD_SECONDS, absent_verdict, own_verdicts
 from .payload_words import short_name
 from .untold import lacks, silence_verdict, unmoved_verdict
-from .verdict import HARMLESS, Verdict, VerdictKind, worst_first
+from .verdict import HARMLESS, IN_COLLECTIVES, Verdict, VerdictKind, worst_first
 
 PATIENT_SECONDS = 60.0
 """Seconds for which ranks may wait for one that works, before it counts as missing all the same."""
@@ -101,7 +101,9 @@ def explain(
         missing += [one.roster[number].rank for number in sorted(numbers) if number in one.roster]
     if not matched:
         found.append(_nobody())
-    culprits = any(verdict.kind not in HARMLESS and verdict.is_certain for verdict in found)
+    # A rank may read what it has recorded only once it is seen to stand still.
+    telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS
+    culprits = any(verdict.kind in telling and verdict.is_certain for verdict in found)
     return Explanation(
         verdicts=tuple(worst_first(found)),
         asked=sum(max(world_size(one.roster) or 0, len(one.roster)) for one in matched),
@@ -141,9 +143,12 @@ class _RunVerdicts:
         different = different_verdict(self._scene, parts)
         unmoved = self._unmoved(judged.young)
         is_quiet = not any(verdict.kind not in (VerdictKind.ABSENT, VerdictKind.DEAD) for verdict in found)
-        if is_quiet and silence is None:
+        answers = any(one.answer.kind is Kind.VALUE for one in self._matched.roster.values())
+        if is_quiet and silence is None and (answers or not found):
             found.append(self._of_quiet_job(judged, unmoved, different))
-        if different is not None and not (found[-1].kind is VerdictKind.BUSY and _is_environment_alone(different)):
+        if different is not None and not (
+            found and found[-1].kind is VerdictKind.BUSY and _is_environment_alone(different)
+        ):
             found.append(different)
         if silence is not None and not any(set(silence.ranks) <= set(verdict.ranks) for verdict in found):
             found.append(replace(silence, evidence=(*silence.evidence, *lacks(self._scene))))

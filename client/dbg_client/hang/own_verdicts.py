@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from dbg_wire.ranks import LIVE_STATES, RankState
 
@@ -15,6 +17,9 @@ from .verdict import Verdict, VerdictKind
 
 OLD_SECONDS = 5.0
 """Seconds at one instruction, or in one collective, after which that is no part of usual work."""
+
+AT_ONCE_SECONDS = 0.1
+"""Seconds between the deaths of ranks that have died of the same."""
 
 _SEVERAL = {
     VerdictKind.DEAD: "have died or are lost",
@@ -37,7 +42,11 @@ def own_verdicts(scene: Scene, culprits: Collection[int], moved: Collection[int]
             continue
         if number in culprits or condition.is_still or not (has_waits or number in moved):
             ranks[condition.kind].append(number)
-    return [_verdict(scene, kind, numbers, culprits) for kind, numbers in sorted(ranks.items())]
+    dead, after = _first_to_die(scene, ranks.get(VerdictKind.DEAD, []))
+    if after:
+        ranks[VerdictKind.DEAD] = dead
+    verdicts = [_verdict(scene, kind, numbers, culprits) for kind, numbers in sorted(ranks.items())]
+    return [_with_those_after(scene, one, after) if one.kind is VerdictKind.DEAD else one for one in verdicts]
 
 
 def absent_verdict(scene: Scene, culprits: Collection[int]) -> list[Verdict]:
@@ -57,6 +66,25 @@ def absent_verdict(scene: Scene, culprits: Collection[int]) -> list[Verdict]:
         is_told=culprits_hold(culprits, absent),
     )
     return [verdict]
+
+
+def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the ranks that have died by themselves, and those that a launcher has ended or that failed after them."""
+    ranks = {number: scene.matched.roster[number].rank for number in numbers}
+    if any(rank.state is not RankState.EXITED for rank in ranks.values()):
+        return list(numbers), []
+    by_themselves = [number for number, rank in ranks.items() if rank.exit != -signal.SIGTERM]
+    if not by_themselves:
+        return list(numbers), []
+    first = min(ranks[number].since for number in by_themselves)
+    dead = [number for number in by_themselves if ranks[number].since <= first + AT_ONCE_SECONDS]
+    return dead, [number for number in numbers if number not in dead]
+
+
+def _with_those_after(scene: Scene, verdict: Verdict, after: Sequence[int]) -> Verdict:
+    if not after:
+        return verdict
+    return replace(verdict, evidence=(*verdict.evidence, "after that:", *scene.lines(after)))
 
 
 def culprits_hold(culprits: Collection[int], numbers: Collection[int]) -> bool:

@@ -16,9 +16,13 @@ def show_bytes(count: int) -> str:
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
-            return f"{size:.0f} B" if unit == "B" else f"{size:.3g} {unit}"
+            return f"{_short(size)} {unit}"
         size /= 1024
-    return f"{size:.3g} TiB"
+    return f"{_short(size)} TiB"
+
+
+def _short(size: float) -> str:
+    return f"{size:.1f}".removesuffix(".0") if size < 10 else f"{size:.0f}"
 
 
 def payload_of(standing: Standing) -> str:

@@ -26,20 +26,26 @@ MAX_NAMES = 20
 """Columns for the ranks of one line."""
 
 
+NO_WAITS: Mapping[int, str] = {}
+"""No rank waits in another collective."""
+
+
 def rank_lines(
     numbers: Sequence[int],
     roster: Roster,
     conditions: Mapping[int, Condition],
     group: ProcessGroup | None = None,
+    waits: Mapping[int, str] = NO_WAITS,
 ) -> list[str]:
     """Return a line for each of the ranks, one for those of which the same is true.
 
     ``conditions`` are those that no sentence has told; ``group`` is the one whose last collective is of interest.
+    ``waits`` are the collectives that ranks wait in.
     """
     alike: defaultdict[str, list[int]] = defaultdict(list)
     for number in numbers:
         one = roster.get(number)
-        what = "never connected" if one is None else _what(one, conditions.get(number), group)
+        what = "never connected" if one is None else _what(one, conditions.get(number), group, waits.get(number, ""))
         alike[what].append(number)
     groups = sorted(alike.items(), key=lambda item: (-len(item[1]), item[1][0]))
     lines = [f"{clip(format_ranks(some), MAX_NAMES)}  {what}" for what, some in groups[: MAX_EVIDENCE - 1]]
@@ -59,12 +65,14 @@ def place_of(frames: Sequence[Place]) -> str:
     return f"{printable(inner.file.rpartition('/')[2], 60)}:{inner.line} {' < '.join(functions)}"
 
 
-def _what(one: RankEvidence, condition: Condition | None, group: ProcessGroup | None) -> str:
+def _what(one: RankEvidence, condition: Condition | None, group: ProcessGroup | None, waits_in: str) -> str:
     state = one.rank.state.value
     if one.answer.kind is Kind.SILENT and one.rank.state in LIVE_STATES:
         state = "silent" if one.rank.state.value == "running" else state
     pieces = [piece for piece in (state, place_of(one.answer.frames)) if piece]
     news = []
+    if waits_in:
+        news.append(f"waits in {waits_in}")
     if condition is not None and condition.text:
         news.append(condition.text)
     if one.answer.age is not None and one.answer.age >= 1 and one.answer.frames:

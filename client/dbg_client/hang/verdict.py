@@ -42,6 +42,9 @@ class VerdictKind(str, enum.Enum):
 HARMLESS = frozenset({VerdictKind.UNKNOWN, VerdictKind.BUSY})
 """Kinds that name no culprit."""
 
+IN_COLLECTIVES = frozenset({VerdictKind.MISSING, VerdictKind.ORDER, VerdictKind.MISMATCH, VerdictKind.PARTNER})
+"""Kinds that name a collective in which ranks wait."""
+
 _BADNESS = {kind: number for number, kind in enumerate(VerdictKind)}
 
 BUSY_STATUS, CULPRIT_STATUS, UNKNOWN_STATUS = 0, 1, 6

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankInfo, RankState, describe_exit
+from dbg_wire.ranks import RankInfo, RankState, exit_state
 from dbg_wire.targets import unique_targets
 
 from .folding import fold_address
@@ -28,7 +28,7 @@ _COLORS = {
 _HEADERS = ("JOB", "RANK", "STATE", "PLACE", "SINCE", "WHO", "", "")
 _JSON_FIELDS = (
     *("address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "state", "reason"),
-    *("where", "engine", "queued", "since", "driver", "watchers", "exit", "driver_silent"),
+    *("where", "engine", "queued", "since", "driver", "watchers", "exit", "detail", "driver_silent"),
 )
 
 
@@ -110,7 +110,7 @@ def show_json(ranks: Sequence[RankInfo], missing: Sequence[Mapping[str, object]]
 def show_state(rank: RankInfo) -> str:
     """Return a rank's state with what people ask next: why it stopped, how it ended."""
     if rank.state is RankState.EXITED:
-        return describe_exit(rank)
+        return exit_state(rank)
     if rank.state is RankState.STOPPED and rank.reason not in (None, "breakpoint"):
         return f"{rank.state.value} ({printable(rank.reason or '')})"
     return str(rank.state.value)

@@ -46,6 +46,7 @@ class Arguments:
     kill: bool = False
     expression: str | None = None
     command: str | None = None
+    program: tuple[str, ...] | None = None
     where: bool = False
     interrupt: bool = False
     release: bool = False
@@ -57,6 +58,8 @@ class Arguments:
     stats: bool = False
     live: bool = False
     threads: bool = False
+    native: bool = False
+    per_host: bool = False
     frame: str | None = None
     save: str | None = None
     against: str | None = None
@@ -140,6 +143,8 @@ def read_arguments(words: Sequence[str], *, help_page: str = HELP_PAGE) -> Argum
     front, behind = _part(words)
     parser = build_parser()
     found, left = parser.parse_known_args(front)
+    if left and (row := BY_NAME.get(left[0])) is not None and row.operands is Operands.PROGRAM:
+        return Arguments(**vars(found), **_beside(row, left[1:], behind, help_page))
     for word in left:
         if _is_option(word):
             refuse_unknown_option(word, parser._option_string_actions, help_page)
@@ -187,6 +192,19 @@ def _spoken(row: VerbRow, operands: list[str], given: dict[str, Any], help_page:
         wait = given["wait"] if given["wait"] is not None else WAIT_FOR_EVER
         return given | {"wait": wait, "target": target}
     return given | {"target": target} | ({"verb": row.name} if row.field is None else {row.field: True})
+
+
+def _beside(row: VerbRow, operands: list[str], program: list[str], help_page: str) -> dict[str, Any]:
+    """Return the ranks that stand before ``--`` and the program behind it."""
+    if not program or not program[0]:
+        what = f"{row.name} needs ranks and, behind --, a command"
+        raise BadInput(what, f"write both, e.g. `{row.example}`")
+    for word in operands:
+        if _is_option(word):
+            refuse_unknown_option(word, build_parser()._option_string_actions, help_page)
+    if not operands:
+        raise BadInput(f"{row.name} needs ranks before the --", f"write them, e.g. `{row.example}`")
+    return {"target": _target(operands, help_page), str(row.field): tuple(program)}
 
 
 def _asked(row: VerbRow, operands: list[str], given: dict[str, Any]) -> dict[str, Any]:

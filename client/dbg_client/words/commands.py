@@ -129,7 +129,7 @@ def _refuse_others(arguments: Arguments) -> None:
 
 def _require_target(settings: CommandSettings) -> None:
     row = next(row for row in VERBS if row.name == settings.verb.name.lower())
-    if settings.target is None and row.in_session in (Operands.TARGET, Operands.COMMAND):
+    if settings.target is None and row.in_session in (Operands.TARGET, Operands.COMMAND, Operands.PROGRAM):
         needed = "ranks and a command" if row.in_session is Operands.COMMAND else "ranks"
         raise BadInput(f"{row.name} needs {needed}, e.g. `{row.example}`", "`help` lists the verbs")
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dbg_wire import limits
+from dbg_wire.beside import encode_command
 from dbg_wire.completion import SHELLS
 from dbg_wire.engines import ENGINES
 from dbg_wire.environment import ENGINE
@@ -42,6 +43,7 @@ class Verb(enum.Enum):
     KILL = "--kill"
     EVAL = "-e"
     COMMAND = "-c"
+    EXEC = "exec"
     WHERE = "--where"
     WHY = "why"
     COLLECTIVES = "collectives"
@@ -79,19 +81,22 @@ class CommandSettings:
     ``called`` is the verb or the flag by which the user has named the action.
     ``wait`` is None without ``--wait``, infinity for ``--wait`` without a limit. ``status`` tells whether the last row
     is a status line. ``prefix`` is the byte of the escape key, None for no such key. ``commands`` is the file whose
-    lines a line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before. ``question`` is
-    the expression or command that ranks are asked, ``frame`` the frame that is meant, empty for the usual one;
-    ``tolerance`` and ``every`` are None where not asked for. ``run`` is the descriptor of the socket to the
-    ``dbg-broker run`` whose terminal this is, None in any other terminal. ``breakpoints_to`` is the
-    file in which a pane of that run tells its breakpoints, None anywhere else. ``shell`` is the one to complete for,
-    ``pager`` the command for long answers, empty for none. ``notes`` are sentences for the user, told before anything
-    else.
+    lines a line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before. ``question``
+    is the expression or command that ranks are asked, ``program`` the words of a command beside them, ``frame`` the
+    frame that is meant, empty for the usual one; ``tolerance`` and ``every`` are None where not asked for. ``run`` is
+    the descriptor of the socket to the ``dbg-broker run`` whose terminal this is, None in any other terminal.
+    ``breakpoints_to`` is the file in which a pane of that run tells its breakpoints, None anywhere else. ``shell`` is
+    the one to complete for, ``pager`` the command for long answers, empty for none. ``notes`` are sentences for the
+    user, told before anything else.
     """
 
     target: str | None
     verb: Verb
     called: str = field(default="", compare=False)
     question: str = ""
+    program: tuple[str, ...] = ()
+    per_host: bool = False
+    native: bool = False
     exact: bool = False
     tolerance: float | None = None
     stats: bool = False
@@ -143,6 +148,9 @@ def settle(
         verb=verb,
         called=_called(arguments, verb),
         question=_question(arguments, verb),
+        program=_program(arguments.program),
+        per_host=arguments.per_host,
+        native=arguments.native,
         exact=arguments.exact,
         tolerance=_tolerance(arguments.tol),
         stats=arguments.stats,
@@ -202,6 +210,8 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
         raise BadInput("--watch looks only and --take takes the keyboard", "give one of them")
     if arguments.watch and arguments.frame is not None:
         raise BadInput("--frame chooses what the debugger shows and --watch looks only", "give one of them")
+    if arguments.native and arguments.threads:
+        raise BadInput("--native shows the main thread alone and --threads all of them", "give one of them")
     if arguments.json and arguments.plain:
         raise BadInput("--json and --plain are two formats", "give one of them")
     _refuse_misplaced(arguments, verb)
@@ -361,6 +371,14 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return math.nan
+
+
+def _program(words: tuple[str, ...] | None) -> tuple[str, ...]:
+    if words is None:
+        return ()
+    if len(encode_command(words)) > limits.MAX_TEXT:
+        raise BadInput(f"the command is longer than {limits.MAX_TEXT:,} characters", "put it into a script")
+    return words
 
 
 def _question(arguments: Arguments, verb: Verb) -> str:

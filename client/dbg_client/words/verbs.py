@@ -19,6 +19,7 @@ class Operands(enum.Enum):
     EXPRESSION = "[TARGET] EXPR"
     COMMAND = "TARGET CMD"
     SHELL = "bash|zsh|fish"
+    PROGRAM = "TARGET -- CMD..."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,15 @@ VERBS: tuple[VerbRow, ...] = (
         flags=("-c",),
         field="command",
         changes=True,
+    ),
+    VerbRow(
+        name="exec",
+        operands=Operands.PROGRAM,
+        help="run a command beside each rank, on its host, with DBG_PID and DBG_RANK; equal outputs are one group",
+        example="exec 0-7 -- nvidia-smi -L",
+        in_session=Operands.PROGRAM,
+        help_in_session="run a command beside ranks, e.g. exec 3 -- nvidia-smi",
+        field="program",
     ),
     VerbRow(
         name="screen",

@@ -93,7 +93,7 @@ def test_what_can_not_be_written_is_said(tmp_path: Path) -> None:
         (["--json"], "--report is a text for people"),
         (["--plain"], "--plain is a format of --list"),
         (["--where"], "--where and --report are two actions"),
-        (["--every", "1"], "--every is for --list, -e and --where"),
+        (["--every", "1"], "--every is for --list, -e, --where, why and collectives"),
     ],
 )
 def test_what_makes_no_sense_with_it_is_refused(

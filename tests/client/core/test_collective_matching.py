@@ -137,3 +137,12 @@ def test_children_of_a_rank_are_no_members() -> None:
     matched = match(waiting(0), child, elsewhere(1))
 
     assert list(matched.roster) == [0, 1]
+
+
+def test_a_rank_is_told_the_collective_that_it_has_called_itself() -> None:
+    matched = match(waiting(0, name="barrier"), *map(waiting, (1, 2, 3)))
+
+    told_of = standing_of_each([matched])
+
+    labels = [(one.label, one.came) for _, one in sorted(told_of.items())]
+    assert labels == [("barrier #5 of dp_0", (0,)), *[("all_reduce #5 of dp_0", (1, 2, 3))] * 3]

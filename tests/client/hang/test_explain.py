@@ -221,8 +221,8 @@ def test_ranks_in_different_collectives_of_one_group() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"size": 8192, "shapes": "[2048]"}, "float32, 4 KiB [1024] in ranks 0-1,3, float32, 8 KiB [2048] in rank 2"),
-        ({"types": "float64"}, "float32, 4 KiB [1024] in ranks 0-1,3, float64, 4 KiB [1024] in rank 2"),
+        ({"size": 8192, "shapes": "[2048]"}, "float32, 4 KiB [1024] in ranks 0-1,3; float32, 8 KiB [2048] in rank 2"),
+        ({"types": "float64"}, "float32, 4 KiB [1024] in ranks 0-1,3; float64, 4 KiB [1024] in rank 2"),
     ],
 )
 def test_ranks_that_exchange_other_data(change: dict[str, object], said: str) -> None:

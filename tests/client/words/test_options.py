@@ -40,5 +40,5 @@ def test_the_options_of_a_verb_are_its_own_and_those_of_all() -> None:
 def test_the_help_of_an_option_says_which_verbs_take_it() -> None:
     helps = {option.name: option.full_help for option in OPTIONS}
 
-    assert helps["--exact"].startswith("with eval, command: ")
+    assert helps["--exact"].startswith("with eval, command, exec: ")
     assert helps["--json"] == "one JSON document on stdout"

@@ -98,7 +98,8 @@ class Testimony(Message, sender=Sender.AGENT):
     of the signal that ends or ended the process, if any. ``core`` is the likely path of the core file, or ``|`` and the
     program that gets it; empty if there is none. ``age`` is the seconds since the rank was last known to run.
     ``frames`` is the last known stack, outermost first. ``registration`` is the Register that the rank would send: by
-    it the broker lists a rank that fell silent before it registered.
+    it the broker lists a rank that fell silent before it registered. ``cause`` says who ended the process, if the guard
+    has found that out: ``by the out-of-memory killer of its cgroup``.
     """
 
     minor: RankNumber
@@ -109,6 +110,7 @@ class Testimony(Message, sender=Sender.AGENT):
     age: Age = 0.0
     frames: Stack = ()
     registration: Register | None = None
+    cause: Sentence = ""
 
     def contradiction(self) -> str:
         """Refuse a registration of another rank."""
