@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.call_site import UNKNOWN, CallSite, call_site
+from dbg_agent.evidence.call_arguments import UNKNOWN, CallSite, call_site
 
 PATTERN = re.compile("a")
 HOLDER = SimpleNamespace(pattern=PATTERN)
