@@ -18,7 +18,7 @@ from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, Source
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records import fitted
 
-from .call_site import UNKNOWN, CallSite, call_site
+from .call_arguments import UNKNOWN, CallSite, call_site
 
 LIBRARY = "mpi4py"
 
@@ -67,9 +67,14 @@ def _seen(mpi: ModuleType) -> Iterator[SourceSeen | GroupSeen | CollectiveSeen]:
     version = vars(package).get("__version__") if package is not None else None
     yield fitted(SourceSeen, library=LIBRARY, version=version if type(version) is str else "", lack=lack)
     for frame in list(sys._current_frames().values()):
-        call = _call_of(mpi, frame)
-        if call is not None:
-            yield from _call_seen(mpi, call, may_ask)
+        yield from thread_seen(mpi, frame, may_ask=may_ask)
+
+
+def thread_seen(mpi: ModuleType, innermost: FrameType, *, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:
+    """Yield the call that a thread is in, by its innermost frame, and the call's communicator; nothing without one."""
+    call = _call_of(mpi, innermost)
+    if call is not None:
+        yield from _call_seen(mpi, call, may_ask)
 
 
 def _may_ask(mpi: ModuleType) -> bool:

@@ -109,7 +109,7 @@ class Witness:
         """When the guard ends even if no broker has taken its last report."""
         self._signal: int | None = None
         self._news = asyncio.Event()
-        self._beside = Beside(about, process.pid, self._news.set)
+        self._beside = Beside(about, process.pid, self._news.set, OWN_FOLDERS)
         self._fed = asyncio.Event()
         self._answering = asyncio.Lock()
         self._lookup = Lookup(partial(find_ranks_broker, about["broker"], about["environ"]))

@@ -58,7 +58,7 @@ async def run_action(settings: CommandSettings, attach: Callable[[CommandSetting
     if settings.target is None and settings.verb in (Verb.EVAL, Verb.STOPS):
         settings = replace(settings, target=USUAL_TARGETS[settings.verb])
     if settings.target is None and settings.verb not in ABOUT_ALL:
-        raise NeedsTarget(settings.verb.value)
+        raise NeedsTarget(settings.called)
     target = await asyncio.to_thread(read_target, settings.target, os.environ) if settings.target is not None else None
     saved = await asyncio.to_thread(read_saved, settings.against)
     link = link_to_broker(settings.broker, settings.timeout)
@@ -184,7 +184,7 @@ class _Acting:
         rank = found[0]
         moving = [rank for rank in found if rank.state in MOVING]
         if len(moving) > 1 and not self._settings.yes:
-            sentence = f"--interrupt would stop {name_few(moving)}, and there is no terminal to ask"
+            sentence = f"{self._settings.called} would stop {name_few(moving)}, and there is no terminal to ask"
             if not await _agrees(f"Break into {name_few(moving)}?", sentence):
                 return 1
         if len(found) > 1 or self._settings.format is not Format.TABLE or not _on_terminal():
@@ -282,7 +282,7 @@ class _Acting:
         living = [rank for rank in found if rank.state in LIVE_STATES]
         if not living:
             raise why_not_stopped(found[0], target.text)
-        sentence = f"--kill would end {name_few(living)}, and there is no terminal to ask"
+        sentence = f"{self._settings.called} would end {name_few(living)}, and there is no terminal to ask"
         if not self._settings.yes and not await _agrees(f"End {name_few(living)}?", sentence):
             return 1
         return self._report(await self._asker.ask(Action.KILL, living))

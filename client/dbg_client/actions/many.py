@@ -34,7 +34,7 @@ from ..views.compare import (
 )
 from ..views.groups import AnswerGroup, Said, differ, group_answers, groups_document, remembered, show_groups
 from ..views.missing import NOBODY_MISSING, MissingInAnswer, missing_in_answer
-from ..views.missing_from import missing_from_collectives
+from ..views.missing_from import MISSING, missing_from_collectives
 from ..views.naming import Naming
 from ..views.stacks import group_stacks, stacks_document
 from ..views.threads import group_threads, show_threads, threads_document
@@ -153,7 +153,7 @@ async def ask_many(
         if settings.verb is Verb.WHERE
         else await _show_values(settings, asker, said, saved, missing)
     )
-    await asyncio.to_thread(remember, shown.groups)
+    await asyncio.to_thread(remember, shown.groups, settings.target)
     return shown
 
 
@@ -165,7 +165,7 @@ async def break_in(settings: CommandSettings, asker: Asker, ranks: Sequence[Rank
     require_living(ranks, settings.target or "")
     said = list(zip(ranks, await asker.ask(Action.INTERRUPT, ranks, frame=settings.frame), strict=True))
     groups = group_answers(said, compare=False)
-    await asyncio.to_thread(remember, remembered(groups))
+    await asyncio.to_thread(remember, remembered(groups), settings.target)
     failed = any(answer.kind is Kind.ERROR for _, answer in said)
     text = render(settings, "interrupt", groups, Naming(ranks))
     return ShownAnswers(text, PARTIAL if left_unanswered(said) else 1 if failed else 0, groups=remembered(groups))
@@ -272,12 +272,17 @@ def require_living(ranks: Sequence[RankInfo], target: str) -> None:
         raise why_not_stopped(ranks[0], target)
 
 
-def remember(groups: Mapping[str, Sequence[str]]) -> None:
-    """Keep the names of an answer's groups for targets of later commands; tell if they can't be kept. Blocks."""
+def remember(groups: Mapping[str, Sequence[str]], target: str | None = None) -> None:
+    """Keep the names of an answer's groups for targets of later commands; tell if they can't be kept. Blocks.
+
+    An answer of ``@missing`` alone does not know the collective, so that name stays as it was.
+    """
     memory = find_remembered_groups(os.environ)
     if memory is None:
         return
     try:
+        if target == MISSING and not groups.get(MISSING):
+            groups = {**groups, MISSING: tuple(memory.load().get(MISSING, ()))}
         memory.save(groups)
     except OSError as error:
         tell(f"dbg-attach: the groups' names are not remembered ({error.strerror or type(error).__name__})")

@@ -149,7 +149,7 @@ def _looked_up(term: Term, groups: Mapping[str, frozenset[str]]) -> Term:
     what = term.what
     if not isinstance(what, Group):
         return term
-    if what.name not in groups:
+    if not groups.get(what.name):
         raise UnknownGroup(what.name, tuple(groups))
     return replace(term, what=Group(what.name, groups[what.name]))
 

@@ -14,12 +14,14 @@ from dbg_wire.messages import Action, Look
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 
 from ..actions.many import ask_many
+from ..actions.why import show_why
 from ..core.asking import Asker
 from ..core.broker import link_to_broker
 from ..core.directory import Directory
 from ..core.following import ranks_of
 from ..core.link import BrokerLink
 from ..core.waiting import until
+from ..hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
 from ..streams import tell
 from ..views.ages import show_age
 from ..words.settings import CommandSettings, Format, Verb
@@ -94,8 +96,16 @@ class HangWatch:
 
     async def _why(self, ranks: Sequence[RankInfo]) -> str:
         """Return why these ranks don't move, as text for people; empty if one moves after all."""
-        where = replace(self._settings, verb=Verb.WHERE, format=Format.TABLE, target=None, color=False)
-        return (await ask_many(where, self._asker, ranks, None, known=self._directory.ranks)).text
+        known = self._directory.ranks
+        asked = replace(self._settings, verb=Verb.WHY, format=Format.TABLE, target=None, color=False)
+        why = await show_why(asked, self._asker, ranks, known)
+        if why.status == BUSY_STATUS:
+            return ""
+        if why.status != UNKNOWN_STATUS:
+            return why.text
+        # What can't be told at once may be seen from the stacks, which are no longer there in the morning.
+        where = await ask_many(replace(asked, verb=Verb.WHERE), self._asker, ranks, None, known=known)
+        return why.text + where.text
 
     def _write(self, why: str) -> None:
         text = f"dbg-broker: no rank of {printable(self._job)} has moved for {show_age(self._seconds)}\n{why}"

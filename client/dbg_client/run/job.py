@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import socket
+import tempfile
 import termios
 from dataclasses import replace
 from functools import partial
@@ -27,7 +28,7 @@ from ..core.choose import Choice, is_ready
 from ..core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, next_stop, ranks_of
 from ..core.link import BrokerLink
 from ..core.waiting import list_ranks, until
-from ..streams import tell
+from ..streams import has_cursor, tell
 from ..terminal.attach import Attaching
 from ..terminal.outcome import End, SessionOutcome, how_it_ended
 from ..terminal.startup import read_startup
@@ -71,7 +72,7 @@ async def follow_job(settings: CommandSettings, descriptor: int) -> int:
     output.show()
     watching = _watch_for_hang(settings, task)
     try:
-        if run.task.attach:
+        if run.task.attach and _has_cursor(task):
             await _follow(settings, run, output)
         await run.over.wait()
     finally:
@@ -80,6 +81,16 @@ async def follow_job(settings: CommandSettings, descriptor: int) -> int:
         output.finish()
         run.close()
     return 0
+
+
+def _has_cursor(task: Task) -> bool:
+    """Tell whether a debugger can be drawn on this terminal; if not, tell the user."""
+    if has_cursor(os.environ):
+        return True
+    term = printable(os.environ.get("TERM") or "not set")
+    way = f"`dbg-attach --follow {printable(task.job)}/stopped` in another terminal does"
+    tell(f"dbg-attach: TERM is {term}, so that this terminal goes to no stop; {way}")
+    return False
 
 
 def _watch_for_hang(settings: CommandSettings, task: Task) -> asyncio.Future[None] | None:
@@ -141,6 +152,7 @@ class _Following:
                 if not self._run.was_killed:
                     await self._tell_who_is_left()
                 if self._panes is not None:
+                    self._note(replace(self._told, breakpoints=await asyncio.to_thread(self._panes.breakpoints)))
                     await self._panes.close(self._living)
                 return
             if self._panes is not None:
@@ -347,7 +359,9 @@ def _panes(settings: CommandSettings, output: JobOutput) -> RankPanes | None:
     from .rank_panes import RankPanes  # hardly ever needed
 
     pane = os.environ.get("TMUX_PANE")
-    return RankPanes(settings, pane, output.say) if pane else None
+    if not pane:
+        return None
+    return RankPanes(settings, pane, output.say, tempfile.mkdtemp(prefix="dbg-panes-"))
 
 
 async def _end(*futures: asyncio.Future[Any]) -> None:

@@ -261,6 +261,11 @@ def test_where_names_the_collective_and_who_is_missing_from_it_is_a_target(envir
         assert broker.wait_for(Question).look is Look.COLLECTIVES
         desk.run("where", "@missing")
         assert broker.wait_for(Question, count=3).keys == (make_rank(5).key,)
+        # That answer knows of no collective, and the next command is still about the same ranks.
+        desk.run("eval", "@missing", "step", "--live")
+        assert broker.wait_for(Question, count=4).keys == (make_rank(5).key,)
+        desk.run("eval", "all", "step", "--live")
+        assert desk.run("where", "@missing").returncode == 3
 
     assert shown.stdout.splitlines() == [
         "where: 3 of 3 ranks answered, 2 different stacks",

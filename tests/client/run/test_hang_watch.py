@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dbg_client.actions.many import ShownAnswers
+from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
 from dbg_client.run import hang_watch, standstill
 from dbg_client.run.growing_file import GrowingFile
 from dbg_client.run.hang_watch import HangWatch, append
@@ -33,11 +35,22 @@ OTHER = make_rank(7, key="other/0/gpu013:7/1", job="other", run="0")
 def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeBroker]:
     monkeypatch.setattr(hang_watch, "SHORTEST_SECONDS", LIMIT / 3)
     monkeypatch.setattr(standstill, "SLACK_SECONDS", 0.0)
+    # The verdict looks for some seconds, and has tests of its own.
+    answer_why(monkeypatch, [ShownAnswers("it can't be told\n", UNKNOWN_STATUS)] * 10)
     with FakeBroker(*RUNNING, OTHER) as serving:
         for name, value in {**serving.environment, "DBG_HOME": str(tmp_path / "home")}.items():
             monkeypatch.setenv(name, value)
         stand_at(serving, 1)
         yield serving
+
+
+def answer_why(monkeypatch: pytest.MonkeyPatch, verdicts: list[ShownAnswers]) -> None:
+    """Have these verdicts, one after the other, for those of real looks."""
+
+    async def show_why(*_: object) -> ShownAnswers:
+        return verdicts.pop(0)
+
+    monkeypatch.setattr(hang_watch, "show_why", show_why)
 
 
 def stand_at(broker: FakeBroker, line: int) -> None:
@@ -81,6 +94,21 @@ async def test_a_job_that_stands_still_is_told_once_and_again_after_a_move(broke
     assert "step train.py:2" in output.read_text()
     question = broker.wait_for(Question, lambda it: it.look is Look.COLLECTIVES)
     assert set(question.keys) == {rank.key for rank in RUNNING}
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+
+
+async def test_a_job_that_moves_after_all_is_not_told(
+    broker: FakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "job.out"
+    output.touch()
+    verdicts = [ShownAnswers("everybody is busy\n", BUSY_STATUS), ShownAnswers("rank 1 has not come\n", 1)]
+    answer_why(monkeypatch, verdicts)
+    watching = asyncio.ensure_future(HangWatch(settings(), "4711.0", str(output), LIMIT).go())
+    await until_lines(output, 1)
+    assert output.read_text() == "dbg-broker: no rank of 4711.0 has moved for 0 s\nrank 1 has not come\n"
+    assert verdicts == []
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
 

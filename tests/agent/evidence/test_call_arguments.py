@@ -6,10 +6,11 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.call_site import UNKNOWN, CallSite, call_site
+from dbg_agent.evidence.call_arguments import UNKNOWN, CallSite, call_site
 
 PATTERN = re.compile("a")
 HOLDER = SimpleNamespace(pattern=PATTERN)
@@ -91,7 +92,8 @@ def test_what_would_take_running_code_is_unknown() -> None:
 
 def test_a_call_of_a_form_that_is_not_known_is_none() -> None:
     def unpacked() -> None:
-        PATTERN.sub(*[note, "a"])
+        arguments: Any = [note, "a"]
+        PATTERN.sub(*arguments)
 
     def plain_function() -> None:
         sub = PATTERN.sub
