@@ -150,8 +150,10 @@ class Stage:
     def hangs_by(self, kind: str) -> bool:
         """Tell whether the worst verdict of `why` is of this kind, and has been true for so long that all is told."""
         told = attach(self.home, "why", "--json").stdout
-        worst = json.loads(told)["verdicts"][0] if told else {"kind": "", "age": None}
-        return worst["kind"] == kind and (worst["age"] is None or worst["age"] >= LONG_SECONDS)
+        if not told:
+            return False
+        worst = json.loads(told)["verdicts"][0]
+        return bool(worst["kind"] == kind and (worst["age"] is None or worst["age"] >= LONG_SECONDS))
 
     def _start(self, scene: Scene, rank: int) -> Child:
         variables = {

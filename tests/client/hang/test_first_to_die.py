@@ -16,7 +16,7 @@ def ended(number: int, exit_status: int, since: float) -> RankEvidence:
 
 
 def test_the_rank_that_was_killed_first_is_named_alone() -> None:
-    others = [ended(0, -15, 101.0), ended(2, 1, 100.5), ended(3, -15, 101.0)]
+    others = [ended(0, -15, 101.0), ended(2, 1, 100.001), ended(3, -15, 101.0)]
 
     (verdict,) = explain([JobLook(at=0.0, everybody=[*others, ended(1, -9, 100.0)])], 103.0).verdicts
 
