@@ -64,8 +64,12 @@ class Tokens:
         return {Role.RANK: self.rank, Role.DRIVER: self.driver, Role.WATCHER: self.watcher}[role]
 
     def by_name(self) -> dict[TokenRole, str]:
-        """Return all three, as ``broker.json`` holds them."""
-        return {"rank": self.rank, "driver": self.driver, "watcher": self.watcher}
+        """Return all three by the words of files and messages."""
+        return {"rank": self.rank, **self.of_terminals()}
+
+    def of_terminals(self) -> dict[TokenRole, str]:
+        """Return those that ``driver.json`` holds."""
+        return {"driver": self.driver, "watcher": self.watcher}
 
     def role_of(self, header: str | None) -> Role | None:
         """Return the role that an ``Authorization`` header stands for, or None; in the same time for every header."""

@@ -155,7 +155,12 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
     if stock.listener is not None:
         await classic.listen(stock.listener)
     rendezvous = Rendezvous(
-        url=endpoint.url, host=host, pid=pid, fingerprint=endpoint.fingerprint, tokens=tokens.by_name()
+        url=endpoint.url,
+        host=host,
+        pid=pid,
+        fingerprint=endpoint.fingerprint,
+        tokens={"rank": tokens.rank},
+        driver_tokens=tokens.of_terminals(),
     )
     write_rendezvous(home, rendezvous)
     leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, setup.idle_seconds)
@@ -193,7 +198,7 @@ def _serves_elsewhere(first: Rendezvous) -> bool:
     if reason is not None:
         logger.warning("broker.json named a broker on the loopback of %s and is replaced", printable(first.host))
         return False
-    return answers(first.endpoint, first.tokens.get("driver"), PROBE_SECONDS)
+    return answers(first.endpoint, first.tokens.get("rank"), PROBE_SECONDS)
 
 
 def _listen(where: Listen) -> socket.socket:

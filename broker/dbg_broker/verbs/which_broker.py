@@ -57,11 +57,12 @@ def token_of(role: Role, home: Path) -> str:
 
     Blocks for ANSWER_SECONDS at most. Raise BadSecretFile as load_tokens does.
     """
-    with contextlib.suppress(BadSecretFile):
+    with contextlib.suppress(DbgError):
         found = read_rendezvous(home)
-        token = found.tokens.get(role.value) if found is not None and found.fingerprint is None else None
-        if found is not None and token is not None and answers(found.endpoint, token, ANSWER_SECONDS):
-            return token
+        if found is not None and found.fingerprint is None:
+            reach = find_broker(None, str(home), {}, role.value)
+            if answers(reach.endpoint, reach.token, ANSWER_SECONDS):
+                return reach.token
     return load_tokens(home).of(role)
 
 
