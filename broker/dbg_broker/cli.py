@@ -104,6 +104,14 @@ def _add_serve(verbs: _Verbs) -> argparse.ArgumentParser:
         help="where to listen (default: 127.0.0.1:6900, or a free port if that is taken; 0.0.0.0 lets other hosts in)",
     )
     serve.add_argument(
+        "--allow",
+        metavar="NET",
+        action="append",
+        default=[],
+        help="take ranks and terminals from this network alone, e.g. 10.0.0.0/8; may be given again; this host always "
+        "may (default: from everywhere)",
+    )
+    serve.add_argument(
         "--classic",
         metavar="[HOST:]PORT",
         nargs="?",
@@ -190,13 +198,25 @@ def _add_status(verbs: _Verbs) -> argparse.ArgumentParser:
 
 
 def _add_token(verbs: _Verbs) -> argparse.ArgumentParser:
-    token = verbs.add_parser("token", help="print a token of this home")
+    token = verbs.add_parser("token", help="print a token of this home, make one for somebody, or take it back")
     token.add_argument(
         "--role",
         choices=("rank", "driver", "watcher"),
         default="rank",
         help="what it lets its bearer be: a rank, a terminal that types, or one that looks (default: %(default)s)",
     )
+    token.add_argument("--job", metavar="JOB", help="for this job alone")
+    token.add_argument(
+        "--for", dest="bound", metavar="S", help="make a token that is good for this time, as in 30m, 2h or 7d"
+    )
+    token.add_argument("--name", metavar="NAME", help="make a token of this name, which can be revoked")
+    one = token.add_mutually_exclusive_group()
+    one.add_argument("--list", action="store_true", help="list the tokens that have names")
+    one.add_argument(
+        "--revoke", metavar="NAME", help="make the token of this name void; what is connected with it is closed"
+    )
+    one.add_argument("--rotate", action="store_true", help="replace the home's own three tokens by new ones")
+    token.add_argument("--json", action="store_true", help="with --list: one JSON document")
     token.set_defaults(run=_token)
     return token
 
@@ -305,12 +325,21 @@ def _status(given: argparse.Namespace) -> int:
 
 
 def _token(given: argparse.Namespace) -> int:
+    from dbg_broker.home.bearer import Role
     from dbg_broker.home.rendezvous import open_home
-    from dbg_broker.home.tokens import Role
-    from dbg_broker.verbs.which_broker import token_of
+    from dbg_broker.verbs.token import MAX_SECONDS, TokenWishes, list_tokens, print_token, revoke, rotate
+    from dbg_wire.duration import read_duration
 
-    _say(token_of(Role(given.role), open_home(_home(given))))
-    return 0
+    home = open_home(_home(given))
+    if given.list:
+        return list_tokens(home, _say, as_json=given.json)
+    if given.revoke is not None:
+        return revoke(home, given.revoke, _say, _say_aside)
+    if given.rotate:
+        return rotate(home, _say, _say_aside)
+    seconds = None if given.bound is None else read_duration(given.bound, "--for", MAX_SECONDS)
+    wishes = TokenWishes(role=Role(given.role), job=given.job, name=given.name, seconds=seconds)
+    return print_token(home, wishes, _say, _say_aside)
 
 
 def _config(given: argparse.Namespace) -> int:

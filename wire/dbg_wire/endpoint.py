@@ -198,6 +198,7 @@ class Rendezvous:
     """The contents of ``broker.json``; a copy that is given to another user may lack tokens.
 
     ``driver_tokens`` are those of ``driver.json``, which no rank opens. Before release 0.2 they were among ``tokens``.
+    ``minor`` is the protocol minor of the broker, 0 where the file does not tell it.
     """
 
     url: str
@@ -206,6 +207,7 @@ class Rendezvous:
     fingerprint: str | None
     tokens: Mapping[TokenRole, str] = field(repr=False)
     driver_tokens: Mapping[TokenRole, str] = field(default_factory=dict, repr=False)
+    minor: int = 0
 
     def token(self, role: TokenRole) -> tuple[str, str] | None:
         """Return the token of a role and the file that holds it; None without one."""
@@ -228,7 +230,19 @@ def parse_rendezvous(text: str, path: str) -> Rendezvous:
         raise _bad_rendezvous(path, "names no host")
     if type(pid) is not int or pid < 1:
         raise _bad_rendezvous(path, "names no pid")
-    return Rendezvous(url=url, host=host, pid=pid, fingerprint=fingerprint, tokens=_parse_tokens(document, path))
+    return Rendezvous(
+        url=url,
+        host=host,
+        pid=pid,
+        fingerprint=fingerprint,
+        tokens=_parse_tokens(document, path),
+        minor=_minor(document),
+    )
+
+
+def _minor(document: Mapping[str, Any]) -> int:
+    minor = document.get("minor")
+    return minor if type(minor) is int and minor >= 0 else 0
 
 
 def parse_driver_tokens(text: str, path: str) -> Mapping[TokenRole, str]:
@@ -290,6 +304,7 @@ def format_rendezvous(rendezvous: Rendezvous) -> str:
         "url": rendezvous.url,
         "host": rendezvous.host,
         "pid": rendezvous.pid,
+        "minor": rendezvous.minor,
         "fingerprint": rendezvous.fingerprint,
         "tokens": _in_order(rendezvous.tokens),
     }

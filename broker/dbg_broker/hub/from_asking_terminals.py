@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from dbg_broker.home.tokens import Role
+from dbg_broker.home.bearer import Role
 from dbg_broker.hub import departures, from_guards
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
@@ -39,7 +39,7 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
         hub.refuse(link.connection, RefusalCode.FULL, text)
         return
     now = hub.clock()
-    known = {key: said for key in message.keys if (said := _known_answer(hub, key, message)) is not None}
+    known = {key: said for key in message.keys if (said := _known_answer(hub, link, key, message)) is not None}
     try:
         number, to_ask = hub.questions.ask(link.number, message, known, now)
     except TooMuchWaits as error:
@@ -133,9 +133,9 @@ def _end_question(hub: Hub, number: int) -> None:
         hub.deliver(finished)
 
 
-def _known_answer(hub: Hub, key: str, question: Question) -> RankAnswer | None:
+def _known_answer(hub: Hub, link: TerminalLink, key: str, question: Question) -> RankAnswer | None:
     """Return what the broker can say itself, or None if the rank is to be asked."""
-    rank = hub.registry.find(key)
+    rank = hub.registry.find(key) if hub.listing.may_see(link, key) else None
     if rank is None:
         return RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key")
     frames = rank.frames if question.action is Action.WHERE else ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dbg_broker.home.tokens import Role
+from dbg_broker.home.bearer import Role
 from dbg_broker.hub import departures, from_asking_terminals, from_line_terminals
 from dbg_broker.hub.from_asking_terminals import with_status
 from dbg_broker.hub.from_line_terminals import FOR_DRIVERS
@@ -117,12 +117,13 @@ def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
 
 
 def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
-    link.changes.subscribe(hub.registry.keys(), once=message.once)
+    keys = hub.registry.keys()
+    link.changes.subscribe([key for key in keys if hub.listing.may_see(link, key)], once=message.once)
     hub.listing.supply(link)
 
 
 def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
-    rank = hub.registry.find(message.key)
+    rank = hub.registry.find(message.key) if hub.listing.may_see(link, message.key) else None
     if rank is None:
         text = f"no rank has the key {message.key!r}"
         hub.refuse(link.connection, RefusalCode.NO_SUCH_RANK, text)
@@ -175,6 +176,8 @@ def _repaint(hub: Hub, link: TerminalLink, _: Repaint) -> None:
 def _dial(hub: Hub, link: TerminalLink, message: Dial) -> None:
     if hub.dial is None:
         hub.refuse(link.connection, RefusalCode.CANT_DIAL, "this broker dials nobody")
+    elif link.bearer.job is not None:
+        hub.refuse(link.connection, RefusalCode.ROLE, f"this token is for job {link.bearer.job} alone")
     else:
         hub.dial(link.number, message.host, message.port)
 

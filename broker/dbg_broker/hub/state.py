@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Hashable
 from functools import partial
 
+from dbg_broker.home.bearer import ANY_RANK, Bearer
 from dbg_broker.hub import close_codes
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink, Unread
 from dbg_broker.hub.listing import Listing
@@ -96,10 +97,10 @@ class Hub:
 
     # ---------------------------------------------------------------------------------------------------- connections
 
-    def link_rank(self, peer: RankPeer, prefix: str = "") -> RankLink:
+    def link_rank(self, peer: RankPeer, prefix: str = "", bearer: Bearer = ANY_RANK) -> RankLink:
         """Take a connection of an agent, or of what stands in for one, as a rank's link; it registers next."""
         rate = RateLimit(self.clock(), limits.MAX_REPORTED_PER_SECOND)
-        self.links[peer.number] = link = RankLink(peer, rate, prefix=prefix)
+        self.links[peer.number] = link = RankLink(peer, rate, prefix=prefix, bearer=bearer)
         return link
 
     @property

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import dbg_dial.find
+from dbg_broker.home.bearer import Role
 from dbg_broker.home.rendezvous import read_private, read_rendezvous
-from dbg_broker.home.tokens import Role, load_tokens
+from dbg_broker.home.tokens import load_tokens
 from dbg_broker.verbs.probe import answers
 from dbg_dial.find import RENDEZVOUS_FILE, Seeker
 from dbg_wire.endpoint import Reach, TokenRole

@@ -17,7 +17,7 @@ def offered(line: str) -> list[str]:
     ("line", "words"),
     [
         ("s", ["serve", "status"]),
-        ("token --ro", ["--role"]),
+        ("token --rol", ["--role"]),
         ("token --role ", ["rank", "driver", "watcher"]),
         ("completion z", ["zsh"]),
         ("run --output ", [":files"]),
