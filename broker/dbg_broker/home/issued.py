@@ -63,7 +63,7 @@ def load_issued(home: Path) -> tuple[IssuedToken, ...]:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise BadSecretFile(
             f"{printable(str(path))} is no list of tokens of this release",
-            "remove it, which revokes all tokens that have a name, and make new ones by `dbg-broker token --name`",
+            "remove it, which revokes all tokens that have a name, and make new ones by `dbg-broker token --name NAME`",
         ) from None
     return found
 
@@ -87,9 +87,7 @@ def save_issued(home: Path, tokens: Iterable[IssuedToken]) -> None:
 def with_token(tokens: tuple[IssuedToken, ...], new: IssuedToken) -> tuple[IssuedToken, ...]:
     """Return the list with one more token. Raise BadInput if its name is taken, or if there are too many."""
     if any(one.name == new.name for one in tokens):
-        raise BadInput(
-            f"a token has the name {new.name!r} already", f"type `dbg-broker token --revoke {new.name}` first"
-        )
+        raise BadInput(f"a token has the name {new.name!r} already", "take another one, or revoke that one first")
     if len(tokens) >= MAX_ISSUED:
         raise BadInput(f"{len(tokens)} tokens have been made", "revoke some; `dbg-broker token --list` names them")
     return (*tokens, new)

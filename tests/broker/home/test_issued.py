@@ -42,7 +42,7 @@ def test_a_list_comes_back_and_holds_no_token(home: Path) -> None:
 
 
 def test_a_name_is_taken_once() -> None:
-    with pytest.raises(BadInput, match="`dbg-broker token --revoke alice` first"):
+    with pytest.raises(BadInput, match="the name 'alice' already; take another one"):
         with_token((ALICE,), ALICE)
     assert without_token((ALICE, BOB), "alice") == (BOB,)
     with pytest.raises(BadInput, match="no token has the name 'carol'"):
