@@ -102,3 +102,4 @@ class RefusalCode:
     FULL = "full"
     GONE = "gone"
     CANT_DIAL = "cant-dial"
+    TAKEN = "taken"
