@@ -67,7 +67,7 @@ def parser_of_the_command() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=_version())
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     # In the order in which `--help` lists them.
-    for add in (_add_serve, _add_run, _add_status, _add_token, _add_check, _add_config, _add_completion):
+    for add in (_add_serve, _add_run, _add_status, _add_token, _add_log, _add_check, _add_config, _add_completion):
         add(verbs).add_argument("--home", metavar="DIR", help="where certificate, tokens and broker.json are")
     return parser
 
@@ -130,6 +130,11 @@ def _add_serve(verbs: _Verbs) -> argparse.ArgumentParser:
         "--insecure-anywhere",
         action="store_true",
         help="the same where other hosts reach it, too: whoever is on the network can read and take over everything",
+    )
+    serve.add_argument(
+        "--audit-input",
+        action="store_true",
+        help="have the audit log hold what is typed, too, passwords included (default: who did what, and no keys)",
     )
     # `run` starts its own broker with this option.
     serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
@@ -219,6 +224,16 @@ def _add_token(verbs: _Verbs) -> argparse.ArgumentParser:
     token.add_argument("--json", action="store_true", help="with --list: one JSON document")
     token.set_defaults(run=_token)
     return token
+
+
+def _add_log(verbs: _Verbs) -> argparse.ArgumentParser:
+    log = verbs.add_parser("log", help="show who did what to which rank, from where and when")
+    log.add_argument("--follow", action="store_true", help="go on with what happens, until Ctrl-C")
+    log.add_argument("--job", metavar="JOB", help="this job alone")
+    log.add_argument("--since", metavar="S", help="the last S seconds, as in 30m, 2h or 7d")
+    log.add_argument("--json", action="store_true", help="the lines as they are in the file")
+    log.set_defaults(run=_log)
+    return log
 
 
 def _add_check(verbs: _Verbs) -> argparse.ArgumentParser:
@@ -340,6 +355,16 @@ def _token(given: argparse.Namespace) -> int:
     seconds = None if given.bound is None else read_duration(given.bound, "--for", MAX_SECONDS)
     wishes = TokenWishes(role=Role(given.role), job=given.job, name=given.name, seconds=seconds)
     return print_token(home, wishes, _say, _say_aside)
+
+
+def _log(given: argparse.Namespace) -> int:
+    from dbg_broker.home.rendezvous import open_home
+    from dbg_broker.verbs.log import MAX_SECONDS, LogWishes, show_log
+    from dbg_wire.duration import read_duration
+
+    since = None if given.since is None else read_duration(given.since, "--since", MAX_SECONDS)
+    wishes = LogWishes(job=given.job, since=since, follow=given.follow, as_json=given.json)
+    return show_log(open_home(_home(given)), wishes, _say)
 
 
 def _config(given: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dbg_broker.net.allowed import EVERYBODY, Allowed, parse_networks
+from dbg_broker.allowed import EVERYBODY, Allowed, parse_networks
 from dbg_wire import limits
 from dbg_wire.endpoint import DEFAULT_PORT
 from dbg_wire.errors import BadInput, printable
@@ -70,6 +70,8 @@ class ServeSettings:
     classic: Listen | None = None
     classic_size: tuple[int, int] | None = None
     """Rows and columns."""
+    audits_input: bool = False
+    """Whether the audit log has what is typed, too."""
     allowed: Allowed = EVERYBODY
     """Where ranks and terminals may come from."""
 
@@ -122,6 +124,7 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         classic=None if arguments.classic is None else parse_classic(arguments.classic),
         classic_size=None if arguments.classic_size is None else parse_size(arguments.classic_size),
         allowed=_allowed(arguments.allow),
+        audits_input=arguments.audit_input,
     )
 
 

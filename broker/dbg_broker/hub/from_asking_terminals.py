@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
+from dbg_broker.audit.entries import What
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub import departures, from_guards
+from dbg_broker.hub import audited, departures, from_guards
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.questions import TooMuchWaits
@@ -45,6 +46,7 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
     except TooMuchWaits as error:
         hub.refuse(link.connection, RefusalCode.FULL, str(error))
         return
+    audited.note(hub, link, What.QUESTION, message.keys, action=message.action.value, text=message.text)
     departures.bound_answers(hub)
     if not hub.questions.is_open(number):
         # This terminal had most waiting answers, and is closed.

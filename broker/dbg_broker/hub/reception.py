@@ -10,6 +10,7 @@ from functools import partial
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import close_codes, departures, from_ranks, from_terminals
+from dbg_broker.hub.audited import Refusals
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.hub.sweeper import Sweeper
@@ -66,6 +67,7 @@ class Reception:
         self._tokens = tokens
         self._read_tokens = read_tokens
         self._sweeper = Sweeper(hub)
+        self._refusals = Refusals(hub)
 
     # ---------------------------------------------------------------------------------------------------- connections
 
@@ -101,6 +103,8 @@ class Reception:
         decided = admit(upgrade, self._tokens, connected, hub.capacity, time.time())
         if isinstance(decided, HttpAnswer):
             hub.meters.refusals[decided.status] += 1
+            if decided.status in (401, 403):
+                self._refusals.note(connection.peer, decided.body)
             shown = path_shown(upgrade.path)
             logger.info("a request of %s for %s is refused: %d", connection.peer, shown, decided.status)
         return decided

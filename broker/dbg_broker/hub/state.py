@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Hashable
 from functools import partial
 
+from dbg_broker.audit.entries import Entry
 from dbg_broker.home.bearer import ANY_RANK, Bearer
 from dbg_broker.hub import close_codes
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink, Unread
@@ -78,6 +79,9 @@ class Hub:
         self.on_unused: Callable[[], None] | None = None
         """Called when the last rank or terminal has gone; a request for a page is neither."""
         self.dial: Dial | None = None
+        self.audit: Callable[[Entry], None] | None = None
+        """Writes an entry of the audit log; it does not block."""
+        self.audits_input = False
         # What is known of ranks, asked of them, and told to them.
         self.registry = Registry()
         self.questions = OpenQuestions()

@@ -11,8 +11,8 @@ from asyncio import sslproto
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from dbg_broker.allowed import EVERYBODY, Allowed
 from dbg_broker.net import tcp
-from dbg_broker.net.allowed import EVERYBODY, Allowed
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.owner import Owner
 from dbg_dial.deadline import within

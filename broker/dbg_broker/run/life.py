@@ -167,12 +167,28 @@ class _RunLife:
             token_file=self._token_file,
         )
         self._job_terminal = self._open_job_terminal()
+        self._note_start()
         try:
             return keeper.start(plan.command, environ, output, self._job_terminal)
         finally:
             os.close(output)
             if self._job_terminal is not None:
                 self._job_terminal.close()
+
+    def _note_start(self) -> None:
+        from dbg_broker.audit.entries import Entry, What, encode_entry
+        from dbg_broker.audit.files import append
+
+        entry = Entry(
+            at=time.time(),
+            what=What.RUN,
+            terminal=f"{self._environ.get('USER') or os.geteuid()}@{os.uname().nodename}",
+            job=self._name,
+            text=shlex.join(self._plan.command),
+        )
+        # The job matters more than the entry.
+        with contextlib.suppress(OSError):
+            append(Path(self._home), encode_entry(entry))
 
     def _open_job_terminal(self) -> JobTerminal | None:
         if not is_wanted(self._plan.wishes.pty, self._plan.command):

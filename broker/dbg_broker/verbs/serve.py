@@ -11,11 +11,15 @@ import shlex
 import signal
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from dbg_broker.allowed import Allowed
+from dbg_broker.audit.entries import Entry, What
+from dbg_broker.audit.writer import AuditLog
 from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.certificate import server_context
@@ -39,7 +43,6 @@ from dbg_broker.home.tokens import (
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
 from dbg_broker.log import LogFormatter, start_log
-from dbg_broker.net.allowed import Allowed
 from dbg_broker.net.capacity import MANY, Capacity
 from dbg_broker.net.listener import PortTaken, listen
 from dbg_broker.net.server import Server
@@ -101,6 +104,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
                 idle_seconds=settings.idle_seconds,
                 log=log,
                 allowed=settings.allowed,
+                audits_input=settings.audits_input,
             )
             asyncio.run(
                 _run(setup, _Stock(classic, settings.classic_size), partial(_announce, settings, setup, classic, say))
@@ -126,6 +130,7 @@ class _Setup:
     """Seconds without use after which the broker ends; None for never."""
     log: LogFormatter
     allowed: Allowed
+    audits_input: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,9 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
         schedule=loop.call_later,
         capacity=Capacity(_descriptors()),
     )
+    audit = AuditLog(home)
+    hub.audit, hub.audits_input = audit.note, setup.audits_input
+    audit.note(Entry(at=time.time(), what=What.START, text=f"{endpoint.url}, pid {pid}"))
     reread = partial(_read_again, loop, setup) if endpoint.secure else None
     server = Server(Reception(hub, tokens, reread), setup.listener, setup.context, allowed=setup.allowed)
     classic = StockSessions(hub, loop, stock.size)
@@ -171,6 +179,8 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
         remove_rendezvous(home, pid=pid, host=host)
         await classic.stop()
         await server.stop()
+        audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}"))
+        audit.close()
 
 
 def _rendezvous(endpoint: Endpoint, tokens: Tokens) -> Rendezvous:

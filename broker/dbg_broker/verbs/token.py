@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from dbg_broker.audit.entries import Entry, What, encode_entry
+from dbg_broker.audit.files import append
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.issued import (
     JOB,
@@ -23,7 +27,7 @@ from dbg_broker.home.job_tokens import renew_job_tokens
 from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.home.tokens import digest_of, load_tokens, new_token, rotate_tokens
 from dbg_broker.verbs.probe import reload_tokens
-from dbg_broker.verbs.which_broker import token_of
+from dbg_broker.verbs.which_broker import own_name, token_of
 from dbg_wire.errors import BadInput, BadSecretFile, BrokerUnreachable, printable
 
 MAX_SECONDS = 10 * 365 * 86400.0
@@ -70,6 +74,7 @@ def _make(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> None:
     expires = None if wishes.seconds is None else now + wishes.seconds
     made = IssuedToken(name=name, role=wishes.role, digest=digest_of(text), made=now, job=wishes.job, expires=expires)
     save_issued(home, with_token(load_issued(home), made))
+    _note(home, What.TOKEN_MADE, f"{name}, {_described(made, now)}", job=wishes.job or "")
     _tell_broker(home, aside)
     say(text)
     aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` takes it back")
@@ -92,6 +97,7 @@ def list_tokens(home: Path, say: Say, *, as_json: bool) -> int:
 def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
     """Take a token back; connections that were made with it end at once. Raise DbgError."""
     save_issued(home, without_token(load_issued(home), name))
+    _note(home, What.TOKEN_REVOKED, name)
     say(f"{name} is revoked{_tell_broker(home, aside)}")
     return 0
 
@@ -102,6 +108,7 @@ def rotate(home: Path, say: Say, aside: Say) -> int:
     tokens = load_tokens(home)
     after = rotate_tokens(home)
     renew_job_tokens(home, after)
+    _note(home, What.TOKENS_ROTATED, "")
     told = _tell_broker(home, aside, driver=tokens.driver)
     say(
         f"the home has new tokens{told}; give them to the jobs that don't share this home before their ranks dial again"
@@ -122,6 +129,13 @@ def _tell_broker(home: Path, aside: Say, *, driver: str | None = None) -> str:
         )
         return ""
     return ", and the broker that serves has been told"
+
+
+def _note(home: Path, what: What, text: str, job: str = "") -> None:
+    entry = Entry(at=time.time(), what=what, terminal=own_name(os.environ), job=job, text=text)
+    # A full disk is no reason to leave a token valid.
+    with contextlib.suppress(OSError):
+        append(home, encode_entry(entry))
 
 
 def _require_tls(home: Path) -> None:
