@@ -12,7 +12,8 @@ from typing import NoReturn, TypeAlias
 
 from dbg_broker.verbs.candidates import complete_words, refuse_mistyped, verbs_of
 from dbg_wire.completion import SHELLS, completion_script
-from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.errors import BadInput, CantPrint, DbgError, printable
+from dbg_wire.look_alikes import HANDLER
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 INTERRUPTED = 130
@@ -30,6 +31,7 @@ _Verbs: TypeAlias = "argparse._SubParsersAction[_BrokerParser]"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit status; errors are one line on stderr."""
+    _prepare_streams()
     try:
         words = list(sys.argv[1:] if arguments is None else arguments)
         if words[:1] == ["--complete"]:
@@ -37,16 +39,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = parse(words)
         status: int = given.run(given)
         sys.stdout.flush()
+    except CantPrint as error:
+        _silence_stdout()
+        print(f"dbg-broker: {error}", file=sys.stderr)
+        return error.exit_status
     except DbgError as error:
         print(f"dbg-broker: {error}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of the output has closed it. Python would report that again while it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()
         return 1
     return status
+
+
+def _prepare_streams() -> None:
+    """Let both streams write what their encoding lacks as look-alikes."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors=HANDLER)
+
+
+def _silence_stdout() -> None:
+    """Lead stdout to the null device: Python would report once more, while it exits, that it can't be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -169,6 +187,11 @@ def _add_run(verbs: _Verbs) -> argparse.ArgumentParser:
         "--collective-timeout", metavar="S", help="give collectives at least S seconds, so that ranks can wait"
     )
     run.add_argument(
+        "--hang-after",
+        metavar="S",
+        help="say why, once no rank has moved for S seconds and none stands in a debugger (default: never)",
+    )
+    run.add_argument(
         "--again", action="store_true", help="the last command of this directory, with its stops and breakpoints"
     )
     run.add_argument(
@@ -264,7 +287,18 @@ def _version() -> str:
 
 
 def _say(line: str) -> None:
-    print(line, flush=True)
+    _write(f"{line}\n")
+
+
+def _write(text: str) -> None:
+    """Write to stdout. Raise CantPrint, and BrokenPipeError if its reader has enough."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CantPrint(error.strerror or type(error).__name__) from None
 
 
 def _directory(path: str | None) -> str:
@@ -307,6 +341,7 @@ def _run(given: argparse.Namespace) -> int:
         listen=given.listen,
         output=given.output,
         pty={True: YES, False: NO}.get(given.pty),
+        hang_after=given.hang_after,
     )
     settings = RunSettings(
         home=_home(given),
@@ -374,7 +409,7 @@ def _config(given: argparse.Namespace) -> int:
 
 
 def _completion(given: argparse.Namespace) -> int:
-    sys.stdout.write(completion_script("dbg-broker", given.shell))
+    _write(completion_script("dbg-broker", given.shell))
     return 0
 
 

@@ -103,7 +103,7 @@ def _replace(hub: Hub, former: RankLink, key: str) -> None:
     """Close a rank's former connection after a newer one took over; its open questions stay without an answer."""
     former.rank = None
     former.connection.close(close_codes.REPLACED, "a newer connection of this rank took over")
-    for finished in hub.questions.rank_ended(key, "it connected anew"):
+    for finished in hub.questions.rank_ended(key, "it connected anew", hub.given_to_guard(key)):
         hub.deliver(finished)
 
 
@@ -164,6 +164,7 @@ def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:
         hub.deliver(finished)
     hub.rank_changed(rank)
     hub.listing.changed(rank.key)
+    lost_ranks.note_failure(hub, rank)
 
 
 _METHODS: Mapping[type[Message], Callable[[Hub, RankRecord, Any], None]] = {

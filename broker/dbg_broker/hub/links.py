@@ -14,7 +14,7 @@ from dbg_broker.net.rate import RateLimit
 from dbg_broker.ranks.questions import Finished
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.changes import PendingChanges
-from dbg_wire.messages import Answers, Ask, Message
+from dbg_wire.messages import Answers, Ask, Finding, Message
 
 
 class RankPeer(Protocol):
@@ -47,7 +47,7 @@ class RankLink:
     """A rank's connection; ``rank`` is None before it registered, and after a newer connection took over.
 
     ``prefix`` stands before a number that is not a rank's. If a guard is at the other end, ``guard_of`` is the key of
-    its rank, and ``asks`` are the questions that it has not answered.
+    its rank, ``finding`` is what it has said last, and ``asks`` are the questions that it has not answered.
     """
 
     connection: RankPeer
@@ -55,6 +55,7 @@ class RankLink:
     rank: RankRecord | None = None
     prefix: str = ""
     guard_of: str | None = None
+    finding: Finding | None = None
     asks: dict[int, Ask] = field(default_factory=dict)
     repaints: RepaintRate = field(default_factory=RepaintRate)
     bearer: Bearer = ANY_RANK

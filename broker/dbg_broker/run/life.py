@@ -212,6 +212,7 @@ class _RunLife:
             attach=is_attachable(),
             stops=tuple(stop.place for stop in plan.stops),
             tmux=self._tmux,
+            hang_after=float(plan.wishes.hang_after or 0) or None,
         )
         self._tell_beginning(task)
         return TerminalProcess(task, self._environ, self._home)

@@ -104,7 +104,9 @@ class Testimony(Message, sender=Sender.AGENT):
     of the signal that ends or ended the process, if any. ``core`` is the likely path of the core file, or ``|`` and the
     program that gets it; empty if there is none. ``age`` is the seconds since the rank was last known to run.
     ``frames`` is the last known stack, outermost first. ``registration`` is the Register that the rank would send: by
-    it the broker lists a rank that fell silent before it registered. ``secret`` is that of the rank's process.
+    it the broker lists a rank that fell silent before it registered. ``cause`` says who ended the process, if the guard
+    has found that out: ``by the out-of-memory killer of its cgroup``. ``secret`` is that of the
+    rank's process.
     """
 
     minor: RankNumber
@@ -115,6 +117,7 @@ class Testimony(Message, sender=Sender.AGENT):
     age: Age = 0.0
     frames: Stack = ()
     registration: Register | None = None
+    cause: Sentence = ""
     secret: ProcessSecret = ""
 
     def contradiction(self) -> str:
