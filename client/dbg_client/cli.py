@@ -131,6 +131,10 @@ def carry_out(settings: CommandSettings) -> int:
         from .terminal.attach import attach
 
         return asyncio.run(attach(settings))
+    if settings.verb is Verb.ADOPT:
+        from .adopt.adopt import adopt
+
+        return asyncio.run(adopt(settings))
     if settings.verb is Verb.TMUX:
         from .tmux.panes import open_panes
 

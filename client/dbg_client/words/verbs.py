@@ -19,6 +19,7 @@ class Operands(enum.Enum):
     EXPRESSION = "[TARGET] EXPR"
     COMMAND = "TARGET CMD"
     SHELL = "bash|zsh|fish"
+    PROCESSES = "PID…|--mine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +193,13 @@ VERBS: tuple[VerbRow, ...] = (
         example="report -o hang.txt",
         flags=("--report",),
         field="report",
+    ),
+    VerbRow(
+        name="adopt",
+        operands=Operands.PROCESSES,
+        help="make ranks of processes of this host that were started without us",
+        example="adopt --mine",
+        changes=True,
     ),
     VerbRow(
         name="config",
