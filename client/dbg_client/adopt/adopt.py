@@ -83,8 +83,10 @@ class _Adopting:
     async def run(self) -> int:
         await open_and_list(self._link, self._directory, self._settings.timeout, self._line)
         pids = await self._pids()
-        if not pids:
+        if pids is None:
             return 1
+        if not pids:
+            return 0
         async with self._line.says(lambda: _what_happens(pids)):
             answers = await asyncio.gather(*(self._adopt(pid) for pid in pids))
         await self._list({pid: answer for pid, answer in zip(pids, answers, strict=True) if answer is not None})
@@ -92,7 +94,8 @@ class _Adopting:
             return 0
         return self._single_status if self._failed == len(pids) else SOME_FAILED
 
-    async def _pids(self) -> list[int]:
+    async def _pids(self) -> list[int] | None:
+        """Return the processes to adopt, None if the user does not want to."""
         if not self._settings.mine:
             return list(dict.fromkeys(self._settings.pids))
         found = await asyncio.to_thread(find_mine)
@@ -107,7 +110,7 @@ class _Adopting:
             tell(table(new).rstrip("\n"))
             sentence = f"adopt --mine would make ranks of {len(new)} processes, and there is no terminal to ask"
             if not await agrees(f"Make {'ranks of these' if len(new) > 1 else 'a rank of this one'}?", sentence):
-                return []
+                return None
         return [candidate.pid for candidate in new]
 
     async def _adopt(self, pid: int) -> Answer | None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .own import is_guard, is_ours, place_of, starts_ranks
+from .own import is_guard, is_of_job, is_ours, place_of, starts_ranks
 from .process import Seen, all_pids, look, mappings
 from .python import find_python
 
@@ -26,22 +26,29 @@ def find_mine() -> list[Candidate]:
     """Return the processes of this user that look like ranks, by rank. Blocks for files of ``/proc``."""
     own = os.geteuid()
     seen = {pid: found for pid in all_pids() if (found := look(pid)) is not None and found.uid == own}
-    return [candidate for candidate in topmost(seen) if _runs_python(candidate.pid)]
+    return [candidate for candidate in topmost(seen, os.environ) if _runs_python(candidate.pid)]
 
 
-def topmost(seen: Mapping[int, Seen]) -> list[Candidate]:
-    """Return of the processes those that look like ranks and have no other of the same rank above them. Pure."""
+def topmost(seen: Mapping[int, Seen], own: Mapping[str, str]) -> list[Candidate]:
+    """Return of the processes those that look like ranks and have no other of the same rank above them. Pure.
+
+    ``own`` are the variables of this command, which say in which job of a scheduler it runs.
+    """
     guarded = {found.parent for found in seen.values() if is_guard(found.argv)}
-    places = {pid: place_of(found.environ) for pid, found in seen.items() if _is_meant(found)}
+    places = {pid: place_of(found.environ) for pid, found in seen.items() if _is_meant(found, own)}
     kept = [pid for pid, place in places.items() if all(places.get(above) != place for above in _above(pid, seen))]
     candidates = [_candidate(seen[pid], int(places[pid][0][1]), is_rank=pid in guarded) for pid in kept]
     return sorted(candidates, key=lambda candidate: (candidate.rank, candidate.pid))
 
 
-def _is_meant(found: Seen) -> bool:
+def _is_meant(found: Seen, own: Mapping[str, str]) -> bool:
     if found.state in "ZX" or found.pid == os.getpid() or not found.command or is_ours(found.command):
         return False
-    return bool(place_of(found.environ)) and not starts_ranks(found.command, found.environ)
+    return (
+        bool(place_of(found.environ))
+        and is_of_job(found.environ, own)
+        and not starts_ranks(found.command, found.environ)
+    )
 
 
 def _above(pid: int, seen: Mapping[int, Seen]) -> Sequence[int]:

@@ -28,11 +28,11 @@ from .process import is_file_on_disk, system_call
 from .python import TargetPython
 from .system_calls import waits_safely
 
-LOOKS = 12
+LOOKS = 9
 """Times that a process is stopped for a look at most."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""Seconds that an answer is waited for between two looks: they double, and make 8 s in all."""
+"""Seconds that an answer is waited for between two looks: they double, and make 5 s in all."""
 
 MAP_READ_WRITE, MAP_PRIVATE_ANONYMOUS = 0x3, 0x22
 
@@ -157,10 +157,11 @@ class Injection:
 
     def _no_moment(self) -> CantAdopt:
         who = f"process {self._pid}"
+        shown = f"`py-spy dump --native --pid {self._pid}` shows where it is"
         later = "it becomes a rank as soon as its main thread runs Python code again" if self._asked else ""
         if self._holder is not None:
             thread = "its main thread" if self._holder == self._pid else f"its thread {self._holder}"
             why = f"is in C code and keeps the interpreter's lock, in {thread}, so that no Python code can run in it"
-            return CantAdopt(who, why, later or "`py-spy dump --native` shows its stack")
+            return CantAdopt(who, why, f"{later}; {shown}" if later else shown)
         why = "was never seen where code can be run in it without danger"
-        return CantAdopt(who, why, later or "try again")
+        return CantAdopt(who, why, f"{later}; {shown}" if later else f"try again, or {shown}")
