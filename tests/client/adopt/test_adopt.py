@@ -11,7 +11,7 @@ from dbg_client.adopt.found import Candidate
 from dbg_client.adopt.payload import Answer, Outcome
 from dbg_wire.errors import BadInput
 from dbg_wire.ranks import RankState
-from tests.support.rank_infos import rank_info
+from tests.support.rank_infos import rank as listed_rank
 
 ADOPTED = Answer(outcome=Outcome.ADOPTED, key="k")
 
@@ -33,7 +33,7 @@ def test_without_a_home_the_file_of_the_token_is_told(tmp_path: Path) -> None:
 
 
 def test_a_line_says_what_to_type() -> None:
-    rank = rank_info(3, state=RankState.RUNNING)
+    rank = listed_rank("gpu013:3", state=RankState.RUNNING)
     assert line_for(812, ADOPTED, rank, [rank]) == f"adopted {rank.address} (pid 812): dbg-attach {rank.address} -w\n"
     spinning = Answer(outcome=Outcome.ADOPTED, key="k", main=False)
     assert "-i works once its main thread is back" in line_for(812, spinning, rank, [rank])
