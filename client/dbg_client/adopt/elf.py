@@ -51,7 +51,7 @@ class Elf:
             segments, sections, _, _, segment_size, segment_count, section_size, section_count, _ = head
             self._segments = [self._segment(segments + at * segment_size) for at in range(segment_count)]
             self._sections = [self._section(sections + at * section_size) for at in range(section_count)]
-        except struct.error:
+        except (struct.error, OverflowError):
             raise NotElf from None
 
     @property
@@ -88,7 +88,7 @@ class Elf:
                 if section and address and name < texts.size:
                     begin = texts.offset + name
                     yield self._data[begin : self._data.find(b"\0", begin)], address, length
-        except (struct.error, IndexError, ValueError):
+        except (struct.error, IndexError, OverflowError):
             raise NotElf from None
 
     def _section(self, at: int) -> _Section:

@@ -8,10 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from .checks import Ready, examine, fits_ours
-from .errors import CantAdopt
+from .errors import CantAdopt, DebuggerFailed, NoSuchProcess
 from .inject import Injection, Pipe
 from .packages import folders_of_ours, has_package
 from .payload import Answer, Outcome, code_to_adopt
+from .process import look
 from .remote import can_remote_exec, run_remotely
 
 
@@ -31,6 +32,10 @@ def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
     pipe = Pipe(folder)
     try:
         answer = _run(ready, folder, code_to_adopt(pipe.path, variables, folders), pipe)
+    except DebuggerFailed:
+        if look(pid) is None:
+            raise NoSuchProcess(f"process {pid}", "has ended meanwhile", "name those that are left") from None
+        raise
     finally:
         pipe.close()
         with suppress(OSError):  # a file that the process is still to run stays
