@@ -135,6 +135,13 @@ def test_what_turns_the_recorder_on_is_said(torch: FakeTorch, monkeypatch: pytes
     assert lack() == "torch's flight recorder can't be read (JSONDecodeError)"
 
 
+def test_entries_without_the_name_of_a_group_are_not_told(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.add("default_pg", 0, 1, sequence=3)
+    record(monkeypatch, gloo=dump(raw(3, "gloo:all_gather", group=""), enqueued=3, completed=2))
+    assert collectives() == []
+    assert lack().startswith("TORCH_DISTRIBUTED_DEBUG=DETAIL keeps the names of groups from torch's flight recorder")
+
+
 def test_a_job_that_has_called_nothing_lacks_nothing(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.add("default_pg", 0, 1, sequence=0)
     record(monkeypatch, gloo=dump())
