@@ -68,3 +68,4 @@ needs_shells = pytest.mark.skipif(
     any(find_command(name) is None for name in ("bash", "zsh", "fish")),
     reason=f"bash, zsh or fish not installed; {DEBIAN_REMEDY}",
 )
+needs_mpi4py = pytest.mark.skipif(find_spec("mpi4py") is None, reason="mpi4py not installed; run `make test`")

@@ -56,10 +56,15 @@ class Entry:
 
 @dataclass
 class Recorded:
-    """What one recorder told; ``entries`` is None if they were not read."""
+    """What one recorder told; ``entries`` is None if they were not read. One that ``is_on`` may not be used yet.
 
+    ``numbers`` are the last enqueued and the last completed collective of each group.
+    """
+
+    is_on: bool = False
     is_used: bool = False
     entries: list[Entry] | None = None
+    numbers: tuple[tuple[int, int], ...] = ()
     failure: str = ""
 
 
@@ -131,7 +136,10 @@ def _is_worth_it(recorder: Recorder, before: Before, recorded: Recorded, is_stil
     """Tell whether the entries are to be read, by the numbers of the groups, which cost next to nothing."""
     status = recorder.status() if recorder.status is not None else b""
     is_unmoved = before.is_unmoved(recorder.backend, status)
-    numbers = list(_numbers(json.loads(status)))
+    document = json.loads(status)
+    # A recorder that is switched off does not keep the members of the groups either.
+    recorded.is_on = bool(document.get("pg_config"))
+    numbers = recorded.numbers = tuple(_numbers(document))
     recorded.is_used = bool(numbers)
     enqueued = sum(last for last, _ in numbers)
     # A main thread that waits for a GPU spins, and so counts as moving.

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
 
 from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
@@ -68,7 +69,9 @@ def _lack(version: str, groups: Sequence[Group], told: dict[str, Recorded]) -> s
     if failures:
         return f"torch's flight recorder can't be read ({', '.join(sorted(failures))})"
     backends = dict.fromkeys(backend for group in groups for backend in group.backends if group.sequence)
-    silent = [backend for backend in backends if not (backend in told and told[backend].is_used)]
+    silent = [
+        backend for backend in backends if not (backend in told and (told[backend].is_used or told[backend].is_on))
+    ]
     if not silent or any(recorded.is_used for recorded in told.values()):
         return ""
     if silent[0] not in told:
@@ -104,10 +107,19 @@ def _groups_seen(
     groups: list[Group], entries: Sequence[Entry], calls: Sequence[Call], told: dict[str, Recorded]
 ) -> list[Seen]:
     return [
-        _group_seen(group, library, entries, _counted(library, group, groups, calls, told))
+        _unread(seen, told.get(library)) if len(groups) == 1 else seen
         for group in groups
         for library in _libraries(group, entries)
+        for seen in [_group_seen(group, library, entries, _called(library, group, groups, calls, told))]
     ]
+
+
+def _unread(seen: GroupSeen, recorded: Recorded | None) -> GroupSeen:
+    """Add the numbers of the only group there is, if the entries of its recorder were not read."""
+    if recorded is None or recorded.entries is not None or len(recorded.numbers) != 1:
+        return seen
+    ((enqueued, completed),) = recorded.numbers
+    return replace(seen, enqueued=enqueued, completed=completed)
 
 
 def _libraries(group: Group, entries: Sequence[Entry]) -> list[str]:
@@ -116,7 +128,7 @@ def _libraries(group: Group, entries: Sequence[Entry]) -> list[str]:
     return list(used) or list(group.backends[:1]) or ["unknown"]
 
 
-def _group_seen(group: Group, library: str, entries: Sequence[Entry], counted: int | None) -> Seen:
+def _group_seen(group: Group, library: str, entries: Sequence[Entry], counted: int | None) -> GroupSeen:
     own = [e for e in entries if e.group == group.name and e.library == library and not e.is_p2p]
     unfinished = [entry for entry in own if entry.is_unfinished]
     completed = max((entry.sequence for entry in own if not entry.is_unfinished), default=None)
@@ -139,6 +151,16 @@ def _group_seen(group: Group, library: str, entries: Sequence[Entry], counted: i
         started=started,
         completed=completed,
     )
+
+
+def _called(
+    library: str, group: Group, groups: list[Group], calls: Sequence[Call], told: dict[str, Recorded]
+) -> int | None:
+    """Return how many collectives a group without a recorded one has called; None if that is not known."""
+    if library in told and told[library].is_on and not told[library].is_used:
+        # Sends and receives of gloo are not recorded, and the group's own count has them.
+        return 0
+    return _counted(library, group, groups, calls, told)
 
 
 def _counted(

@@ -6,6 +6,7 @@ framework belong to the thread. Methods run in the link's thread unless they say
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from dbg_wire.states import StopPhase
 
 from ..engines.engine import Engine
 from ..engines.port import Port
+from ..settings import FORBIDDEN, Settings
 from ..stop.inbox import GoOn, Move, OpenDebugger, RunJob, WantedMove
 from ..stop.own_frames import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
 from ..stop.stops import SLOW_STEP_SECONDS
@@ -77,6 +79,7 @@ class AskedRank(Port, Protocol):
     debuggers: Debuggers
     break_in: BreakIn
     position: Position
+    settings: Settings
 
 
 class Questions:
@@ -136,6 +139,20 @@ class Questions:
             self.answer(ask, Kind.ERROR, "no debugger can be opened in this rank")
         else:
             self.answer(ask, Kind.VALUE, engine.name, rows=engine.screen())
+
+    def _call_guard(self, ask: Ask) -> None:
+        """Have the guard do what it is asked; the broker gives it the question as soon as it dials."""
+        if ask.withdrawn:
+            return
+        # The module is loaded only if a guard was started.
+        guard = sys.modules.get("dbg_agent.guard.rank_side")
+        if ask.action is not Action.RAS and not self._rank.settings.exec:
+            self.answer(ask, Kind.ERROR, FORBIDDEN)
+            return
+        if guard is not None and ask.action is not Action.RAS:
+            guard.allow_tracing()
+        if guard is None or not guard.call():
+            self.answer(ask, Kind.ERROR, "it has no guard, which install() starts unless DBG_GUARD=0 or guard=False")
 
     def _where(self, ask: Ask) -> None:
         rank = self._rank
@@ -419,4 +436,7 @@ _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {
     Action.WHERE: Questions._where,
     Action.INTERRUPT: Questions._interrupt,
     Action.RELEASE: Questions._release,
+    Action.EXEC: Questions._call_guard,
+    Action.NATIVE: Questions._call_guard,
+    Action.RAS: Questions._call_guard,
 }
