@@ -84,6 +84,8 @@ def _of_class(*choices: tuple[str, Rule]) -> Rule:
 
     def rule(inside: Inside) -> Wait | None:
         owner = inside.local("self")
+        if owner is UNKNOWN:
+            return Wait(WaitKind.LOCK, f"waits in {inside.frame.f_code.co_name}() of threading{inside.named}")
         for name, one in choices:
             if is_a(owner, getattr(threading, name)):
                 return one(inside)
