@@ -423,6 +423,16 @@ def test_silent_ranks_of_a_busy_job_leave_it_in_doubt() -> None:
     assert first(found).sentence.startswith("2 of 4 ranks did not answer")
 
 
+def test_ranks_of_which_the_connection_ended_while_they_were_asked_are_silent() -> None:
+    gone = [elsewhere(0, 8, age=0.1), elsewhere(1, 8, age=0.1), *(without_answer(elsewhere(n)) for n in (2, 3))]
+    lost = [elsewhere(0, 8, age=0.1), *(without_answer(elsewhere(n, state=RankState.LOST)) for n in (1, 2, 3))]
+
+    assert kinds(twice(gone, gone)) == ["unknown"]
+    found = twice(lost, lost)
+    assert kinds(found)[0] == "dead"
+    assert first(found).sentence == "ranks 1-3 are lost: their connections are gone, and their processes may live"
+
+
 # -------------------------------------------------------------------------------------------------------------- motion
 
 
