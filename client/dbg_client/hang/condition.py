@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from dbg_wire.collectives import collective_of
 from dbg_wire.errors import printable
 from dbg_wire.evidence import ThreadWait, WaitKind
-from dbg_wire.messages import Kind
 from dbg_wire.ranks import Place, RankInfo, RankState, describe_exit
 
 from ..core.rank_evidence import RankEvidence
@@ -64,7 +63,7 @@ def _condition(one: RankEvidence, now: float) -> Condition:
     since = max(0.0, now - rank.since) if rank.since else None
     if rank.state is RankState.EXITED:
         return Condition(kind=VerdictKind.DEAD, text=_end(rank, since), age=since, is_still=True)
-    if rank.state is RankState.LOST or one.answer.kind is Kind.LOST:
+    if rank.state is RankState.LOST:
         ago = f" since {show_age(since)}" if since is not None else ""
         text = f"is lost: its connection is gone{ago}, and its process may live"
         return Condition(kind=VerdictKind.DEAD, text=text, age=since, is_still=True)
