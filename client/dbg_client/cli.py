@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dbg_wire.errors import AmbiguousTarget, DbgError, printable
 
-from .streams import prepare_streams, tell, write_result
+from .streams import prepare_streams, printing, tell, write_result
 
 if TYPE_CHECKING:
     from .words.settings import CommandSettings
@@ -54,7 +54,8 @@ def _act(words: list[str]) -> int:
     from .words.arguments import read_arguments
 
     try:
-        arguments = read_arguments(words)
+        with printing():
+            arguments = read_arguments(words)
     except SystemExit:
         write_result("")  # what argparse has printed: here it can still be told that it is not written
         raise

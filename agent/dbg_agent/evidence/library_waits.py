@@ -11,8 +11,8 @@ from dbg_wire.errors import printable
 from dbg_wire.evidence import WaitKind
 
 from ..stop.own_frames import is_users_file
-from .call_site import call_site
 from .descriptors import command_of, state_of
+from .expressions import call_site
 from .locks import import_lock_owner
 from .stacks import SeenThread, module_of
 from .variables import UNKNOWN, attribute, is_a, item, local
