@@ -6,14 +6,12 @@ A function written in C has no frame, so its name and arguments are in the calle
 from __future__ import annotations
 
 import dis
-import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-UNKNOWN: Any = object()
-"""The value of an expression that would take running code to know."""
+from .variables import UNKNOWN, attribute, local, variable
 
 _LOADS = ("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
 _CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
@@ -139,12 +137,9 @@ class _Reader:
         for one in code[1:]:
             if one.name not in _ATTRIBUTES or value is UNKNOWN:
                 return UNKNOWN
-            # No property and no __getattr__ of the program runs by this.
-            value = inspect.getattr_static(value, str(one.value), UNKNOWN)
+            value = attribute(value, str(one.value))
         return value
 
     def _name(self, name: str) -> Any:
-        for names in (self._frame.f_locals, self._frame.f_globals, self._frame.f_builtins):
-            if name in names:
-                return names[name]
-        return UNKNOWN
+        value = local(self._frame, name)
+        return variable(self._frame, name) if value is UNKNOWN else value

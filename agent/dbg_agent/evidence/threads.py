@@ -1,10 +1,158 @@
-"""What each thread of the program waits for."""
+"""What each thread of the program waits for, by its frames, the locks it names, and its kernel."""
 
 from __future__ import annotations
 
-from dbg_wire.evidence import ThreadWait
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from dbg_wire.collectives import collective_of
+from dbg_wire.errors import printable
+from dbg_wire.evidence import MAX_WAIT_FRAMES, ThreadWait, WaitKind
+from dbg_wire.records import fitted
+
+from .descriptors import waits_in
+from .expressions import CallSite, call_site, is_calling
+from .library_waits import Wait, library_wait
+from .locks import Holders, mutual, wanted_lock
+from .stacks import SeenThread, seen_threads, short_place
+from .system_calls import system_call
+from .variables import UNKNOWN
+
+MAX_SECONDS = 0.05
+"""Seconds of one look after which the kernel is not asked any more. Each question to it lets other threads run Python
+code, which may take 5 ms before it gives the interpreter back."""
+
+MAX_FRAMES_TEXT = 300_000
+"""Characters of the frames of all threads, as JSON: an answer may have three times as many."""
 
 
 def threads_seen(halted: int | None) -> list[ThreadWait]:
-    """Return what each thread is in, the main thread first; ``halted`` is the thread that stands in a stop."""
-    return []
+    """Return what each thread is in, the main thread first; ``halted`` is the thread that stands in a stop.
+
+    It is for the link's thread. It takes no lock and runs no code of the program.
+    """
+    threads = seen_threads(halted)
+    until = time.monotonic() + MAX_SECONDS
+    holders = Holders(threads)
+    by_frames = {thread.ident: _by_frames(thread, threads, holders, halted) for thread in threads}
+    waits = {thread.ident: _by_kernel(thread, by_frames[thread.ident], until) for thread in threads}
+    circles = mutual({ident: wait.others for ident, wait in waits.items()})
+    told = [_record(thread, waits[thread.ident], circles.get(thread.ident, 0)) for thread in threads]
+    return _bounded(told)
+
+
+def _bounded(told: list[ThreadWait]) -> list[ThreadWait]:
+    """Return the threads without the frames that one answer has no room for: those of circles need it most."""
+    left = MAX_FRAMES_TEXT
+    without = set()
+    for at in sorted(range(len(told)), key=lambda at: (told[at].deadlock == 0, not told[at].is_main, at)):
+        left -= sum(len(place.file) + len(place.function) + 50 for place in told[at].frames)
+        if left < 0:
+            without.add(at)
+    return [replace(one, frames=()) if at in without else one for at, one in enumerate(told)]
+
+
+def _by_frames(
+    thread: SeenThread, threads: Sequence[SeenThread], holders: Holders, halted: int | None
+) -> Wait | CallSite | None:
+    """Return what a thread waits for, what it calls if only the kernel knows what that waits for, or None."""
+    if thread.ident == halted:
+        return Wait(WaitKind.DEBUGGER, "stands in a debugger")
+    if not thread.frames:
+        return Wait(WaitKind.UNKNOWN, "runs no Python code")
+    try:
+        collective = collective_of(thread.places)
+        if collective:
+            return Wait(WaitKind.COLLECTIVE, f"is in {collective} ({short_place(thread.frames)})")
+        told = library_wait(thread, threads)
+        if told is not None:
+            return told
+        if not is_calling(thread.frames[0]):
+            return Wait(WaitKind.PYTHON, f"runs Python code ({short_place(thread.frames)})")
+        site = call_site(thread.frames[0], reads=thread.is_readable)
+        return (_in_lock(threads, holders, site) or site) if site is not None else None
+    except Exception as error:
+        # Frames may be of code that no compiler has made.
+        return Wait(WaitKind.UNKNOWN, f"can't be looked at ({type(error).__name__})")
+
+
+def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) -> Wait:
+    """Complete what is known of a thread by what its kernel tells, if there is time."""
+    is_in_time = time.monotonic() < until
+    if isinstance(known, Wait):
+        return known._replace(text=known.ask()) if known.ask is not None and is_in_time else known
+    if known is not None and _is_sleep(known):
+        return Wait(WaitKind.SLEEP, f"sleeps ({_call_text(known)})")
+    before = thread.frames[0].f_lasti
+    call = system_call(thread.native) if thread.native is not None and is_in_time else None
+    told = waits_in(call) if call is not None else None
+    now = sys._current_frames().get(thread.ident)
+    if now is not thread.frames[0] or now.f_lasti != before:
+        return Wait(WaitKind.PYTHON, f"runs Python code ({short_place(thread.frames)})")
+    if told is not None:
+        return Wait(*told)
+    called = f"{printable(known.called.text)} called at" if known is not None else "called at"
+    inside = f", in the system call {call.name}" if call is not None else ""
+    return Wait(WaitKind.NATIVE, f"is in C code ({called} {short_place(thread.frames)}){inside}")
+
+
+def _in_lock(threads: Sequence[SeenThread], holders: Holders, site: CallSite) -> Wait | None:
+    wanted = wanted_lock(site)
+    if wanted is None:
+        return _in_other_lock(site)
+    holder = holders.of(wanted.lock)
+    title = _title(wanted.text)
+    owner = next((thread for thread in threads if thread.ident == holder), None)
+    if owner is None:
+        return Wait(WaitKind.LOCK, f"waits for {title}; which thread holds it is not known")
+    # Any further argument may be a time limit, after which the thread goes on.
+    is_bound = site.arguments in ((), (True,))
+    text = f"waits for {title} that thread {owner.name} holds ({short_place(owner.frames)})"
+    return Wait(WaitKind.LOCK, text, frozenset({owner.ident}) if is_bound else frozenset())
+
+
+def _title(text: str) -> str:
+    return f"the lock {printable(text)}" if text else "a lock"
+
+
+def _in_other_lock(site: CallSite) -> Wait | None:
+    """Return what a thread waits for that is in a lock of another kind, by the class of the object."""
+    value = site.called.value if site.is_with else site.called.owner
+    kind = f"{type(value).__module__}.{type(value).__name__}" if type(type(value)) is type else ""
+    text = site.called.text if site.is_with else site.called.owner_text
+    if kind == "_queue.SimpleQueue" and site.called.name == "get":
+        return Wait(WaitKind.DATA, f"waits for an item of the queue {printable(text)}")
+    if kind == "_multiprocessing.SemLock":
+        return Wait(WaitKind.LOCK, "waits for a lock of multiprocessing, which another process may hold")
+    if kind == "_thread._ThreadHandle":
+        return Wait(WaitKind.LOCK, "waits for the end of another thread")
+    if value is UNKNOWN and (site.is_with or site.called.name == "acquire"):
+        return Wait(WaitKind.LOCK, f"waits for {_title(text)}; which thread holds it is not known")
+    return None
+
+
+def _is_sleep(site: CallSite) -> bool:
+    return site.called.value is sys.modules["time"].sleep or (
+        site.called.name == "sleep" and site.called.owner is sys.modules["time"]
+    )
+
+
+def _call_text(site: CallSite) -> str:
+    """Return a call such as ``time.sleep(3600)``, with its argument if that is a number."""
+    given: Any = site.arguments[0] if len(site.arguments) == 1 else UNKNOWN
+    return f"time.sleep({given!r})" if type(given) in (int, float) else "time.sleep"
+
+
+def _record(thread: SeenThread, wait: Wait, circle: int) -> ThreadWait:
+    return fitted(
+        ThreadWait,
+        thread=thread.name,
+        kind=wait.kind,
+        text=wait.text,
+        is_main=thread.is_main,
+        deadlock=circle,
+        frames=thread.places[-MAX_WAIT_FRAMES:],
+    )

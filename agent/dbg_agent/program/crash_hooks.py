@@ -7,6 +7,7 @@ exception that a framework catches, ``os._exit`` or a fatal signal.
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 import threading
@@ -35,8 +36,6 @@ GRACE = {"torchrun": 30, "slurm": 30, "openmpi": 1}
 
 PASSING = (KeyboardInterrupt, SystemExit)
 """Exceptions that are no crashes: the user or the program wants the end."""
-
-CUDA_HINT = "the traceback may be late: CUDA reports errors at a later call, unless CUDA_LAUNCH_BLOCKING=1"
 
 _Connect = Callable[[], "Rank | None"]
 """Returns this rank once it is connected; None if there is no broker, or if the process is a launcher."""
@@ -148,11 +147,21 @@ def keep(
 
 def _keep(rank: Rank, error: BaseException, frame: FrameType, lease: float, ends: str) -> None:
     detail = describe(error)
-    if "CUDA" in detail:
-        say(f"{rank.address}: {CUDA_HINT}")
-        detail = f"{detail} ({CUDA_HINT})"
+    note = _note_of_late_error(detail)
+    if note:
+        say(f"{rank.address}: {printable(note, MAX_DETAIL)}")
+        detail = f"{detail}; {note}"
     with _Terminating(rank, detail):
         rank.stop(frame, "crash", lease=lease, detail=detail, crash=Crash(error, ends))
+
+
+def _note_of_late_error(detail: str) -> str:
+    # Without these words nothing more is imported: most crashes are of another kind.
+    if not any(word in detail for word in ("CUDA", "HIP", "NCCL", "nccl", "CUBLAS", "CUDNN", "cuda", "hip", "HCCL")):
+        return ""
+    from ..evidence.late_errors import late_error_note
+
+    return late_error_note(detail, os.environ)
 
 
 def describe(error: BaseException) -> str:

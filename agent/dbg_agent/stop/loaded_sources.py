@@ -28,6 +28,9 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", os.path.dirname(os.__file__)
 """Parts of paths of files that users don't edit while they debug."""
 
 
+_class_dict = type.__dict__["__dict__"].__get__
+
+
 class _LoadedText:
     """A version of a file's text."""
 
@@ -62,7 +65,7 @@ class Loaded:
         self._pinned: dict[str, tuple[int, None, list[str], str]] = {}
         self._looked_at = 0
         """Number of texts when they were last put into ``linecache``."""
-        self._started = _process_started()
+        self._started = process_started()
 
     def read(self) -> None:
         """Begin to read the program's own files that were not read at an earlier stop.
@@ -151,6 +154,12 @@ class Loaded:
         return all(text.holds(code) for code in (*self._running.get(path, ()), *_functions_of(path)))
 
 
+def is_edited(path: str, source: bytes) -> bool:
+    """Tell whether the loaded functions of a file are not those of this text; compiling it takes its time."""
+    text = _LoadedText(source, 0.0)
+    return not all(text.holds(code) for code in _functions_of(path))
+
+
 def _lines_of(source: bytes) -> list[str]:
     import io
     import tokenize
@@ -184,12 +193,13 @@ def _cached(path: str) -> _LoadedText | None:
 
 def _own_files() -> Iterator[str]:
     for module in list(sys.modules.values()):
-        path = _file_of(module)
+        path = file_of(module)
         if path is not None and not _is_library(path):
             yield path
 
 
-def _file_of(module: object) -> str | None:
+def file_of(module: object) -> str | None:
+    """Return the source file of a loaded module, None if it has none."""
     # getattr would run the code of a lazy module.
     path = vars(module).get("__file__") if isinstance(module, ModuleType) else None
     return path if isinstance(path, str) and path.endswith(".py") else None
@@ -206,12 +216,13 @@ def _is_there(path: str) -> bool:
 def _functions_of(path: str) -> Iterator[CodeType]:
     """Yield the code of the functions and methods that modules of this file hold."""
     for module in list(sys.modules.values()):
-        if _file_of(module) != path:
+        if file_of(module) != path:
             continue
         for value in list(vars(module).values()):
-            members = list(vars(value).values()) if isinstance(value, type) else [value]
+            # `vars` and `isinstance` would run the code of a class's own metaclass, or of an object that is a proxy.
+            members = list(_class_dict(value).values()) if issubclass(type(value), type) else [value]
             for member in members:
-                if isinstance(member, FunctionType) and member.__code__.co_filename == path:
+                if type(member) is FunctionType and member.__code__.co_filename == path:
                     yield member.__code__
 
 
@@ -232,7 +243,7 @@ def _stop_points_sources() -> dict[str, bytes]:
     return stop_points.sources if stop_points is not None else {}
 
 
-def _process_started() -> float:
+def process_started() -> float:
     """Return when this process began, in seconds since the epoch; the present time if the kernel doesn't tell."""
     try:
         with open("/proc/self/stat", "rb") as file:  # noqa: PTH123

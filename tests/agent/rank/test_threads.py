@@ -9,6 +9,7 @@ import pytest
 from dbg_agent import bounded
 from dbg_agent.rank import threads as module
 from dbg_agent.rank.threads import thread_stacks
+from dbg_agent.stop import program_threads
 from dbg_wire.ranks import Place, ThreadStack
 
 
@@ -66,7 +67,7 @@ def test_threads_of_ours_are_left_out_whatever_they_are_called() -> None:
 
 
 def test_there_are_no_more_threads_and_frames_than_one_answer_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_THREADS", 3)
+    monkeypatch.setattr(program_threads, "MAX_THREADS", 3)
     monkeypatch.setattr(module, "MAX_THREAD_FRAMES", 4)
     with waiting(5, name="feeder"):
         stacks = thread_stacks(None, ())

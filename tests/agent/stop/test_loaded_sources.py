@@ -237,5 +237,5 @@ def test_code_that_an_import_hook_has_changed_is_not_taken_for_an_edit(
     path.write_text(MODEL.replace("seen.append(2)", "seen.append(int(2))"))
     os.utime(path, (1, 1))
     assert frames_of(model) == ["edited_model"]
-    monkeypatch.setattr(loaded_sources, "_process_started", lambda: path.stat().st_ctime + 60)
+    monkeypatch.setattr(loaded_sources, "process_started", lambda: path.stat().st_ctime + 60)
     assert frames_of(model) == []

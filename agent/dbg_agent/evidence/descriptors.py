@@ -1,0 +1,195 @@
+"""What a descriptor of this process is: a file, a socket with its addresses, or a pipe with who holds its other end."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from dbg_wire.errors import printable
+from dbg_wire.evidence import WaitKind
+
+from .system_calls import SystemCall, path_of, peer_of, polled, read_text
+
+MAX_CHILDREN = 32
+"""Child processes whose descriptors are looked at."""
+
+MAX_DESCRIPTORS = 256
+"""Descriptors of one process that are looked at."""
+
+MAX_COMMAND = 80
+"""Characters of a command line."""
+
+_READS = frozenset({"read", "pread64", "readv", "preadv", "recvfrom", "recvmsg", "recvmmsg", "getdents", "getdents64"})
+_WRITES = frozenset({"write", "pwrite64", "writev", "pwritev", "sendto", "sendmsg"})
+_POLLS = frozenset({"poll", "ppoll"})
+_WAITS = frozenset({"select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"})
+_ON_FILES = {
+    "fsync": "writes out",
+    "fdatasync": "writes out",
+    "msync": "writes out",
+    "sync_file_range": "writes out",
+    "flock": "waits for the lock of",
+    "fcntl": "waits for the lock of",
+    "ioctl": "is in ioctl() of",
+    "ftruncate": "truncates",
+    "fallocate": "allocates",
+    "fstat": "looks at",
+    "lseek": "seeks in",
+    "copy_file_range": "copies",
+    "sendfile": "copies to",
+}
+"""Calls with a descriptor as first argument."""
+
+_STREAMS = {0: "its standard input", 1: "its standard output", 2: "its standard error"}
+
+
+def waits_in(call: SystemCall) -> tuple[WaitKind, str] | None:
+    """Return what a thread in this call waits for, as the end of a sentence; None if the call does not tell."""
+    name, descriptor = call.name, call.arguments[0] & 0x7FFFFFFF
+    if name in _READS:
+        return _subject("reads", descriptor)
+    if name in _WRITES:
+        return _subject("writes to", descriptor)
+    if name in _POLLS:
+        found = polled(call)
+        return _polled(found) if found else None
+    if name in _ON_FILES:
+        return _subject(_ON_FILES[name], descriptor)
+    if name in ("accept", "accept4"):
+        return WaitKind.SOCKET, f"waits for connections on {_addresses(descriptor)[0] or 'a socket'}"
+    if name == "connect":
+        return WaitKind.SOCKET, f"connects to {peer_of(call) or 'an unknown address'}"
+    if name in _WAITS:
+        # Nobody waits for nothing but with a time limit: Python 3.10 sleeps in this way.
+        is_sleep = name in ("select", "pselect6") and call.arguments[0] == 0
+        return (WaitKind.SLEEP, "sleeps") if is_sleep else (WaitKind.SOCKET, "waits for events of its descriptors")
+    if name in ("nanosleep", "clock_nanosleep"):
+        return WaitKind.SLEEP, "sleeps"
+    if name in ("wait4", "waitid"):
+        return _child(call)
+    if name in ("pause", "rt_sigsuspend", "rt_sigtimedwait"):
+        return WaitKind.UNKNOWN, "waits for a signal"
+    path = path_of(call)
+    if path:
+        return WaitKind.FILE, f"{'opens' if name.startswith('open') else 'looks at'} {printable(path)}"
+    return None
+
+
+def _polled(descriptors: list[int]) -> tuple[WaitKind, str]:
+    kind, text = _subject("waits for", descriptors[0])
+    more = len(descriptors) - 1
+    return kind, f"{text} and {more} more" if more else text
+
+
+def _child(call: SystemCall) -> tuple[WaitKind, str]:
+    # waitid() has a kind of id before it, of which 1 is a process and 3 a descriptor of one.
+    pid = call.arguments[0] if call.name == "wait4" else call.arguments[1] if call.arguments[0] == 1 else 0
+    if not 0 < pid < 2**31:
+        return WaitKind.CHILD, "waits for the end of any child process"
+    return WaitKind.CHILD, f"waits for the process {command_of(pid)}"
+
+
+def _subject(verb: str, descriptor: int) -> tuple[WaitKind, str]:
+    """Return what is done to a descriptor."""
+    try:
+        # The link's text is made by the kernel; the file is not touched, since its file system may hang.
+        target = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - no pathlib in a rank
+    except OSError:
+        return WaitKind.UNKNOWN, f"{verb} descriptor {descriptor}"
+    stream = f" ({_STREAMS[descriptor]})" if descriptor in _STREAMS else ""
+    if target.startswith("socket:"):
+        here, there = _addresses(descriptor)
+        ends = f"{here or '?'} → {there or '?'}" if here or there else f"{descriptor} (of one host)"
+        return WaitKind.SOCKET, f"{verb} the socket {ends}{stream}"
+    if target.startswith("pipe:"):
+        return _pipe(verb, descriptor, target, stream)
+    if target.startswith("anon_inode:"):
+        return WaitKind.UNKNOWN, f"{verb} {target.partition(':')[2]}"
+    what = "the device" if target.startswith("/dev/") else "the file"
+    return WaitKind.FILE, f"{verb} {what} {printable(target)}{stream}"
+
+
+def _pipe(verb: str, descriptor: int, target: str, stream: str) -> tuple[WaitKind, str]:
+    for child in children():
+        if target in _targets(str(child)):
+            if verb in ("reads", "waits for"):
+                return WaitKind.CHILD, f"{verb} the output of the process {command_of(child)}{stream}"
+            return WaitKind.CHILD, f"{verb} a pipe to the process {command_of(child)}{stream}"
+    own = " of its own process" if _targets("self").count(target) > 1 else " whose other end is in no child process"
+    return WaitKind.UNKNOWN, f"{verb} {_STREAMS.get(descriptor, 'a pipe' + own)}"
+
+
+def children() -> list[int]:
+    """Return the child processes of this process, at most MAX_CHILDREN; empty where the kernel does not tell."""
+    found: list[int] = []
+    try:
+        threads = os.listdir("/proc/self/task")  # noqa: PTH208 - no pathlib in a rank
+    except OSError:
+        return []
+    for thread in threads:
+        found += map(int, read_text(f"/proc/self/task/{thread}/children").split())
+        if len(found) >= MAX_CHILDREN:
+            break
+    return found[:MAX_CHILDREN]
+
+
+def _targets(process: str) -> list[str]:
+    folder = f"/proc/{process}/fd"
+    found = []
+    with suppress(OSError):
+        for name in os.listdir(folder)[:MAX_DESCRIPTORS]:  # noqa: PTH208 - no pathlib in a rank
+            found.append(os.readlink(f"{folder}/{name}"))  # noqa: PTH115
+    return found
+
+
+def command_of(pid: int) -> str:
+    """Return a process's number and command line, such as ``4711 (`sort big`)``; the number alone if it is gone."""
+    program, _, rest = read_text(f"/proc/{pid}/cmdline", 1000).rstrip("\0").partition("\0")
+    words = f"{program.rpartition('/')[2]} {rest}".replace("\0", " ").strip()
+    if len(words) > MAX_COMMAND:
+        words = f"{words[:MAX_COMMAND]}…"
+    if words:
+        return f"{pid} (`{printable(words)}`)"
+    return f"{pid} (which has ended)" if has_ended(pid) else str(pid)
+
+
+def has_ended(pid: int) -> bool:
+    """Tell whether a process has ended, also if its parent has not asked for its end yet."""
+    state = state_of(pid)
+    return state in ("", "Z", "X")
+
+
+def state_of(pid: int) -> str:
+    """Return the letter of a process's state; empty if there is no such process."""
+    fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return fields[0] if fields else ""
+
+
+def _addresses(descriptor: int) -> tuple[str, str]:
+    """Return a socket's own address and its peer's; empty where it has none."""
+    import _socket
+
+    # Family and type make no difference for these two questions. Without SOCK_NONBLOCK, a program with a default
+    # time-out of sockets would have the descriptor made non-blocking.
+    try:
+        asked = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, descriptor)
+    except OSError:
+        return "", ""
+    found = []
+    try:
+        for ask in (asked.getsockname, asked.getpeername):
+            try:
+                found.append(_shown(ask()))
+            except OSError:
+                found.append("")
+    finally:
+        # The descriptor stays open: it is the program's.
+        asked.detach()
+    return found[0], found[1]
+
+
+def _shown(address: object) -> str:
+    if isinstance(address, tuple) and len(address) >= 2:
+        host = str(address[0])
+        return f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
+    return printable(os.fsdecode(address)) if isinstance(address, (str, bytes)) else ""

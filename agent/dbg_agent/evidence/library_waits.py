@@ -1,0 +1,235 @@
+"""What a thread waits for in the functions of Python's library, and of torch, that wait."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+from dbg_wire.errors import printable
+from dbg_wire.evidence import WaitKind
+
+from ..stop.own_frames import is_users_file
+from .descriptors import command_of, state_of
+from .expressions import call_site
+from .locks import import_lock_owner
+from .stacks import SeenThread, module_of
+from .variables import UNKNOWN, attribute, is_a, item, local
+
+MAX_WORKERS = 32
+"""Worker processes that one sentence names."""
+
+
+class Wait(NamedTuple):
+    """What a thread waits for; ``others`` are the threads without whose going on it will not end.
+
+    ``ask`` returns a better text, for which it asks the kernel: while it does, other threads take the interpreter.
+    """
+
+    kind: WaitKind
+    text: str
+    others: frozenset[int] = frozenset()
+    ask: Callable[[], str] | None = None
+
+
+class Inside(NamedTuple):
+    """A frame of a library in which a thread is, with the threads of the process."""
+
+    thread: SeenThread
+    at: int
+    threads: Sequence[SeenThread]
+
+    @property
+    def frame(self) -> FrameType:
+        """Return the frame."""
+        return self.thread.frames[self.at]
+
+    def local(self, name: str) -> Any:
+        """Return a variable of the frame."""
+        return local(self.frame, name) if self.thread.is_readable else UNKNOWN
+
+    @property
+    def named(self) -> str:
+        """Return how the calling frame names the object whose method this is, with a blank before; or nothing."""
+        if self.at + 1 >= len(self.thread.frames):
+            return ""
+        site = call_site(self.thread.frames[self.at + 1], reads=False)
+        text = "" if site is None else site.called.text if site.is_with else site.called.owner_text
+        return f" {printable(text)}" if text and text not in ("self", "super") else ""
+
+    def title(self, ident: int) -> str:
+        """Return a thread's name."""
+        return next((f"thread {thread.name}" for thread in self.threads if thread.ident == ident), "an unknown thread")
+
+
+Rule = Callable[[Inside], "Wait | None"]
+
+
+def library_wait(thread: SeenThread, threads: Sequence[SeenThread]) -> Wait | None:
+    """Return what the outermost waiting function says that the user's code has called; None if it is in none."""
+    found = None
+    for index, frame in enumerate(thread.frames):
+        if is_users_file(frame.f_code.co_filename):
+            break
+        rule = _RULES.get((module_of(frame), frame.f_code.co_name))
+        told = rule(Inside(thread, index, threads)) if rule is not None else None
+        if told is not None:
+            found = told
+    return found
+
+
+def _of_class(*choices: tuple[str, Rule]) -> Rule:
+    """Return a rule that depends on the class of ``self``, by the names of classes of :mod:`threading`."""
+
+    def rule(inside: Inside) -> Wait | None:
+        owner = inside.local("self")
+        if owner is UNKNOWN:
+            return Wait(WaitKind.LOCK, f"waits in {inside.frame.f_code.co_name}() of threading{inside.named}")
+        for name, one in choices:
+            if is_a(owner, getattr(threading, name)):
+                return one(inside)
+        return None
+
+    return rule
+
+
+def _says(kind: WaitKind, text: str) -> Rule:
+    """Return a rule with a sentence, in which ``{}`` stands for the object's name."""
+    return lambda inside: Wait(kind, text.format(inside.named))
+
+
+def _innermost(kind: WaitKind, text: str) -> Rule:
+    """Return a rule for a function that waits itself, but does not while it calls others."""
+    return lambda inside: Wait(kind, text) if inside.at == 0 else None
+
+
+def _barrier(inside: Inside) -> Wait:
+    barrier = inside.local("self")
+    there, parties = attribute(barrier, "_count"), attribute(barrier, "_parties")
+    counted = f", where {there} of {parties} are" if type(there) is int and type(parties) is int else ""
+    return Wait(WaitKind.LOCK, f"waits at the barrier{inside.named}{counted}")
+
+
+def _join(inside: Inside) -> Wait:
+    joined = inside.local("self")
+    ident = attribute(joined, "_ident") if is_a(joined, threading.Thread) else UNKNOWN
+    name = attribute(joined, "_name")
+    title = f"thread {printable(name[:80])}" if type(name) is str else "another thread"
+    others: frozenset[int] = frozenset()
+    if type(ident) is int and inside.local("timeout") is None:
+        others = frozenset({ident})
+    return Wait(WaitKind.LOCK, f"waits for the end of {title}", others)
+
+
+def _shutdown(inside: Inside) -> Wait:
+    awaited = [one for one in inside.threads if not one.is_daemon and not one.is_main]
+    names = ", ".join(one.name for one in awaited[:MAX_WORKERS])
+    if not awaited:
+        return Wait(WaitKind.LOCK, "is at the end of the program, and waits for other threads")
+    what = "thread" if len(awaited) == 1 else "threads"
+    text = f"is at the end of the program, and waits for the end of {what} {names}"
+    return Wait(WaitKind.LOCK, text, frozenset(one.ident for one in awaited))
+
+
+def _import(inside: Inside) -> Wait:
+    name, owner = import_lock_owner(inside.local("self"))
+    module = f"the module {printable(name)}"
+    if owner is None or owner == inside.thread.ident:
+        return Wait(WaitKind.LOCK, f"waits for the import of {module}")
+    return Wait(WaitKind.LOCK, f"waits for {inside.title(owner)} to import {module}", frozenset({owner}))
+
+
+def _popen(inside: Inside) -> Wait:
+    verb = "reads the output of" if inside.frame.f_code.co_name == "communicate" else "waits for"
+    return _of_process(verb, attribute(inside.local("self"), "pid"))
+
+
+def _process(inside: Inside) -> Wait:
+    return _of_process("waits for the end of", attribute(attribute(inside.local("self"), "_popen"), "pid"))
+
+
+def _of_process(verb: str, pid: Any) -> Wait:
+    if type(pid) is not int:
+        return Wait(WaitKind.CHILD, f"{verb} a child process")
+    return Wait(WaitKind.CHILD, f"{verb} the process {pid}", ask=lambda: f"{verb} the process {command_of(pid)}")
+
+
+def _loader(inside: Inside) -> Wait:
+    workers = attribute(inside.local("self"), "_workers")
+    pids = [attribute(attribute(item(workers, at), "_popen"), "pid") for at in range(MAX_WORKERS)]
+    known = [pid for pid in pids if type(pid) is int]
+    if not known:
+        return Wait(WaitKind.DATA, "waits for a batch of DataLoader's worker processes")
+    what = "worker process" if len(known) == 1 else "worker processes"
+    text = f"waits for a batch of DataLoader's {what} {', '.join(map(str, known))}"
+    return Wait(WaitKind.DATA, text, ask=lambda: f"{text}{_odd_states(known)}")
+
+
+def _odd_states(pids: Sequence[int]) -> str:
+    states = {pid: _ODD_STATES.get(state_of(pid), "") for pid in pids}
+    told = ", ".join(f"{pid} {state}" for pid, state in states.items() if state)
+    return f" ({told})" if told else ""
+
+
+_ODD_STATES = {
+    "": "has ended",
+    "Z": "has ended",
+    "X": "has ended",
+    "T": "is suspended",
+    "t": "is suspended by a tracer",
+    "D": "waits for a disk or a file system",
+}
+
+
+def _loop(inside: Inside) -> Wait | None:
+    outer = inside.thread.frames[inside.at + 1 : inside.at + 2]
+    if outer and outer[0].f_code.co_name == "_run_once":
+        return Wait(WaitKind.SOCKET, "waits for events of its asyncio loop")
+    return None
+
+
+def _future(inside: Inside) -> Wait:
+    state = attribute(inside.local("self"), "_state")
+    told = f", which is {printable(state.lower())}" if type(state) is str else ""
+    return Wait(WaitKind.LOCK, f"waits for the result of the future{inside.named}{told}")
+
+
+_EVENT = _says(WaitKind.LOCK, "waits for the event{} to be set")
+_CONDITION = _says(WaitKind.LOCK, "waits for the condition{} to be notified")
+_SEMAPHORE = _says(WaitKind.LOCK, "waits for the semaphore{}; which threads have it is not known")
+_GET = _says(WaitKind.DATA, "waits for an item of the queue{}")
+_MESSAGE = _says(WaitKind.CHILD, "waits for a message of the connection{} to another process")
+_POOL_RESULT = _says(WaitKind.CHILD, "waits for a result of a pool of processes")
+
+_RULES: dict[tuple[str, str], Rule] = {
+    ("threading", "wait"): _of_class(("Event", _EVENT), ("Condition", _CONDITION), ("Barrier", _barrier)),
+    ("threading", "acquire"): _of_class(("Semaphore", _SEMAPHORE)),
+    ("threading", "join"): _of_class(("Thread", _join)),
+    ("threading", "_shutdown"): _shutdown,
+    ("queue", "get"): _GET,
+    ("queue", "put"): _says(WaitKind.DATA, "waits for room in the queue{}"),
+    ("queue", "join"): _says(WaitKind.DATA, "waits until all items of the queue{} are done"),
+    ("concurrent.futures._base", "result"): _future,
+    ("concurrent.futures._base", "exception"): _future,
+    ("concurrent.futures._base", "wait"): _says(WaitKind.LOCK, "waits for the results of futures"),
+    ("concurrent.futures.thread", "_worker"): _innermost(WaitKind.DATA, "waits for work of its pool of threads"),
+    ("multiprocessing.queues", "get"): _GET,
+    ("multiprocessing.queues", "put"): _says(WaitKind.DATA, "waits for room in the queue{}"),
+    ("multiprocessing.pool", "get"): _POOL_RESULT,
+    ("multiprocessing.pool", "wait"): _POOL_RESULT,
+    ("multiprocessing.pool", "next"): _POOL_RESULT,
+    ("multiprocessing.connection", "recv"): _MESSAGE,
+    ("multiprocessing.connection", "recv_bytes"): _MESSAGE,
+    ("multiprocessing.connection", "poll"): _MESSAGE,
+    ("multiprocessing.connection", "wait"): _says(WaitKind.CHILD, "waits for messages of other processes"),
+    ("multiprocessing.connection", "accept"): _says(WaitKind.SOCKET, "waits for a connection to the listener{}"),
+    ("multiprocessing.process", "join"): _process,
+    ("subprocess", "wait"): _popen,
+    ("subprocess", "communicate"): _popen,
+    ("torch.utils.data.dataloader", "_try_get_data"): _loader,
+    ("selectors", "select"): _loop,
+    ("importlib._bootstrap", "acquire"): _import,
+    ("_frozen_importlib", "acquire"): _import,
+}
+"""What functions wait for, by their module and name."""

@@ -1,0 +1,150 @@
+"""Which lock a thread waits for, and which thread holds it.
+
+An RLock knows its owner. A Lock does not, so that the other threads' frames are looked at: a frame holds a lock if it
+is in the body of a ``with`` block of it, or has called its ``acquire`` and not yet its ``release``. A lock that was
+taken in a function that has returned since, or in another process, has no holder that can be told.
+"""
+
+from __future__ import annotations
+
+import _thread
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from types import FrameType
+from typing import Any, NamedTuple
+
+from .expressions import CallSite, Expression, methods_before, open_blocks
+from .instructions import instructions_of
+from .stacks import SeenThread
+from .variables import UNKNOWN, attribute, attributes, has_method, is_a
+from .with_blocks import has_with
+
+LOCK = type(_thread.allocate_lock())
+RLOCK = _thread.RLock
+
+MAX_SECONDS = 0.04
+"""Seconds of processor time of one look in which frames are searched for holders of locks."""
+
+_OWNER = re.compile(r" owner=([0-9]+) ")
+_ENTRIES = ("acquire", "acquire_lock", "__enter__")
+_CALLS = ("acquire", "release")
+
+
+class WantedLock(NamedTuple):
+    """The lock that a thread waits for: the object itself, and the expression by which the thread names it."""
+
+    lock: Any
+    text: str
+
+
+class Holders:
+    """Who holds which lock, at one look at all threads; each frame is read at most once."""
+
+    def __init__(self, threads: Sequence[SeenThread]) -> None:
+        self._threads = threads
+        self._held: list[tuple[int, Any]] | None = None
+        self._until = time.thread_time() + MAX_SECONDS
+
+    def of(self, lock: object) -> int | None:
+        """Return the ident of the thread that holds a lock, None if that can't be told."""
+        owner = owner_of(lock)
+        if owner is not None:
+            return owner or None
+        if type(lock) is not LOCK or not lock.locked():
+            return None
+        if self._held is None:
+            self._held = list(self._all_held())
+        return next((ident for ident, held in self._held if held is lock), None)
+
+    def _all_held(self) -> Iterator[tuple[int, Any]]:
+        for thread in self._threads:
+            if not thread.is_readable:
+                continue
+            for frame in thread.frames:
+                if time.thread_time() > self._until:
+                    return
+                # A frame may be of code that no compiler has made.
+                with suppress(Exception):
+                    for value in _held_in(frame):
+                        yield from ((thread.ident, lock) for lock in _locks_of(value))
+
+
+def wanted_lock(site: CallSite) -> WantedLock | None:
+    """Return the lock for whose acquisition a call waits; None if it is no such call."""
+    called = site.called
+    value = called.value if site.is_with else called.owner if called.name in _ENTRIES else UNKNOWN
+    text = called.text if site.is_with else called.owner_text
+    return WantedLock(value, text) if type(value) in (LOCK, RLOCK) else None
+
+
+def owner_of(lock: object) -> int | None:
+    """Return the ident of an RLock's owner, 0 if it has none; None of another lock."""
+    if type(lock) is RLOCK:
+        found = _OWNER.search(repr(lock))
+        return int(found[1]) if found else 0
+    if is_a(lock, threading._PyRLock):  # type: ignore[attr-defined] # the one in Python, for debugging
+        owner = attribute(lock, "_owner")
+        return owner if type(owner) is int else 0
+    return None
+
+
+def _held_in(frame: FrameType) -> list[Any]:
+    code = frame.f_code
+    calls = "acquire" in code.co_names
+    if not calls and not has_with(code):
+        return []
+    instructions = instructions_of(code)
+    found: list[Expression] = open_blocks(frame, instructions)
+    if calls:
+        found += _acquired(methods_before(frame, instructions, _CALLS))
+    return [one.value for one in found if one.value is not UNKNOWN]
+
+
+def _acquired(calls: Sequence[tuple[str, Expression]]) -> list[Expression]:
+    """Return the objects whose last call in the order of the code is `acquire`."""
+    last = {expression.text: (name, expression) for name, expression in calls}
+    return [expression for name, expression in last.values() if name == "acquire"]
+
+
+def _locks_of(value: object) -> list[Any]:
+    """Return the lock that an object is, or wraps as its only one."""
+    if type(value) in (LOCK, RLOCK):
+        return [value]
+    if is_a(value, threading.Condition):
+        return [attribute(value, "_lock")]
+    if not has_method(value, "acquire"):
+        return []
+    found = [one for one in list(attributes(value).values()) if type(one) in (LOCK, RLOCK)]
+    return found if len(found) == 1 else []
+
+
+def import_lock_owner(lock: object) -> tuple[str, int | None]:
+    """Return the module that an import lock is for, and the ident of the thread that imports it."""
+    name, owner = attribute(lock, "name"), attribute(lock, "owner")
+    return name if type(name) is str else "a module", owner if type(owner) is int else None
+
+
+def mutual(edges: dict[int, frozenset[int]]) -> dict[int, int]:
+    """Return for each thread that waits for itself, perhaps through others, the number of its circle, from 1 on."""
+    reached = {ident: _reachable(ident, edges) for ident in edges}
+    numbers: dict[int, int] = {}
+    for ident in edges:
+        if ident in numbers or ident not in reached[ident]:
+            continue
+        number = 1 + max(numbers.values(), default=0)
+        numbers.update({other: number for other in reached[ident] if ident in reached.get(other, ())})
+    return numbers
+
+
+def _reachable(ident: int, edges: dict[int, frozenset[int]]) -> set[int]:
+    found: set[int] = set()
+    to_go = list(edges.get(ident, ()))
+    while to_go:
+        one = to_go.pop()
+        if one not in found:
+            found.add(one)
+            to_go += edges.get(one, ())
+    return found

@@ -1,0 +1,96 @@
+"""The threads of the program with their frames, innermost first, as one look at them shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import FrameType
+
+from dbg_wire.errors import printable
+from dbg_wire.ranks import Place
+from dbg_wire.records import fitted
+
+from ..stop.own_frames import is_users_file
+from ..stop.program_threads import program_threads
+from ..stop.stacks import is_own
+from .variables import attributes, is_a, is_traced
+
+MAX_FRAMES = 200
+"""Innermost frames of a thread that are looked at."""
+
+MAX_NAME = 80
+
+
+@dataclass(slots=True)
+class SeenThread:
+    """One thread; ``native`` is its number in the kernel, None if unknown.
+
+    ``places`` are those of the frames, outermost first. ``is_readable`` tells whether its variables may be read.
+    """
+
+    ident: int
+    name: str
+    frames: list[FrameType]
+    is_main: bool
+    is_daemon: bool
+    native: int | None
+    places: tuple[Place, ...] = field(init=False)
+    is_readable: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.places = tuple(
+            _place(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name)
+            for frame in reversed(self.frames)
+        )
+        self.is_readable = not is_traced(self.frames)
+
+
+def seen_threads(halted: int | None) -> list[SeenThread]:
+    """Return the threads of the program, the main one first."""
+    import threading
+
+    main = threading.main_thread().ident
+    found = []
+    for ident, name, frame, thread in program_threads(halted):
+        values = attributes(thread) if is_a(thread, threading.Thread) else {}
+        native = values.get("_native_id")
+        found.append(
+            SeenThread(
+                ident=ident,
+                name=printable(name[:MAX_NAME]),
+                frames=_frames(frame),
+                is_main=ident == main,
+                is_daemon=values.get("_daemonic") is not False,
+                native=native if type(native) is int else None,
+            )
+        )
+    return found
+
+
+@lru_cache(4096)
+def _place(file: str, line: int, function: str) -> Place:
+    # Threads mostly stand where they or others have stood before, and a record costs ten times a look-up.
+    return fitted(Place, file=file, line=line, function=function)
+
+
+def _frames(frame: FrameType | None) -> list[FrameType]:
+    found: list[FrameType] = []
+    while frame is not None and len(found) < MAX_FRAMES:
+        if not is_own(frame):
+            found.append(frame)
+        frame = frame.f_back
+    return found
+
+
+def short_place(frames: list[FrameType]) -> str:
+    """Return ``train.py:31`` of the innermost frame of the user's own code, or of the innermost one; empty without."""
+    frame = next((one for one in frames if is_users_file(one.f_code.co_filename)), frames[0] if frames else None)
+    if frame is None:
+        return ""
+    return f"{printable(frame.f_code.co_filename.rpartition('/')[2])}:{frame.f_lineno or 0}"
+
+
+def module_of(frame: FrameType) -> str:
+    """Return the name of a frame's module."""
+    name = frame.f_globals.get("__name__") if type(frame.f_globals) is dict else None
+    return name if type(name) is str else ""

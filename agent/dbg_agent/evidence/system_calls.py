@@ -1,0 +1,122 @@
+"""Which system call a thread of this process is in, as its kernel tells."""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import NamedTuple
+
+_TABLE = """
+read 0 63|write 1 64|open 2 -|stat 4 -|fstat 5 80|lstat 6 -|poll 7 -|lseek 8 62|ioctl 16 29|pread64 17 67|pwrite64 18 68
+readv 19 65|writev 20 66|access 21 -|select 23 -|sched_yield 24 124|msync 26 227|pause 34 -|nanosleep 35 101
+sendfile 40 71|connect 42 203|accept 43 202|sendto 44 206|recvfrom 45 207|sendmsg 46 211|recvmsg 47 212|wait4 61 260
+fcntl 72 25|flock 73 32|fsync 74 82|fdatasync 75 83|truncate 76 45|ftruncate 77 46|getdents 78 -|chdir 80 49|rename 82 -
+mkdir 83 -|rmdir 84 -|unlink 87 -|readlink 89 -|statfs 137 43|rt_sigsuspend 130 133|rt_sigtimedwait 128 137|futex 202 98
+getdents64 217 61|epoll_wait 232 -|clock_nanosleep 230 115|waitid 247 95|openat 257 56|mkdirat 258 34|newfstatat 262 79
+unlinkat 263 35|renameat 264 38|readlinkat 267 78|faccessat 269 48|pselect6 270 72|ppoll 271 73|splice 275 76
+sync_file_range 277 84|epoll_pwait 281 22|fallocate 285 47|accept4 288 242|preadv 295 69|pwritev 296 70|recvmmsg 299 243
+renameat2 316 276|copy_file_range 326 285|statx 332 291|io_uring_enter 426 426|openat2 437 437|faccessat2 439 439
+epoll_pwait2 441 441|futex_wait 455 455
+"""
+"""Names with their numbers on x86_64 and on aarch64."""
+
+_COLUMNS = {"x86_64": 1, "aarch64": 2}
+
+MAX_POLLED = 8
+"""Descriptors of one poll() that are looked at."""
+
+_MAX_PATH = 4096
+
+
+class SystemCall(NamedTuple):
+    """A call with its six arguments; ``name`` is its number's text if the number is not in the table."""
+
+    name: str
+    arguments: tuple[int, ...]
+
+
+def _names() -> dict[int, str]:
+    column = _COLUMNS.get(os.uname().machine, 0)
+    rows = [row.split() for row in _TABLE.replace("\n", "|").split("|") if row]
+    return {int(row[column]): row[0] for row in rows if column and row[column] != "-"}
+
+
+_NAMES = _names()
+
+
+def system_call(thread: int) -> SystemCall | None:
+    """Return the call that a thread, by its kernel's id, is in; None if it runs, or if the kernel does not tell."""
+    fields = read_text(f"/proc/self/task/{thread}/syscall").split()
+    try:
+        # A thread that is blocked outside of any call has the number -1.
+        if len(fields) < 7 or int(fields[0]) < 0:
+            return None
+        number = int(fields[0])
+        return SystemCall(_NAMES.get(number, f"number {number}"), tuple(int(field, 16) for field in fields[1:7]))
+    except ValueError:
+        return None
+
+
+def path_of(call: SystemCall) -> str:
+    """Return the path that a call has got; empty if it has none, or if it can't be read."""
+    if call.name in ("open", "stat", "lstat", "access", "mkdir", "rmdir", "unlink", "readlink", "statfs", "chdir"):
+        address = call.arguments[0]
+    elif call.name in ("openat", "openat2", "newfstatat", "statx", "faccessat", "faccessat2", "unlinkat", "readlinkat"):
+        address = call.arguments[1]
+    else:
+        return ""
+    return os.fsdecode(_memory(address, _MAX_PATH).partition(b"\0")[0])
+
+
+def polled(call: SystemCall) -> list[int]:
+    """Return the descriptors that a poll() waits for, at most MAX_POLLED."""
+    if call.name not in ("poll", "ppoll"):
+        return []
+    count = min(call.arguments[1], MAX_POLLED)
+    raw = _memory(call.arguments[0], 8 * count)
+    return [descriptor for descriptor, _, _ in struct.iter_unpack("=ihh", raw[: len(raw) // 8 * 8]) if descriptor >= 0]
+
+
+def peer_of(call: SystemCall) -> str:
+    """Return the address to which a connect() goes; empty if it can't be read."""
+    import socket
+
+    raw = _memory(call.arguments[1], min(call.arguments[2], 128))
+    if len(raw) < 8:
+        return ""
+    family = int.from_bytes(raw[:2], "little")
+    port = int.from_bytes(raw[2:4], "big")
+    if family == socket.AF_INET:
+        return f"{socket.inet_ntop(family, raw[4:8])}:{port}"
+    if family == socket.AF_INET6 and len(raw) >= 24:
+        return f"[{socket.inet_ntop(family, raw[8:24])}]:{port}"
+    return os.fsdecode(raw[2:].rstrip(b"\0")) if family == socket.AF_UNIX else ""
+
+
+def _memory(address: int, count: int) -> bytes:
+    """Return memory of this process; less than ``count``, or nothing, where there is none."""
+    try:
+        descriptor = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        # The kernel reads as far as it can; an address without memory is an error, and no fault of the process.
+        return os.pread(descriptor, count, address)
+    except (OSError, OverflowError):
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+def read_text(path: str, most: int = 65536) -> str:
+    """Return the beginning of a file of /proc or /sys; empty if it can't be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return ""
+    try:
+        return os.read(descriptor, most).decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)

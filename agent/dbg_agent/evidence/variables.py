@@ -1,0 +1,143 @@
+"""Read variables and attributes of the program without running any code of the program.
+
+No property, ``__getattr__``, ``__eq__`` or ``__repr__`` is called. A name whose value can't be had in this way is
+UNKNOWN. All is for another thread than that whose frame is read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import FrameType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from typing import Any, Final, final
+
+
+@final
+class Unknown:
+    """The class of UNKNOWN."""
+
+
+UNKNOWN: Final = Unknown()
+"""Stands for a value that can't be read."""
+
+CO_OPTIMIZED = 1
+"""The flag of functions' code, as in :mod:`inspect`, which is slow to import."""
+
+HAS_PROXY = sys.version_info >= (3, 13)
+"""Whether ``f_locals`` of a function reads the frame itself, and keeps nothing."""
+
+SOLE_REFERENCES = 3
+"""References to a snapshot that only its frame has: the frame's, our variable's and that of the call that counts."""
+
+_mro = type.__dict__["__mro__"].__get__
+_class_dict = type.__dict__["__dict__"].__get__
+
+
+def local(frame: FrameType, name: str) -> Any:
+    """Return a local or closed-over variable of a frame.
+
+    Before Python 3.13, ``f_locals`` of a function is a snapshot that the frame keeps. It would keep tensors alive that
+    the function deletes later, so its entries are removed, unless the program or a debugger has the snapshot as well.
+    The frame of a thread that is traced must not be read in this way (see `is_traced`).
+    """
+    if not frame.f_code.co_flags & CO_OPTIMIZED:
+        values = frame.f_locals
+        # The body of a class may have any mapping.
+        return values.get(name, UNKNOWN) if type(values) is dict else UNKNOWN
+    if HAS_PROXY:
+        try:
+            return frame.f_locals[name]
+        except KeyError:
+            return UNKNOWN
+    code = frame.f_code
+    snapshot: Any = frame.f_locals
+    value = snapshot.get(name, UNKNOWN) if type(snapshot) is dict else UNKNOWN
+    if type(snapshot) is dict and sys.getrefcount(snapshot) == SOLE_REFERENCES:
+        # Names that `exec` has added are not the frame's variables; only the snapshot has them.
+        for own in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+            snapshot.pop(own, None)
+    return value
+
+
+def is_traced(frames: Sequence[FrameType]) -> bool:
+    """Tell whether reading a variable of these frames of one thread could change one: before Python 3.13, if traced.
+
+    After a call of a trace or profile function Python writes the snapshot back into the variables.
+    """
+    return not HAS_PROXY and any(frame.f_trace is not None or _is_tracer(frame) for frame in frames)
+
+
+def _is_tracer(frame: FrameType) -> bool:
+    code = frame.f_code
+    return "event" in code.co_varnames[1 : min(code.co_argcount, 4)]
+
+
+def variable(frame: FrameType, name: str) -> Any:
+    """Return a global variable or builtin that a frame sees."""
+    for values in (frame.f_globals, frame.f_builtins):
+        if type(values) is dict and name in values:
+            return values[name]
+    return UNKNOWN
+
+
+def is_a(value: object, kind: type) -> bool:
+    """Tell whether a value is of a class or of one derived from it; `isinstance` would ask the value as well."""
+    return any(base is kind for base in _mro(type(value)))
+
+
+def attributes(value: object) -> dict[str, Any]:
+    """Return the instance dictionary of a value, empty if it has none that Python itself keeps."""
+    for base in _mro(type(value)):
+        entry = _class_dict(base).get("__dict__")
+        if entry is None:
+            continue
+        if type(entry) in (GetSetDescriptorType, MemberDescriptorType):
+            found = entry.__get__(value)
+            return found if type(found) is dict else {}
+        return {}
+    return {}
+
+
+def attribute(value: object, name: str) -> Any:
+    """Return an attribute as it stands in the instance, its slots, its module or its class."""
+    if is_a(value, type):
+        return _plain(_in_class(value, name))
+    in_class = _in_class(type(value), name)
+    if type(in_class) is MemberDescriptorType and not is_a(value, ModuleType):
+        try:
+            return in_class.__get__(value)
+        except AttributeError:
+            return UNKNOWN
+    if in_class is not UNKNOWN and has_method(in_class, "__set__"):
+        return UNKNOWN
+    found = attributes(value).get(name, UNKNOWN)
+    return found if found is not UNKNOWN else _plain(in_class)
+
+
+def _in_class(kind: Any, name: str) -> Any:
+    for base in _mro(kind):
+        entries = _class_dict(base)
+        if name in entries:
+            return entries[name]
+    return UNKNOWN
+
+
+def _plain(value: Any) -> Any:
+    """Return a class's attribute, unless Python would call its ``__get__`` for an instance."""
+    return UNKNOWN if has_method(value, "__get__") else value
+
+
+def has_method(value: object, name: str) -> bool:
+    """Tell whether a value's class has an attribute of its own or inherited, apart from ``__getattr__``."""
+    return any(name in _class_dict(base) for base in _mro(type(value)))
+
+
+def item(value: object, key: object) -> Any:
+    """Return an item of a plain list, tuple or dictionary; its key is a plain text or number."""
+    if type(key) not in (int, str):
+        return UNKNOWN
+    if type(value) is dict:
+        return value.get(key, UNKNOWN)
+    if type(value) in (list, tuple) and type(key) is int and -len(value) <= key < len(value):  # type: ignore[arg-type]
+        return value[key]  # type: ignore[index]
+    return UNKNOWN
