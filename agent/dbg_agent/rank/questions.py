@@ -60,6 +60,9 @@ MAX_PRINTED = MAX_TEXT // 4
 SHORTEST_SECONDS = 0.05
 """Seconds that a question always has."""
 
+STILL_SECONDS = 0.1
+"""Seconds without a move after which a look may hold Python's lock for longer: the program waits, and loses nothing."""
+
 KEEP_SECONDS = 10.0
 """Seconds for which an answered value stays available for questions about its parts."""
 
@@ -175,16 +178,17 @@ class Questions:
             age=age,
             at_least=at_least,
             threads=rank.position.threads() if ask.threads else (),
-            rows=self._evidence(ask, state),
+            rows=self._evidence(ask, state, is_still=(age or 0.0) >= STILL_SECONDS),
         )
         rank.send(answer)
 
-    def _evidence(self, ask: Ask, state: str) -> tuple[str, ...]:
+    def _evidence(self, ask: Ask, state: str, *, is_still: bool) -> tuple[str, ...]:
         if ask.look is Look.STACK:
             return ()
         from ..evidence.gather import evidence_of
 
-        return evidence_of(ask.look, halted=self._rank.stops.owner if state != "running" else None)
+        halted = self._rank.stops.owner if state != "running" else None
+        return evidence_of(ask.look, halted=halted, is_still=is_still)
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 

@@ -32,6 +32,7 @@ from ..words.settings import CommandSettings, Verb
 from .beside import run_beside
 from .many import MOVING, ask_many, break_in, read_saved
 from .stops import ask_stops
+from .why import show_groups_of, show_why
 
 T = TypeVar("T")
 
@@ -122,6 +123,10 @@ class Answering:
             saved = await asyncio.to_thread(read_saved, settings.against)
             shown = await ask_many(settings, self._asker, ranks, saved, calls=calls, known=self._directory.ranks)
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
+        if settings.verb is Verb.WHY:
+            return (await show_why(settings, self._asker, ranks, self._directory.ranks, show=self._show)).text
+        if settings.verb is Verb.COLLECTIVES:
+            return (await show_groups_of(settings, self._asker, ranks, self._directory.ranks)).text
         if settings.verb is Verb.EXEC:
             return (await run_beside(settings, self._asker, ranks)).text
         if settings.verb is Verb.STOPS:

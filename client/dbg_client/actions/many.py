@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.messages import Action, Kind, Look, RankAnswer
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.records import fitted
 
 from ..core.asking import Asker
+from ..core.collective_matching import match_collectives
+from ..core.rank_evidence import read_evidence
 from ..core.remembered_groups import find_remembered_groups
 from ..core.roll_call import RollCall
 from ..errors import why_not_stopped
@@ -32,10 +34,12 @@ from ..views.compare import (
 )
 from ..views.groups import AnswerGroup, Said, differ, group_answers, groups_document, remembered, show_groups
 from ..views.missing import NOBODY_MISSING, MissingInAnswer, missing_in_answer
+from ..views.missing_from import MISSING, missing_from_collectives
 from ..views.naming import Naming
 from ..views.stacks import group_stacks, stacks_document
 from ..views.threads import group_threads, show_threads, threads_document
-from ..views.tree import show_tree
+from ..views.tree import show_others, show_tree
+from ..views.waits import recorded_standings
 from ..words.settings import CommandSettings, Format, Verb
 from .differences import with_differences
 
@@ -138,6 +142,7 @@ async def ask_many(
         stats=settings.stats,
         threads=settings.threads,
         frame=settings.frame,
+        look=Look.COLLECTIVES if settings.verb is Verb.WHERE else Look.STACK,
     )
     if settings.frame and settings.verb is Verb.EVAL:
         answers = [_without_other_frames(answer) for answer in answers]
@@ -148,7 +153,7 @@ async def ask_many(
         if settings.verb is Verb.WHERE
         else await _show_values(settings, asker, said, saved, missing)
     )
-    await asyncio.to_thread(remember, shown.groups)
+    await asyncio.to_thread(remember, shown.groups, settings.target)
     return shown
 
 
@@ -160,7 +165,7 @@ async def break_in(settings: CommandSettings, asker: Asker, ranks: Sequence[Rank
     require_living(ranks, settings.target or "")
     said = list(zip(ranks, await asker.ask(Action.INTERRUPT, ranks, frame=settings.frame), strict=True))
     groups = group_answers(said, compare=False)
-    await asyncio.to_thread(remember, remembered(groups))
+    await asyncio.to_thread(remember, remembered(groups), settings.target)
     failed = any(answer.kind is Kind.ERROR for _, answer in said)
     text = render(settings, "interrupt", groups, Naming(ranks))
     return ShownAnswers(text, PARTIAL if left_unanswered(said) else 1 if failed else 0, groups=remembered(groups))
@@ -215,25 +220,25 @@ def _show_stacks(
     settings: CommandSettings, said: Sequence[Said], missing: MissingInAnswer, known: Sequence[RankInfo] | None
 ) -> ShownAnswers:
     naming = Naming([rank for rank, _ in said])
+    matched = match_collectives(read_evidence([rank for rank, _ in said], [answer for _, answer in said]))
+    standings, absent = recorded_standings(matched), missing_from_collectives(matched)
+    groups: Sequence[AnswerGroup]
     if settings.threads:
-        return _show_threads(settings, said, known)
-    stacks, others = group_stacks(said, known)
-    if settings.format is Format.JSON:
-        text = json.dumps(stacks_document(stacks, others, naming, missing)) + "\n"
-    else:
-        text = show_tree(stacks, others, naming, command="where", color=settings.color, missing=missing)
-    return ShownAnswers(text, PARTIAL if left_unanswered(said) else 0, groups=remembered([*stacks, *others]))
-
-
-def _show_threads(settings: CommandSettings, said: Sequence[Said], known: Sequence[RankInfo] | None) -> ShownAnswers:
-    naming = Naming([rank for rank, _ in said])
-    answers = group_threads(said, known)
-    if settings.format is Format.JSON:
-        text = json.dumps(threads_document(answers, naming)) + "\n"
-    else:
+        answers = group_threads(said, known, standings)
+        groups = [*answers.stacks, *answers.others]
+        document = threads_document(answers, naming)
         text = show_threads(answers, naming, command="where", color=settings.color)
-    groups = remembered([*answers.stacks, *answers.others])
-    return ShownAnswers(text, PARTIAL if left_unanswered(said) else 0, groups=groups)
+    else:
+        stacks, others = group_stacks(said, known, standings)
+        groups = [*stacks, *others]
+        document = stacks_document(stacks, others, naming, missing)
+        text = show_tree(stacks, others, naming, command="where", color=settings.color, missing=missing)
+    if absent is not None:
+        groups = [*groups, absent]
+        text += "".join(f"{line}\n" for line in show_others([absent], naming))
+    if settings.format is Format.JSON:
+        text = json.dumps(document) + "\n"
+    return ShownAnswers(text, PARTIAL if left_unanswered(said) else 0, groups=remembered(groups))
 
 
 def _why_nobody(settings: CommandSettings, said: Sequence[Said]) -> str:
@@ -267,12 +272,17 @@ def require_living(ranks: Sequence[RankInfo], target: str) -> None:
         raise why_not_stopped(ranks[0], target)
 
 
-def remember(groups: Mapping[str, Sequence[str]]) -> None:
-    """Remember the names of groups for this terminal. Blocks."""
+def remember(groups: Mapping[str, Sequence[str]], target: str | None = None) -> None:
+    """Keep the names of an answer's groups for targets of later commands; tell if they can't be kept. Blocks.
+
+    An answer of ``@missing`` alone does not know the collective, so that name stays as it was.
+    """
     memory = find_remembered_groups(os.environ)
     if memory is None:
         return
     try:
+        if target == MISSING and not groups.get(MISSING):
+            groups = {**groups, MISSING: tuple(memory.load().get(MISSING, ()))}
         memory.save(groups)
     except OSError as error:
         tell(f"dbg-attach: the groups' names are not remembered ({error.strerror or type(error).__name__})")

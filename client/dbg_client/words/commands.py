@@ -25,7 +25,7 @@ from .verbs import BY_NAME, VERBS, Operands, VerbRow
 
 _HELP = frozenset({"help", "h", "?", "-h", "--help"})
 
-_HERE = frozenset({"target", "verb", "notes"}).union(
+_HERE = frozenset({"target", "verb", "spoken", "notes"}).union(
     (option.field for option in OPTIONS if option.in_session),
     (verb.field for verb in VERBS if verb.field is not None and verb.in_session is not None),
 )
@@ -36,7 +36,10 @@ _NAMES = {option.field: option.name for option in OPTIONS} | {
 }
 """How the user calls each field."""
 
-USUAL_TARGETS = {Verb.EVAL: "stopped,held", Verb.RELEASE: "all", Verb.WHERE: "all", Verb.STOPS: "all"}
+USUAL_TARGETS = {
+    Verb.EVAL: "stopped,held",
+    **dict.fromkeys((Verb.RELEASE, Verb.WHERE, Verb.WHY, Verb.COLLECTIVES, Verb.STOPS), "all"),
+}
 """The ranks that a command means if it names none."""
 
 
@@ -85,7 +88,7 @@ def _question(row: VerbRow, rest: str) -> Arguments:
     first, _, behind = rest.partition(" ")
     target = first if behind.strip() and is_target(first) else None
     text = behind.strip() if target else rest
-    return replace(Arguments(target=target), **asked, **{str(row.field): text})  # type: ignore[arg-type]
+    return replace(Arguments(target=target, spoken=row.name), **asked, **{str(row.field): text})  # type: ignore[arg-type]
 
 
 def _first_option(row: VerbRow, text: str) -> OptionRow | None:

@@ -146,7 +146,7 @@ OPTIONS: tuple[OptionRow, ...] = (
         field="every",
         metavar="S",
         group=ASKING,
-        verbs=("list", "eval", "where"),
+        verbs=("list", "eval", "where", "why", "collectives"),
         help="again every S seconds, until Ctrl-C",
     ),
     OptionRow(flags=("--watch",), field="watch", group=ATTACH, verbs=ATTACHING, help="look only"),
@@ -241,6 +241,13 @@ OPTIONS: tuple[OptionRow, ...] = (
         group=OTHER,
         verbs=("report",),
         help="write it to a new file",
+    ),
+    OptionRow(
+        flags=("--mine",),
+        field="mine",
+        group=OTHER,
+        verbs=("adopt",),
+        help="all processes of yours here that a launcher started",
     ),
     OptionRow(flags=("--no-pager",), field="no_pager", group=OTHER, help="print long answers as they are"),
     OptionRow(

@@ -20,6 +20,7 @@ class Operands(enum.Enum):
     COMMAND = "TARGET CMD"
     SHELL = "bash|zsh|fish"
     PROGRAM = "TARGET -- CMD..."
+    PROCESSES = "PID…|--mine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,22 @@ VERBS: tuple[VerbRow, ...] = (
         short="w",
         flags=("-w", "--where"),
         field="where",
+    ),
+    VerbRow(
+        name="why",
+        operands=Operands.MAYBE_TARGET,
+        help="say why a job does not go on: who is missing, and what that one does",
+        example="why",
+        in_session=Operands.MAYBE_TARGET,
+        help_in_session="why the job does not go on, and who is missing",
+    ),
+    VerbRow(
+        name="collectives",
+        operands=Operands.MAYBE_TARGET,
+        help="show the last collective of each process group, and who is in it",
+        example="collectives",
+        in_session=Operands.MAYBE_TARGET,
+        help_in_session="each group's last collective, and who is in it",
     ),
     VerbRow(
         name="eval",
@@ -202,6 +219,13 @@ VERBS: tuple[VerbRow, ...] = (
         example="report -o hang.txt",
         flags=("--report",),
         field="report",
+    ),
+    VerbRow(
+        name="adopt",
+        operands=Operands.PROCESSES,
+        help="make ranks of processes of this host that were started without us",
+        example="adopt --mine",
+        changes=True,
     ),
     VerbRow(
         name="config",
