@@ -85,7 +85,7 @@ def parser_of_the_command() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=_version())
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     # In the order in which `--help` lists them.
-    for add in (_add_serve, _add_run, _add_status, _add_token, _add_check, _add_config, _add_completion):
+    for add in (_add_serve, _add_run, _add_status, _add_token, _add_log, _add_check, _add_config, _add_completion):
         add(verbs).add_argument("--home", metavar="DIR", help="where certificate, tokens and broker.json are")
     return parser
 
@@ -122,6 +122,14 @@ def _add_serve(verbs: _Verbs) -> argparse.ArgumentParser:
         help="where to listen (default: 127.0.0.1:6900, or a free port if that is taken; 0.0.0.0 lets other hosts in)",
     )
     serve.add_argument(
+        "--allow",
+        metavar="NET",
+        action="append",
+        default=[],
+        help="take ranks and terminals from this network alone, e.g. 10.0.0.0/8; may be given again; this host always "
+        "may (default: from everywhere)",
+    )
+    serve.add_argument(
         "--classic",
         metavar="[HOST:]PORT",
         nargs="?",
@@ -140,6 +148,11 @@ def _add_serve(verbs: _Verbs) -> argparse.ArgumentParser:
         "--insecure-anywhere",
         action="store_true",
         help="the same where other hosts reach it, too: whoever is on the network can read and take over everything",
+    )
+    serve.add_argument(
+        "--audit-input",
+        action="store_true",
+        help="have the audit log hold what is typed, too, passwords included (default: who did what, and no keys)",
     )
     # `run` starts its own broker with this option.
     serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
@@ -213,15 +226,37 @@ def _add_status(verbs: _Verbs) -> argparse.ArgumentParser:
 
 
 def _add_token(verbs: _Verbs) -> argparse.ArgumentParser:
-    token = verbs.add_parser("token", help="print a token of this home")
+    token = verbs.add_parser("token", help="print a token of this home, make one for somebody, or take it back")
     token.add_argument(
         "--role",
         choices=("rank", "driver", "watcher"),
         default="rank",
         help="what it lets its bearer be: a rank, a terminal that types, or one that looks (default: %(default)s)",
     )
+    token.add_argument("--job", metavar="JOB", help="for this job alone")
+    token.add_argument(
+        "--for", dest="bound", metavar="S", help="make a token that is good for this time, as in 30m, 2h or 7d"
+    )
+    token.add_argument("--name", metavar="NAME", help="make a token of this name, which can be revoked")
+    one = token.add_mutually_exclusive_group()
+    one.add_argument("--list", action="store_true", help="list the tokens that have names")
+    one.add_argument(
+        "--revoke", metavar="NAME", help="make the token of this name void; what is connected with it is closed"
+    )
+    one.add_argument("--rotate", action="store_true", help="replace the home's own three tokens by new ones")
+    token.add_argument("--json", action="store_true", help="with --list: one JSON document")
     token.set_defaults(run=_token)
     return token
+
+
+def _add_log(verbs: _Verbs) -> argparse.ArgumentParser:
+    log = verbs.add_parser("log", help="show who did what to which rank, from where and when")
+    log.add_argument("--follow", action="store_true", help="go on with what happens, until Ctrl-C")
+    log.add_argument("--job", metavar="JOB", help="this job alone")
+    log.add_argument("--since", metavar="S", help="the last S seconds, as in 30m, 2h or 7d")
+    log.add_argument("--json", action="store_true", help="the lines as they are in the file")
+    log.set_defaults(run=_log)
+    return log
 
 
 def _add_check(verbs: _Verbs) -> argparse.ArgumentParser:
@@ -340,12 +375,31 @@ def _status(given: argparse.Namespace) -> int:
 
 
 def _token(given: argparse.Namespace) -> int:
+    from dbg_broker.home.bearer import Role
     from dbg_broker.home.rendezvous import open_home
-    from dbg_broker.home.tokens import Role
-    from dbg_broker.verbs.which_broker import token_of
+    from dbg_broker.verbs.token import MAX_SECONDS, TokenWishes, list_tokens, print_token, revoke, rotate
+    from dbg_wire.duration import read_duration
 
-    _say(token_of(Role(given.role), open_home(_home(given))))
-    return 0
+    home = open_home(_home(given))
+    if given.list:
+        return list_tokens(home, _say, as_json=given.json)
+    if given.revoke is not None:
+        return revoke(home, given.revoke, _say, _say_aside)
+    if given.rotate:
+        return rotate(home, _say, _say_aside)
+    seconds = None if given.bound is None else read_duration(given.bound, "--for", MAX_SECONDS)
+    wishes = TokenWishes(role=Role(given.role), job=given.job, name=given.name, seconds=seconds)
+    return print_token(home, wishes, _say, _say_aside)
+
+
+def _log(given: argparse.Namespace) -> int:
+    from dbg_broker.home.rendezvous import open_home
+    from dbg_broker.verbs.log import MAX_SECONDS, LogWishes, show_log
+    from dbg_wire.duration import read_duration
+
+    since = None if given.since is None else read_duration(given.since, "--since", MAX_SECONDS)
+    wishes = LogWishes(job=given.job, since=since, follow=given.follow, as_json=given.json)
+    return show_log(open_home(_home(given)), wishes, _say)
 
 
 def _config(given: argparse.Namespace) -> int:

@@ -62,9 +62,12 @@ def test_serve_says_what_to_paste_and_no_token(home: Path, serve: Serve) -> None
     written = json.loads((home / "broker.json").read_text())
     assert written["schema"] == 1
     assert (written["url"], written["pid"], written["host"]) == (serving.url, serving.pid, socket.gethostname())
+    assert list(written["tokens"]) == ["rank"]
+    assert list(json.loads((home / "driver.json").read_text())["tokens"]) == ["driver", "watcher"]
     status, output, errors = serving.end()
     assert (status, errors) == (0, "")
     assert not (home / "broker.json").exists()
+    assert not (home / "driver.json").exists()
     assert f"export DBG_HOME={home}" in output
     assert f"DBG_BROKER='127.0.0.1:{serving.port}#{written['fingerprint']}'" in output
     assert f"DBG_TOKEN_FILE={home}/tokens/rank" in output

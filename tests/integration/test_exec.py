@@ -6,6 +6,7 @@ import json
 import os
 import select
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +14,15 @@ from typing import Any
 
 import pytest
 
+from dbg_wire.messages import Action, Answers, Question
+from dbg_wire.ranks import RankState
+from dbg_wire.ras import decode_status, parse_reply
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
-from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states
+from tests.support.ranks import ask, attach, attach_command, start_ranks, wait_until_states
+from tests.support.ras_replies import missing, playing, rank, reply
+from tests.support.raw_terminal import listed, raw_terminal
 from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.integration
@@ -127,6 +133,25 @@ def test_commands_run_beside_ranks_and_end_with_who_asked(
     assert_ends(last)
 
 
+def test_native_frames_are_read_beside_a_rank_that_runs_or_is_stuck(ranks: list[Child], home: Path) -> None:
+    if not Path(sys.executable).with_name("py-spy").exists():
+        pytest.skip("py-spy is not installed")
+    document = ask(home, "where", "all", "--native")
+    stacks = {group["ranks"]: group["frames"] for group in document["groups"] if group["kind"] == "stack"}
+    line = SCRIPT.splitlines().index("    ctypes.PyDLL(None).sleep(1000)") + 1
+    for number, at in ((0, line + 1), (1, line)):
+        frames = stacks[str(number)]
+        place = next(index for index, frame in enumerate(frames) if frame["file"] == str(home / "rank_script.py"))
+        assert frames[place]["line"] == at
+        # Behind the program's frames are those of C code, without a line.
+        assert frames[-1]["line"] == 0
+        assert "libc" in frames[-1]["file"]
+        assert place < len(frames) - 2
+    others = {group["ranks"]: group["text"] for group in document["groups"] if group["kind"] == "error"}
+    assert "forbidden" in str(others)
+    assert "no guard" in str(others)
+
+
 def test_a_watcher_runs_nothing_and_the_log_says_who_ran_what(processes: Processes, home: Path) -> None:
     broker: RunningBroker = running_broker(processes, home, "-v")
     start_ranks(processes, home, SCRIPT, 1, env={"DBG_EXEC": "0"})
@@ -140,3 +165,16 @@ def test_a_watcher_runs_nothing_and_the_log_says_who_ran_what(processes: Process
     log = broker.process.text("stderr")
     assert "runs echo one\\x1b[2Jword beside " in log
     assert "runs true" not in log
+
+
+async def test_a_rank_that_runs_has_its_guard_read_what_nccl_tells(processes: Processes, home: Path) -> None:
+    broker = running_broker(processes, home)
+    told = reply(([rank(0)], [missing(1)]))
+    replies = {"CLIENT": b"SERVER PROTOCOL 2\n", "TIMEOUT": b"OK\n", "SET": b"OK\n", "VERBOSE": told.encode()}
+    async with playing(replies, []) as environ, raw_terminal(broker) as peer:
+        # Whoever forbids commands beside the rank does not forbid this.
+        start_ranks(processes, home, SCRIPT, 1, env={**environ, "DBG_EXEC": "0"})
+        key = (await listed(peer, lambda rank: rank.state is RankState.RUNNING)).key
+        await peer.say(Question(request=1, keys=(key,), action=Action.RAS, seconds=seconds(20)))
+        (answer,) = (await peer.expect(Answers)).answers
+    assert decode_status(answer.rows) == parse_reply(told)

@@ -139,5 +139,8 @@ def test_a_job_that_trains_is_busy_and_one_with_a_stopped_rank_waits_for_it(
 
     assert attach(home, "0", "-i").returncode == 0
     wait_until(home, lambda listed: any(rank["state"] == "stopped" for rank in listed), "rank 0 stopped")
-    told = check(home, {"ranks": "0", "others": "1"})
-    assert "debugger" in told["sentence"]
+    # At first rank 1 may still be on its way to the next collective.
+    while not any(verdict["ranks"] == "0" and verdict["others"] == "1" for verdict in why(home)[1]):
+        pass
+    told = check(home, {"kind": "missing", "ranks": "0", "others": "1", "collective": "all_reduce"})
+    assert "stands in the debugger (train.py:" in told["sentence"]

@@ -9,18 +9,21 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from dbg_wire.beside import CommandEnd, decode_command, encode_output
 from dbg_wire.environment import AUTOSTART
 from dbg_wire.errors import PeerError, printable
-from dbg_wire.messages import Answer, Ask, Kind
+from dbg_wire.messages import Action, Answer, Ask, Kind
+from dbg_wire.ras import encode_status
 from dbg_wire.records import fitted
 
 from ..settings import FORBIDDEN
 from .command import CantStart, Command
+from .native import NoStack, native_stack
+from .ras import NoRas, ask_ras
 
 MAX_AT_ONCE = 4
 """Questions that a guard works on at once: several people look at one rank, and each command may be a profiler."""
@@ -40,8 +43,12 @@ Say = Callable[[Answer], Awaitable[None]]
 class Beside:
     """The questions that a guard works on."""
 
-    def __init__(self, about: Mapping[str, Any], pid: int, has_changed: Callable[[], None]) -> None:
-        """Begin without any; ``has_changed`` is called when :attr:`is_wanted` may have changed."""
+    def __init__(self, about: Mapping[str, Any], pid: int, has_changed: Callable[[], None], own: Sequence[str]) -> None:
+        """Begin without any; ``has_changed`` is called when :attr:`is_wanted` may have changed.
+
+        ``own`` are the folders of our packages, whose frames are left out of stacks.
+        """
+        self._own = own
         self._about = about
         self._pid = pid
         self._has_changed = has_changed
@@ -90,7 +97,7 @@ class Beside:
         seconds = max(ask.seconds - ANSWER_SECONDS, ask.seconds / 2)
         try:
             answer = await self._answer(ask, seconds)
-        except (CantStart, PeerError) as error:
+        except (CantStart, NoRas, NoStack, PeerError) as error:
             answer = _error(ask, str(error))
         except Exception as error:
             answer = _error(ask, f"its guard failed ({type(error).__name__}: {printable(str(error))})")
@@ -99,8 +106,14 @@ class Beside:
     async def _answer(self, ask: Ask, seconds: float) -> Answer:
         if len(self._working) > MAX_AT_ONCE:
             return _error(ask, f"{MAX_AT_ONCE} commands run beside it already")
+        if ask.action is Action.RAS:
+            status = await ask_ras(os.environ, seconds)
+            return fitted(Answer, request=ask.request, kind=Kind.VALUE, text="", rows=encode_status(status))
         if not self._about["exec"]:
             return _error(ask, FORBIDDEN)
+        if ask.action is Action.NATIVE:
+            frames = await native_stack(self._pid, self.environ(), seconds, self._own)
+            return fitted(Answer, request=ask.request, kind=Kind.VALUE, text="read by py-spy", frames=frames)
         return await self._exec(ask, seconds)
 
     async def _exec(self, ask: Ask, seconds: float) -> Answer:

@@ -30,7 +30,9 @@ class CantStart(Exception):
 class Output:
     """The first and the last part of what a command prints, and the number of bytes between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = MAX_FIRST, last: int = MAX_LAST) -> None:
+        """Begin; ``first`` and ``last`` are how many bytes are kept of either."""
+        self._most = first, last
         self._first = bytearray()
         self._last = bytearray()
         self._total = 0
@@ -38,10 +40,10 @@ class Output:
     def feed(self, data: bytes) -> None:
         """Take in what was printed."""
         self._total += len(data)
-        room = MAX_FIRST - len(self._first)
+        room = self._most[0] - len(self._first)
         self._first += data[:room]
         self._last += data[max(0, room) :]
-        del self._last[: max(0, len(self._last) - MAX_LAST)]
+        del self._last[: max(0, len(self._last) - self._most[1])]
 
     @property
     def left_out(self) -> int:
@@ -60,9 +62,11 @@ class Command:
     A thread starts the process and waits for it, since the file system that holds the program may not answer.
     """
 
-    def __init__(self, words: Sequence[str], environ: Mapping[str, str], directory: str) -> None:
+    def __init__(
+        self, words: Sequence[str], environ: Mapping[str, str], directory: str, output: Output | None = None
+    ) -> None:
         """Start a command. Raise RuntimeError or OSError if there is no thread or no pipe for it."""
-        self.output = Output()
+        self.output = output or Output()
         self._loop = asyncio.get_running_loop()
         self._words, self._environ, self._directory = words, environ, directory
         self._process: subprocess.Popen[bytes] | None = None

@@ -101,6 +101,15 @@ def call() -> bool:
     return _guard is not None and _guard.call()
 
 
+def allow_tracing() -> None:
+    """Let the guard trace this process until it ends, where Yama asks for that; any thread, never raises."""
+    # A guard that is no child any more can't be named.
+    if _guard is not None and _guard.child is not None:
+        from .yama import allow
+
+        allow(_guard.child)
+
+
 def calm() -> None:
     """Have the guard expect no more beats, since the process ends; fatal signals are still reported."""
     if _guard is not None:
@@ -168,7 +177,7 @@ class Guard:
         self._key = key
         self._registration = registration
         self._broker = broker
-        self._rank, self._may_exec = rank, may_exec
+        self._rank, self._may_exec, self._has_ended = rank, may_exec, False
         # Reentrant: a signal handler of the program may call this object while its thread holds the lock.
         self._lock = threading.RLock()
         self._stopping = threading.Event()
@@ -176,9 +185,8 @@ class Guard:
         self._identity: tuple[int, int] | None = None
         self._thread: int | None = None
         self._is_calm = False
-        self._child: int | None = None
+        self.child: int | None = None
         self._no_child = threading.Event()
-        self._has_ended = False
         self._fatal: _Held | None = None
         self._request: _Held | None = None
         self.pid = os.getpid()
@@ -191,8 +199,8 @@ class Guard:
             self._open_pipe()
             try:
                 self._tell_about_rank()
-                self._child = _start_process(self._read)
-                threading.Thread(target=self._reap, args=(self._child,), name="dbg-agent-reaper", daemon=True).start()
+                self.child = _start_process(self._read)
+                threading.Thread(target=self._reap, args=(self.child,), name="dbg-agent-reaper", daemon=True).start()
                 thread = threading.Thread(target=self._run, name="dbg-agent-guard", daemon=True)
                 thread.start()
                 self._thread = thread.native_id
@@ -221,8 +229,8 @@ class Guard:
 
     def leave(self) -> None:
         """Make the guard no child of this process; the guard goes on."""
-        if self._child is not None:
-            self._child = None
+        if self.child is not None:
+            self.child = None
             with self._lock:
                 self._say(LEAVE)
             self._no_child.wait(END_SECONDS)
@@ -247,15 +255,13 @@ class Guard:
     def call(self) -> bool:
         """Have the guard dial the broker; return False if the guard has ended or the program closed the pipe."""
         with self._lock:
-            if self._has_ended or self._write < 0 or not self._is_our_pipe():
-                return False
-            return self._say(CALL)
+            return not self._has_ended and self._say(CALL)
 
     def forget(self) -> None:
         """Leave the parent's guard alone, in a forked child."""
         # Threads of the parent may have held both at the fork.
         self._lock, self._stopping = threading.RLock(), threading.Event()
-        self._child = None
+        self.child = None
         self._let_go()
 
     # ---------------------------------------------------------------------------------------------- threads of its own
@@ -266,8 +272,8 @@ class Guard:
         with suppress(ChildProcessError):
             os.waitpid(child, 0)
         # A guard that has left its parent goes on in a child of its own.
-        self._has_ended = self._child is not None
-        self._child = None
+        self._has_ended = self.child is not None
+        self.child = None
         self._no_child.set()
 
     def _run(self) -> None:

@@ -109,7 +109,7 @@ class Witness:
         """When the guard ends even if no broker has taken its last report."""
         self._signal: int | None = None
         self._news = asyncio.Event()
-        self._beside = Beside(about, process.pid, self._news.set)
+        self._beside = Beside(about, process.pid, self._news.set, OWN_FOLDERS)
         self._fed = asyncio.Event()
         self._answering = asyncio.Lock()
         self._lookup = Lookup(partial(find_ranks_broker, about["broker"], about["environ"]))
@@ -293,15 +293,21 @@ class Witness:
             hearing.cancel()
         return False
 
-    def _registration(self) -> Register | None:
-        """Return the rank's registration; None if the rank has another key by now."""
+    def _said(self) -> Register | None:
+        """Return what the rank registered with when it started its guard."""
         text = self._about.get("registration")
         message = decode(text, Sender.AGENT) if text else None
-        if not isinstance(message, Register) or message.key != self._record.key:
+        return message if isinstance(message, Register) else None
+
+    def _registration(self) -> Register | None:
+        """Return the rank's registration; None if the rank has another key by now."""
+        message = self._said()
+        if message is None or message.key != self._record.key:
             return None
         return replace(message, ancestors=ancestors(message.pid))
 
     def _testimony(self, finding: Finding) -> Testimony:
+        said = self._said()
         return fitted(
             Testimony,
             minor=PROTOCOL_MINOR,
@@ -312,6 +318,7 @@ class Witness:
             age=self._age(),
             frames=self._frames,
             registration=self._registration(),
+            secret=said.secret if said is not None else "",
             cause=self._cause,
         )
 

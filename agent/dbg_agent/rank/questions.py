@@ -148,7 +148,10 @@ class Questions:
         guard = sys.modules.get("dbg_agent.guard.rank_side")
         if ask.action is not Action.RAS and not self._rank.settings.exec:
             self.answer(ask, Kind.ERROR, FORBIDDEN)
-        elif guard is None or not guard.call():
+            return
+        if guard is not None and ask.action is not Action.RAS:
+            guard.allow_tracing()
+        if guard is None or not guard.call():
             self.answer(ask, Kind.ERROR, "it has no guard, which install() starts unless DBG_GUARD=0 or guard=False")
 
     def _where(self, ask: Ask) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from dbg_broker.hub import close_codes, lost_ranks, to_guards
+from dbg_broker.audit.entries import What
+from dbg_broker.hub import audited, close_codes, lost_ranks, to_guards
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.net.connection import PeerConnection
@@ -109,6 +110,9 @@ def _guard_left(hub: Hub, link: RankLink) -> None:
 
 def _terminal_left(hub: Hub, link: TerminalLink) -> None:
     del hub.terminals[link.number]
+    viewer = hub.seats.viewer(link.number)
+    if link.name is not None:
+        audited.note(hub, link, What.LEAVE, [viewer.key] if viewer is not None else [])
     hub.watchers.pop(link.number, None)
     for finished in hub.questions.drop_client(link.number):
         hub.deliver(finished)

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from dbg_broker.home.tokens import Role
-from dbg_broker.hub import departures, to_guards
+from dbg_broker.audit.entries import What
+from dbg_broker.home.bearer import Role
+from dbg_broker.hub import audited, departures, to_guards
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.questions import TooMuchWaits
@@ -45,12 +46,13 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
         if message.withdrawn:
             to_guards.withdraw(hub, link, message)
     now = hub.clock()
-    known = {key: said for key in message.keys if (said := _known_answer(hub, key, message)) is not None}
+    known = {key: said for key in message.keys if (said := _known_answer(hub, link, key, message)) is not None}
     try:
         number, to_ask = hub.questions.ask(link.number, message, known, now)
     except TooMuchWaits as error:
         hub.refuse(link.connection, RefusalCode.FULL, str(error))
         return
+    audited.note(hub, link, What.QUESTION, message.keys, action=message.action.value, text=message.text)
     departures.bound_answers(hub)
     if not hub.questions.is_open(number):
         # This terminal had most waiting answers, and is closed.
@@ -141,9 +143,9 @@ def _end_question(hub: Hub, number: int) -> None:
         hub.deliver(finished)
 
 
-def _known_answer(hub: Hub, key: str, question: Question) -> RankAnswer | None:
+def _known_answer(hub: Hub, link: TerminalLink, key: str, question: Question) -> RankAnswer | None:
     """Return what the broker can say itself, or None if the rank is to be asked."""
-    rank = hub.registry.find(key)
+    rank = hub.registry.find(key) if hub.listing.may_see(link, key) else None
     if rank is None:
         return RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key")
     frames = rank.frames if question.action is Action.WHERE else ()

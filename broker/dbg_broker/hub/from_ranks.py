@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dbg_broker.hub import close_codes, departures, from_guards, lost_ranks
+from dbg_broker.hub import close_codes, departures, from_guards, impostors, lost_ranks, other_jobs
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
@@ -71,6 +71,8 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
     now = hub.clock()
     if link.rank is not None and link.rank.key != message.key:
         raise PeerError("a second `register` with another key")
+    if other_jobs.is_turned_away(hub, link, message.key, message.job) or impostors.is_turned_away(hub, link, message):
+        return
     registration = hub.registry.register(message, now, link.prefix)
     rank = registration.rank
     if registration.gone is not None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
 
+from dbg_broker.audit.entries import Entry
+from dbg_broker.home.bearer import ANY_RANK, Bearer
 from dbg_broker.hub import close_codes
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink, Unread
 from dbg_broker.hub.listing import Listing
@@ -79,6 +81,9 @@ class Hub:
         self.on_unused: Callable[[], None] | None = None
         """Called when the last rank or terminal has gone; a request for a page is neither."""
         self.dial: Dial | None = None
+        self.audit: Callable[[Entry], None] | None = None
+        """Writes an entry of the audit log; it does not block."""
+        self.audits_input = False
         # What is known of ranks, asked of them, and told to them.
         self.registry = Registry()
         self.questions = OpenQuestions()
@@ -99,10 +104,10 @@ class Hub:
 
     # ---------------------------------------------------------------------------------------------------- connections
 
-    def link_rank(self, peer: RankPeer, prefix: str = "") -> RankLink:
+    def link_rank(self, peer: RankPeer, prefix: str = "", bearer: Bearer = ANY_RANK) -> RankLink:
         """Take a connection of an agent, or of what stands in for one, as a rank's link; it registers next."""
         rate = RateLimit(self.clock(), limits.MAX_REPORTED_PER_SECOND)
-        self.links[peer.number] = link = RankLink(peer, rate, prefix=prefix)
+        self.links[peer.number] = link = RankLink(peer, rate, prefix=prefix, bearer=bearer)
         return link
 
     @property

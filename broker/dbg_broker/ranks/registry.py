@@ -111,6 +111,10 @@ class Registry:
         self.counts[state] += 1
         return Registration(rank, self.children.join(rank, message.child), gone)
 
+    def forget(self, rank: RankRecord) -> None:
+        """Remove a rank whose key belongs to another process by now."""
+        self._remove(rank)
+
     def report(self, rank: RankRecord, report: RankReport, now: float) -> bool:
         """Take what is now true of a rank and tell whether that changes its listing.
 

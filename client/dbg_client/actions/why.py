@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dbg_wire.errors import DbgError
 from dbg_wire.evidence import CodePart
 from dbg_wire.messages import Action, Kind, Look
 from dbg_wire.ranks import RankInfo, RankState
@@ -16,13 +18,16 @@ from dbg_wire.ranks import RankInfo, RankState
 from ..core.asking import Asker
 from ..core.collective_matching import match_collectives
 from ..core.rank_evidence import RankEvidence, read_evidence, rosters
+from ..core.ras import ask_ras
 from ..core.roll_call import Run, ended_of_live_runs, live_runs
 from ..core.waiting_line import Show, show_nobody
 from ..hang.code_differences import MAX_VERSIONS, code_versions, differing
 from ..hang.collectives_table import collectives_document, show_collectives
 from ..hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, explain
+from ..hang.nccl_ras import ras_lines, uses_nccl, with_ras
 from ..hang.show import show_verdicts, verdicts_document
 from ..hang.verdict import Verdict, VerdictKind, exit_status
+from ..streams import terminal_size
 from ..views.missing_from import MISSING, missing_from_collectives
 from ..words.settings import CommandSettings, Format
 from .many import PARTIAL, ShownAnswers, remember
@@ -49,7 +54,8 @@ async def show_why(
     if settings.format is Format.JSON:
         text = json.dumps(verdicts_document(found)) + "\n"
     else:
-        text = show_verdicts(found.verdicts, color=settings.color)
+        columns = terminal_size()[1] if sys.stdout.isatty() else None
+        text = show_verdicts(found.verdicts, color=settings.color, columns=columns)
     return ShownAnswers(text, exit_status(found.verdicts), groups=groups)
 
 
@@ -104,7 +110,23 @@ async def look_for_cause(
         found = explain(looks, time.time())
     if any(verdict.kind is VerdictKind.DIFFERENT or _has_parts(verdict) for verdict in found.verdicts):
         found = explain(looks, time.time(), await ask_parts(asker, looks[-1].everybody))
-    return _about(found, chosen)
+    return _about(await _with_ras(asker, found, looks[-1].everybody), chosen)
+
+
+async def _with_ras(asker: Asker, found: Explanation, everybody: Sequence[RankEvidence]) -> Explanation:
+    """Add what NCCL's RAS tells of each job that uses NCCL and may hang; nothing where it does not answer."""
+    for matched in match_collectives(everybody):
+        about = [verdict for verdict in found.verdicts if verdict.job == matched.run[0]]
+        if not uses_nccl(matched) or all(verdict.kind is VerdictKind.BUSY for verdict in about):
+            continue
+        try:
+            reply = await ask_ras(asker, [one.rank for one in matched.roster.values()])
+        except DbgError:
+            # An older broker does not know this question.
+            continue
+        if reply.status is not None:
+            found = with_ras(found, matched.run, ras_lines(reply.status, matched.roster))
+    return found
 
 
 def ranks_of_runs(chosen: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[RankInfo]:

@@ -159,7 +159,7 @@ def _standing(
             came.append(number)
         elif member is None:
             # A rank that tells of other groups and not of this one has not made it, so it has not come either.
-            told = number in roster and roster[number].tells_collectives
+            told = number in roster and roster[number].would_tell_of(group.library)
             (missing if told else unheard).append(number)
         elif sequence is None:
             missing.append(number)
@@ -219,7 +219,7 @@ def _exchange(group: ProcessGroup, number: int, call: CollectiveSeen, roster: Ro
     missing: list[int] = []
     unheard: list[int] = []
     if peer is not None and not _answers(group, peer, number, call):
-        told = peer in roster and roster[peer].tells_collectives
+        told = peer in roster and roster[peer].would_tell_of(group.library)
         (missing if told else unheard).append(peer)
     return Standing(
         group=group,

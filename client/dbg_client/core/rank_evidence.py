@@ -27,6 +27,11 @@ class RankEvidence:
         """Return whether a library of the rank has told of its groups."""
         return self.evidence is not None and bool(self.evidence.groups or self.evidence.collectives)
 
+    def would_tell_of(self, library: str) -> bool:
+        """Return whether a call in a group of this library would be told: mpi4py tells nothing while there is none."""
+        sources = self.evidence.sources if self.evidence is not None else ()
+        return self.tells_collectives or any(source.library == library for source in sources)
+
 
 Roster = Mapping[int, RankEvidence]
 """The ranks of one run by their numbers."""

@@ -43,7 +43,7 @@ class Scene:
     def lines(
         self, numbers: Sequence[int], standing: Standing | None = None, *, is_cause_told: bool = False
     ) -> list[str]:
-        """Return the lines of evidence about these ranks, and below them deadlocked threads and what the kernel tells."""
+        """Return the lines of evidence about these ranks, then deadlocked threads and what the kernel tells."""
         group = standing.group if standing is not None else None
         conditions = {} if is_cause_told else self.conditions
         lines = rank_lines(numbers, self.matched.roster, conditions, group, self._waits(standing))

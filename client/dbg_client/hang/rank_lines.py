@@ -72,7 +72,7 @@ def _what(one: RankEvidence, condition: Condition | None, group: ProcessGroup | 
     pieces = [piece for piece in (state, place_of(one.answer.frames)) if piece]
     news = []
     if waits_in:
-        news.append(f"waits in {waits_in}")
+        news.append(f"{'waits' if one.rank.state in LIVE_STATES else 'was'} in {waits_in}")
     if condition is not None and condition.text:
         news.append(condition.text)
     if one.answer.age is not None and one.answer.age >= 1 and one.answer.frames:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from dbg_wire.errors import printable
@@ -16,11 +17,17 @@ MAX_LINE = 1000
 
 INDENT = "  "
 
+LEAST_COLUMNS = 40
+"""Columns for which lines are broken at least: in fewer, every line would be a word."""
 
-def show_verdicts(verdicts: Sequence[Verdict], *, color: bool) -> str:
-    """Return each verdict as a sentence, its evidence, and the command to type next."""
+
+def show_verdicts(verdicts: Sequence[Verdict], *, color: bool, columns: int | None = None) -> str:
+    """Return each verdict as a sentence, its evidence, and the command to type next.
+
+    Lines are broken between words to fit into so many columns; None leaves them whole.
+    """
     shown = [verdict for verdict in verdicts if not verdict.is_told]
-    return "".join(_block(verdict, color=color) for verdict in shown)
+    return "".join(_block(verdict, columns, color=color) for verdict in shown)
 
 
 def verdicts_document(explanation: Explanation) -> dict[str, object]:
@@ -33,14 +40,26 @@ def verdicts_document(explanation: Explanation) -> dict[str, object]:
     }
 
 
-def _block(verdict: Verdict, *, color: bool) -> str:
+def _block(verdict: Verdict, columns: int | None, *, color: bool) -> str:
     job = f"{printable(verdict.job, 200)}: " if verdict.job else ""
-    sentence = paint(printable(f"{job}{verdict.sentence}", MAX_LINE), _color(verdict) if color else None)
-    lines = [sentence, *(f"{INDENT}{printable(line, MAX_LINE)}" for line in verdict.evidence)]
+    code = _color(verdict) if color else None
+    lines = [paint(line, code) for line in _broken(printable(f"{job}{verdict.sentence}", MAX_LINE), columns)]
+    for evidence in verdict.evidence:
+        lines += _broken(f"{INDENT}{printable(evidence, MAX_LINE)}", columns)
     if verdict.next is not None:
         purpose = f"        ({verdict.purpose})" if verdict.purpose else ""
         lines.append(f"try: {printable(verdict.next, MAX_LINE)}{purpose}")
     return "".join(f"{line}\n" for line in lines)
+
+
+def _broken(line: str, columns: int | None) -> list[str]:
+    """Break a line between words. A command is never broken: it is to be copied."""
+    if columns is None or len(line) <= columns:
+        return [line]
+    begin = " " * (len(line) - len(line.lstrip()))
+    behind = f"{begin}{2 * INDENT}"
+    width = max(columns, LEAST_COLUMNS)
+    return textwrap.wrap(line, width, subsequent_indent=behind, break_long_words=False, break_on_hyphens=False)
 
 
 def _color(verdict: Verdict) -> str:

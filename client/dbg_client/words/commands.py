@@ -105,9 +105,11 @@ def _options(word: str, text: str) -> Arguments | None:
         words = shlex.split(text)
     except ValueError:
         raise BadInput(f"'{printable(text)}' has a quote that is not closed", "close it") from None
-    if _HELP.intersection(words):
+    # Behind -- stands another program's command line.
+    ours = words[: words.index("--")] if "--" in words else words
+    if _HELP.intersection(ours):
         return None
-    if "--version" in words:
+    if "--version" in ours:
         raise BadInput("--version is not for a session", "run `dbg-attach --version`")
     try:
         with contextlib.redirect_stdout(io.StringIO()):

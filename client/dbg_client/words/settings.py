@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from dbg_wire import limits
 from dbg_wire.beside import encode_command
 from dbg_wire.completion import SHELLS
+from dbg_wire.duration import read_duration
 from dbg_wire.engines import ENGINES
 from dbg_wire.environment import ENGINE
 from dbg_wire.errors import BadInput, printable
@@ -20,7 +21,6 @@ from dbg_wire.messages import Mode
 
 from .arguments import WAIT_FOR_EVER, Arguments
 from .config import NO_CONFIG, PREFERENCES, Config, Origin, settle_one
-from .duration import read_duration
 from .engine import NO_WISH, Wish
 from .escape_key import DEFAULT_PREFIX, parse_escape_key
 from .options import ATTACH, DEFAULT_TIMEOUT, OPTIONS

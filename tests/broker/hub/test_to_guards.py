@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dbg_broker.home.tokens import Role
+from dbg_broker.home.bearer import Role
 from dbg_broker.hub import to_guards
 from dbg_wire import messages
 from dbg_wire.beside import encode_command

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dbg_client.core.collective_matching import Matched, match_collectives, standing_of_each
 from dbg_client.core.rank_evidence import RankEvidence
-from dbg_wire.evidence import Evidence, GroupSeen
+from dbg_wire.evidence import Evidence, GroupSeen, SourceSeen
 from tests.support.rank_evidence import LOADING, REDUCING, call, done, elsewhere, group, silent, told, waiting
 
 
@@ -146,3 +146,14 @@ def test_a_rank_is_told_the_collective_that_it_has_called_itself() -> None:
 
     labels = [(one.label, one.came) for _, one in sorted(told_of.items())]
     assert labels == [("barrier #5 of dp_0", (0,)), *[("all_reduce #5 of dp_0", (1, 2, 3))] * 3]
+
+
+def test_a_rank_whose_library_tells_of_no_call_is_in_none() -> None:
+    mpi = SourceSeen(library="mpi4py", lack="mpi4py counts no calls")
+    seen = GroupSeen(library="mpi4py", name="MPI_COMM_WORLD", title="MPI_COMM_WORLD", members="0-2", size=3)
+    inside = Evidence(sources=(mpi,), groups=(seen,), collectives=(call(None, "allreduce", group="MPI_COMM_WORLD"),))
+    ranks = [told(0, evidence=inside), told(1, evidence=inside), told(2, evidence=Evidence(sources=(mpi,)))]
+
+    (standing,) = match(*ranks).standings
+
+    assert (standing.came, standing.missing, standing.unheard) == ((0, 1), (2,), ())

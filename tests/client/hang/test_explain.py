@@ -178,6 +178,34 @@ def test_what_keeps_the_missing_rank_is_told_once(
     assert show_verdicts(found.verdicts, color=False).count("4711.0:") == 1
 
 
+def test_what_the_kernel_tells_stands_below() -> None:
+    late = elsewhere(2, text="suspended (gdb (pid 812)) for 12 s", state=RankState.UNRESPONSIVE)
+    traced = replace(late, evidence=Evidence(process=ProcessSeen(state="t", note="gdb (pid 812) has stopped it")))
+
+    found = once(waiting(0), waiting(1), waiting(3), traced)
+
+    assert "it is suspended (gdb (pid 812)) for 12 s" in first(found).sentence
+    assert "rank 2: gdb (pid 812) has stopped it" in first(found).evidence
+
+
+def test_lines_are_broken_between_words_and_commands_are_whole() -> None:
+    found = once(waiting(0), waiting(1), waiting(3), elsewhere(2))
+
+    lines = show_verdicts(found.verdicts, color=False, columns=60).splitlines()
+
+    assert max(len(line) for line in lines[:-1]) <= 60
+    assert lines[1].startswith("    ")
+    assert lines[-1] == "try: dbg-attach 2 -i        (breaks in, and opens the debugger there)"
+    assert show_verdicts(found.verdicts, color=True, columns=60).count("\x1b[1;31m") > 1
+
+
+def test_a_rank_by_itself_is_blamed_after_a_second_look_alone() -> None:
+    stopped = [elsewhere(n, state=RankState.STOPPED, where=MAIN, world_size=1) for n in (0,)]
+
+    assert not once(*stopped).is_settled
+    assert twice(stopped, stopped).is_settled
+
+
 def test_threads_that_wait_for_each_other_are_named_with_both_stacks() -> None:
     text = "waits for a lock that thread {} holds"
     locked = [

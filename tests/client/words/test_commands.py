@@ -160,3 +160,10 @@ def test_a_target_is_of_the_sessions_job_unless_it_says_more(target: str, expect
     found = select(read_scope(parse_target(target), "4711.0"), [*here, there, again]).ranks
 
     assert sorted(rank.rank for rank in found if rank.key != "again") == expected
+
+
+def test_a_programs_own_options_are_its_own() -> None:
+    settings = parse_command("exec 3 --timeout 5 -- ps --help -h '--version'", {})
+    assert settings is not None
+    assert (settings.verb, settings.target, settings.timeout) == (Verb.EXEC, "3", 5.0)
+    assert settings.program == ("ps", "--help", "-h", "--version")

@@ -114,3 +114,4 @@ class RefusalCode:
     FULL = "full"
     GONE = "gone"
     CANT_DIAL = "cant-dial"
+    TAKEN = "taken"
