@@ -71,6 +71,7 @@ def install(
     on_missing: str | None = None,
     classic: bool | None = None,
     guard: bool | None = None,
+    exec: bool | None = None,  # noqa: A002 - the name of the verb that it allows
     post_mortem: bool | None = None,
     lease: float | None = None,
     mesh: object = None,
@@ -87,7 +88,8 @@ def install(
 
     Unless ``guard`` is false (``DBG_GUARD=0``), a small process beside this one tells the broker where the program is
     while the interpreter is stuck in C code, and what ended it if a signal did. For that faulthandler is enabled,
-    unless the program has done so, and a real-time signal is used (``SIGRTMIN+8``), unless the program uses it.
+    unless the program has done so, and a real-time signal is used (``SIGRTMIN+8``), unless the program uses it. It also
+    runs commands of ``dbg-attach exec`` beside this process, unless ``exec`` is false (``DBG_EXEC=0``).
 
     With ``post_mortem`` (``DBG_POST_MORTEM=1``) a rank with an uncaught exception, in any thread, prints its traceback
     as always, and is then kept as a stop for ``lease`` seconds (600, but 0 where ``CI`` is set; ``DBG_LEASE``), or
@@ -113,7 +115,7 @@ def install(
         return
     arguments: dict[str, object] = {"broker": broker, "breakpoint": breakpoint, "connect_timeout": connect_timeout}
     arguments |= {"on_missing": on_missing, "classic": classic, "guard": guard, "post_mortem": post_mortem}
-    arguments |= {"lease": lease, "mesh": mesh, "collective_timeout": collective_timeout}
+    arguments |= {"exec": exec, "lease": lease, "mesh": mesh, "collective_timeout": collective_timeout}
     install_here({**arguments, **unknown}, unexpected, set_trace)
 
 

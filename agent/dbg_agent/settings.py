@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import TypeVar
 
 from dbg_wire.engines import ENGINES
-from dbg_wire.environment import BROKER
+from dbg_wire.environment import BROKER, EXEC
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_ITEMS
 
@@ -27,6 +27,9 @@ CRASH_LEASE_SECONDS = 600.0
 
 MAX_COLLECTIVE_SECONDS = 1e7
 """Longest timeout of collectives, four months: libraries that count in nanoseconds don't overflow yet."""
+
+FORBIDDEN = "commands beside it are forbidden there (DBG_EXEC=0, or install(exec=False))"
+"""What a rank and its guard answer without :attr:`Settings.exec`."""
 
 ON_MISSING = ("go-on", "wait", "raise")
 """What a stop does if no broker answers in time; the first is the default."""
@@ -46,6 +49,7 @@ class Settings:
     rc: bool = False
     classic: bool = False
     guard: bool = True
+    exec: bool = True
     ranks: tuple[int, ...] | None = None
     hold: bool = True
     hold_grace: float = HOLD_GRACE_SECONDS
@@ -80,6 +84,8 @@ def read_settings(
         rc=read.one("rc", False, _as_flag, "True or False", variable="DBG_PDBRC"),
         classic=read.one("classic", False, _as_flag, "True or False"),
         guard=read.one("guard", True, _as_flag, "True or False"),
+        # The variable forbids commands beside the rank whatever the argument says.
+        exec=read.one("exec", True, _as_flag, "True or False") and not is_off(environ.get(EXEC, "")),
         ranks=read.one("ranks", None, _as_ranks, "a rank, a list of ranks, or a set such as '0-3,5'"),
         hold=read.one("hold", True, _as_flag, "True or False"),
         hold_grace=read.one("hold_grace", HOLD_GRACE_SECONDS, _as_seconds, "a number of seconds"),

@@ -12,7 +12,8 @@ from typing import NoReturn, TypeAlias
 
 from dbg_broker.verbs.candidates import complete_words, refuse_mistyped, verbs_of
 from dbg_wire.completion import SHELLS, completion_script
-from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.errors import BadInput, CantPrint, DbgError, printable
+from dbg_wire.look_alikes import HANDLER
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 INTERRUPTED = 130
@@ -30,6 +31,7 @@ _Verbs: TypeAlias = "argparse._SubParsersAction[_BrokerParser]"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit status; errors are one line on stderr."""
+    _prepare_streams()
     try:
         words = list(sys.argv[1:] if arguments is None else arguments)
         if words[:1] == ["--complete"]:
@@ -37,16 +39,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = parse(words)
         status: int = given.run(given)
         sys.stdout.flush()
+    except CantPrint as error:
+        _silence_stdout()
+        print(f"dbg-broker: {error}", file=sys.stderr)
+        return error.exit_status
     except DbgError as error:
         print(f"dbg-broker: {error}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of the output has closed it. Python would report that again while it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()
         return 1
     return status
+
+
+def _prepare_streams() -> None:
+    """Let both streams write what their encoding lacks as look-alikes."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors=HANDLER)
+
+
+def _silence_stdout() -> None:
+    """Lead stdout to the null device: Python would report once more, while it exits, that it can't be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -67,7 +85,7 @@ def parser_of_the_command() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=_version())
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     # In the order in which `--help` lists them.
-    for add in (_add_serve, _add_run, _add_status, _add_token, _add_check, _add_config, _add_completion):
+    for add in (_add_serve, _add_run, _add_status, _add_token, _add_log, _add_check, _add_config, _add_completion):
         add(verbs).add_argument("--home", metavar="DIR", help="where certificate, tokens and broker.json are")
     return parser
 
@@ -104,6 +122,14 @@ def _add_serve(verbs: _Verbs) -> argparse.ArgumentParser:
         help="where to listen (default: 127.0.0.1:6900, or a free port if that is taken; 0.0.0.0 lets other hosts in)",
     )
     serve.add_argument(
+        "--allow",
+        metavar="NET",
+        action="append",
+        default=[],
+        help="take ranks and terminals from this network alone, e.g. 10.0.0.0/8; may be given again; this host always "
+        "may (default: from everywhere)",
+    )
+    serve.add_argument(
         "--classic",
         metavar="[HOST:]PORT",
         nargs="?",
@@ -122,6 +148,11 @@ def _add_serve(verbs: _Verbs) -> argparse.ArgumentParser:
         "--insecure-anywhere",
         action="store_true",
         help="the same where other hosts reach it, too: whoever is on the network can read and take over everything",
+    )
+    serve.add_argument(
+        "--audit-input",
+        action="store_true",
+        help="have the audit log hold what is typed, too, passwords included (default: who did what, and no keys)",
     )
     # `run` starts its own broker with this option.
     serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
@@ -154,6 +185,11 @@ def _add_run(verbs: _Verbs) -> argparse.ArgumentParser:
     run.add_argument("--post-mortem", action="store_true", help="keep ranks that crash, and stop there")
     run.add_argument(
         "--collective-timeout", metavar="S", help="give collectives at least S seconds, so that ranks can wait"
+    )
+    run.add_argument(
+        "--hang-after",
+        metavar="S",
+        help="say why, once no rank has moved for S seconds and none stands in a debugger (default: never)",
     )
     run.add_argument(
         "--again", action="store_true", help="the last command of this directory, with its stops and breakpoints"
@@ -190,15 +226,37 @@ def _add_status(verbs: _Verbs) -> argparse.ArgumentParser:
 
 
 def _add_token(verbs: _Verbs) -> argparse.ArgumentParser:
-    token = verbs.add_parser("token", help="print a token of this home")
+    token = verbs.add_parser("token", help="print a token of this home, make one for somebody, or take it back")
     token.add_argument(
         "--role",
         choices=("rank", "driver", "watcher"),
         default="rank",
         help="what it lets its bearer be: a rank, a terminal that types, or one that looks (default: %(default)s)",
     )
+    token.add_argument("--job", metavar="JOB", help="for this job alone")
+    token.add_argument(
+        "--for", dest="bound", metavar="S", help="make a token that is good for this time, as in 30m, 2h or 7d"
+    )
+    token.add_argument("--name", metavar="NAME", help="make a token of this name, which can be revoked")
+    one = token.add_mutually_exclusive_group()
+    one.add_argument("--list", action="store_true", help="list the tokens that have names")
+    one.add_argument(
+        "--revoke", metavar="NAME", help="make the token of this name void; what is connected with it is closed"
+    )
+    one.add_argument("--rotate", action="store_true", help="replace the home's own three tokens by new ones")
+    token.add_argument("--json", action="store_true", help="with --list: one JSON document")
     token.set_defaults(run=_token)
     return token
+
+
+def _add_log(verbs: _Verbs) -> argparse.ArgumentParser:
+    log = verbs.add_parser("log", help="show who did what to which rank, from where and when")
+    log.add_argument("--follow", action="store_true", help="go on with what happens, until Ctrl-C")
+    log.add_argument("--job", metavar="JOB", help="this job alone")
+    log.add_argument("--since", metavar="S", help="the last S seconds, as in 30m, 2h or 7d")
+    log.add_argument("--json", action="store_true", help="the lines as they are in the file")
+    log.set_defaults(run=_log)
+    return log
 
 
 def _add_check(verbs: _Verbs) -> argparse.ArgumentParser:
@@ -229,7 +287,18 @@ def _version() -> str:
 
 
 def _say(line: str) -> None:
-    print(line, flush=True)
+    _write(f"{line}\n")
+
+
+def _write(text: str) -> None:
+    """Write to stdout. Raise CantPrint, and BrokenPipeError if its reader has enough."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CantPrint(error.strerror or type(error).__name__) from None
 
 
 def _directory(path: str | None) -> str:
@@ -272,6 +341,7 @@ def _run(given: argparse.Namespace) -> int:
         listen=given.listen,
         output=given.output,
         pty={True: YES, False: NO}.get(given.pty),
+        hang_after=given.hang_after,
     )
     settings = RunSettings(
         home=_home(given),
@@ -305,12 +375,31 @@ def _status(given: argparse.Namespace) -> int:
 
 
 def _token(given: argparse.Namespace) -> int:
+    from dbg_broker.home.bearer import Role
     from dbg_broker.home.rendezvous import open_home
-    from dbg_broker.home.tokens import Role
-    from dbg_broker.verbs.which_broker import token_of
+    from dbg_broker.verbs.token import MAX_SECONDS, TokenWishes, list_tokens, print_token, revoke, rotate
+    from dbg_wire.duration import read_duration
 
-    _say(token_of(Role(given.role), open_home(_home(given))))
-    return 0
+    home = open_home(_home(given))
+    if given.list:
+        return list_tokens(home, _say, as_json=given.json)
+    if given.revoke is not None:
+        return revoke(home, given.revoke, _say, _say_aside)
+    if given.rotate:
+        return rotate(home, _say, _say_aside)
+    seconds = None if given.bound is None else read_duration(given.bound, "--for", MAX_SECONDS)
+    wishes = TokenWishes(role=Role(given.role), job=given.job, name=given.name, seconds=seconds)
+    return print_token(home, wishes, _say, _say_aside)
+
+
+def _log(given: argparse.Namespace) -> int:
+    from dbg_broker.home.rendezvous import open_home
+    from dbg_broker.verbs.log import MAX_SECONDS, LogWishes, show_log
+    from dbg_wire.duration import read_duration
+
+    since = None if given.since is None else read_duration(given.since, "--since", MAX_SECONDS)
+    wishes = LogWishes(job=given.job, since=since, follow=given.follow, as_json=given.json)
+    return show_log(open_home(_home(given)), wishes, _say)
 
 
 def _config(given: argparse.Namespace) -> int:
@@ -320,7 +409,7 @@ def _config(given: argparse.Namespace) -> int:
 
 
 def _completion(given: argparse.Namespace) -> int:
-    sys.stdout.write(completion_script("dbg-broker", given.shell))
+    _write(completion_script("dbg-broker", given.shell))
     return 0
 
 

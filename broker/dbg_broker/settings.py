@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dbg_broker.allowed import EVERYBODY, Allowed, parse_networks
 from dbg_wire import limits
 from dbg_wire.endpoint import DEFAULT_PORT
 from dbg_wire.errors import BadInput, printable
@@ -69,6 +70,10 @@ class ServeSettings:
     classic: Listen | None = None
     classic_size: tuple[int, int] | None = None
     """Rows and columns."""
+    audits_input: bool = False
+    """Whether the audit log has what is typed, too."""
+    allowed: Allowed = EVERYBODY
+    """Where ranks and terminals may come from."""
 
 
 def parse_listen(text: str, option: str = "--listen") -> Listen:
@@ -118,7 +123,18 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         idle_seconds=idle_seconds(environ) if arguments.while_used else None,
         classic=None if arguments.classic is None else parse_classic(arguments.classic),
         classic_size=None if arguments.classic_size is None else parse_size(arguments.classic_size),
+        allowed=_allowed(arguments.allow),
+        audits_input=arguments.audit_input,
     )
+
+
+def _allowed(texts: list[str]) -> Allowed:
+    try:
+        return parse_networks(texts)
+    except ValueError as error:
+        raise BadInput(
+            f"--allow {printable(str(error))!r} is no network", "write one such as 10.0.0.0/8, or a single address"
+        ) from None
 
 
 def idle_seconds(environ: Mapping[str, str]) -> float:

@@ -10,14 +10,14 @@ from dbg_wire.messages import Refusal, RefusalCode
 from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
 
 _NAMING = {
-    "--screen": "name one rank, such as 5 or gpu013:5",
-    "--kill": "name the ranks to end, such as 5 or 0-3",
-    "--release": "name ranks, or write `held` for all that are held",
-    "--interrupt": "name ranks, or write `running` for all that run",
-    "--continue": "name ranks, or write `stopped` for all that are stopped",
-    "--tmux": "name up to 16 ranks, such as 0-3",
+    "screen": "name one rank, such as 5 or gpu013:5",
+    "kill": "name the ranks to end, such as 5 or 0-3",
+    "release": "name ranks, or write `held` for all that are held",
+    "interrupt": "name ranks, or write `running` for all that run",
+    "continue": "name ranks, or write `stopped` for all that are stopped",
+    "tmux": "name up to 16 ranks, such as 0-3",
 }
-"""What to write for an action that got no target."""
+"""What to write for a verb that got no target."""
 
 _NAMING_ANY = "name ranks, or write `all`"
 
@@ -169,10 +169,10 @@ class CantDial(DbgError):
 
 
 class NeedsTarget(BadInput):
-    """Say that an action needs a target."""
+    """Say that an action needs a target; ``action`` is the verb or the flag, as the user has typed it."""
 
     def __init__(self, action: str) -> None:
-        super().__init__(f"{action} needs a target", _NAMING.get(action, _NAMING_ANY))
+        super().__init__(f"{action} needs a target", _NAMING.get(action.lstrip("-"), _NAMING_ANY))
 
 
 class TimedOut(DbgError):

@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import io
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TextIO
 
-from dbg_wire.errors import DbgError, printable
-
-LOOK_ALIKES = {
-    **dict.fromkeys("─━═", "-"),
-    **dict.fromkeys("│┃║├┝┠┣╠", "|"),
-    **dict.fromkeys("└┗╚", "`"),
-    **dict.fromkeys("┌┐┘┬┴┼┤", "+"),
-    **dict.fromkeys("→▶", ">"),
-    **dict.fromkeys("←◀", "<"),
-    **dict.fromkeys("\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}", "'"),
-    **dict.fromkeys("“”", '"'),
-    **dict.fromkeys("\N{EN DASH}\N{EM DASH}", "-"),
-    **dict.fromkeys("·•", "*"),
-    "…": "...",
-    "\N{MULTIPLICATION SIGN}": "x",
-    "≤": "<=",
-    "≥": ">=",
-}
-"""Characters of ours that a locale may not have, and what is written in their place."""
-
-_HANDLER = "dbg-look-alikes"
-
-
-class CantPrint(DbgError):
-    """Say that a result could not be written to stdout, and why."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the answer can't be written to stdout ({printable(self.reason)}); lead it somewhere else"
+from dbg_wire.errors import CantPrint
+from dbg_wire.look_alikes import HANDLER
 
 
 def prepare_streams() -> None:
@@ -54,19 +23,11 @@ def prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors=_HANDLER)
+            reconfigure(errors=HANDLER)
 
 
 def _nowhere(flags: int, mode: str) -> TextIO:
     return io.TextIOWrapper(io.FileIO(os.open(os.devnull, flags), mode), encoding="utf-8")
-
-
-def look_alike(text: str, encoding: str) -> str:
-    """Return the text with what an encoding lacks replaced, so that it can be written."""
-    try:
-        return text.encode(encoding, _HANDLER).decode(encoding)
-    except (LookupError, UnicodeError):
-        return text.encode("ascii", _HANDLER).decode("ascii")
 
 
 class _WaitingOnTerminal:
@@ -95,9 +56,16 @@ _WAITING = _WaitingOnTerminal()
 def write_result(text: str) -> None:
     """Write a result to stdout. Raises CantPrint, and BrokenPipeError if its reader has enough."""
     show_waiting(None)
-    try:
+    with printing():
         sys.stdout.write(text)
         sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def printing() -> Iterator[None]:
+    """Turn an error of a write to stdout into CantPrint; BrokenPipeError stays, as its reader has enough."""
+    try:
+        yield
     except BrokenPipeError:
         silence(sys.stdout)
         raise
@@ -139,17 +107,3 @@ def silence(stream: TextIO) -> None:
     os.close(nowhere)
     with contextlib.suppress(OSError):
         stream.flush()
-
-
-def _replaced(error: UnicodeError) -> tuple[str | bytes, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    lacking = error.object[error.start : error.end]
-    return "".join(LOOK_ALIKES.get(char) or _escaped(char) for char in lacking), error.end
-
-
-def _escaped(char: str) -> str:
-    return char.encode("ascii", "backslashreplace").decode("ascii")
-
-
-codecs.register_error(_HANDLER, _replaced)

@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
+from dbg_broker.home.bearer import Role
 from dbg_broker.home.certificate import server_context
-from dbg_broker.home.tokens import Role, Tokens, load_tokens
+from dbg_broker.home.tokens import Tokens, load_tokens
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
 from dbg_broker.net.connection import PeerConnection

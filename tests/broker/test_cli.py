@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import socket
@@ -61,9 +62,12 @@ def test_serve_says_what_to_paste_and_no_token(home: Path, serve: Serve) -> None
     written = json.loads((home / "broker.json").read_text())
     assert written["schema"] == 1
     assert (written["url"], written["pid"], written["host"]) == (serving.url, serving.pid, socket.gethostname())
+    assert list(written["tokens"]) == ["rank"]
+    assert list(json.loads((home / "driver.json").read_text())["tokens"]) == ["driver", "watcher"]
     status, output, errors = serving.end()
     assert (status, errors) == (0, "")
     assert not (home / "broker.json").exists()
+    assert not (home / "driver.json").exists()
     assert f"export DBG_HOME={home}" in output
     assert f"DBG_BROKER='127.0.0.1:{serving.port}#{written['fingerprint']}'" in output
     assert f"DBG_TOKEN_FILE={home}/tokens/rank" in output
@@ -250,6 +254,34 @@ async def test_status_says_how_a_rank_ended_as_the_list_does_and_sorts(made_home
     rows = [line.split() for line in shown.stdout.splitlines()[2:]]
     assert [row[0] for row in rows] == ["4711.0/gpu013:4", "4711.0/gpu013:9", "4711.0/gpu013:10"]
     assert rows[0][1:4] == ["killed", "by", "SIGKILL"]
+
+
+@pytest.mark.parametrize("words", [("token",), ("completion", "bash")])
+def test_a_full_disk_is_one_sentence(home: Path, words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "dbg_broker", *words, "--home", str(home)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+    reason = "the answer can't be written to stdout (No space left on device); redirect stdout to another file"
+    assert (done.returncode, done.stderr) == (1, f"dbg-broker: {reason}\n")
+
+
+def test_a_locale_that_lacks_a_character_gets_one_that_looks_alike() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dbg_broker", "run", "--help"],
+        env={**os.environ, "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "-- COMMAND ..." in done.stdout
 
 
 async def both(

@@ -8,6 +8,7 @@ import argparse
 
 import pytest
 
+from dbg_broker.allowed import parse_networks
 from dbg_broker.settings import (
     IDLE_SECONDS,
     Listen,
@@ -80,10 +81,14 @@ def test_serve_settings() -> None:
         while_used=False,
         classic="6899",
         classic_size="240x72",
+        allow=["10.0.0.0/8"],
+        audit_input=True,
     )
     settings = serve_settings(given, {"DBG_HOME": "/y", "DBG_IDLE": "5"}, "/here")
     assert (settings.home, settings.listen, settings.insecure, settings.verbosity) == ("/y", Listen(), True, 1)
     assert settings.idle_seconds is None
+    assert settings.audits_input
+    assert settings.allowed == parse_networks(["10.0.0.0/8"])
     assert (settings.classic, settings.classic_size) == (Listen(host="127.0.0.1", port=6899), (72, 240))
 
 
@@ -98,6 +103,8 @@ def test_a_runs_own_broker_stays_for_some_seconds_without_use(text: str | None, 
         while_used=True,
         classic=None,
         classic_size=None,
+        allow=[],
+        audit_input=False,
     )
     environ = {} if text is None else {"DBG_IDLE": text}
     assert serve_settings(given, environ, "/here").idle_seconds == idle

@@ -70,7 +70,13 @@ def test_version_names_release_and_protocol(environ: dict[str, str]) -> None:
         (["--escape", "x", "5"], "'x'"),
         (["5", "6"], "6"),
         (["--screen"], "--screen needs a target"),
-        (["screen"], "--screen needs a target"),
+        (["screen"], ": screen needs a target"),
+        (["kill"], ": kill needs a target; name the ranks to end"),
+        (["i"], ": interrupt needs a target"),
+        (["-i"], ": --interrupt needs a target"),
+        (["eval", "all", " "], ": eval needs an expression, e.g. `eval 0-7"),
+        (["where", "--plain"], "not of where"),
+        (["where", "-e", "x"], "where and -e are two actions"),
         (["--release"], "`held`"),
         (["-e", "x", "-w"], "--where and -e"),
         (["wher", "all"], "did you mean `where`?"),
@@ -194,7 +200,7 @@ def test_a_full_disk_is_one_sentence_and_status_1(words: list[str], environ: dic
         broker.answers[Action.WHERE] = RankAnswer(key="", kind=Kind.VALUE, text="", frames=(HERE,))
         done = ended({**environ, **broker.environment}, *words, stdout=full)
 
-    reason = "the answer can't be written to stdout (No space left on device); lead it somewhere else"
+    reason = "the answer can't be written to stdout (No space left on device); redirect stdout to another file"
     assert (done.returncode, done.stderr) == (1, f"dbg-attach: {reason}\n")
 
 

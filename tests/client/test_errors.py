@@ -22,6 +22,7 @@ RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
     ("action", "offers", "never"),
     [
         ("--kill", "name the ranks to end, such as 5", "`"),
+        ("kill", "name the ranks to end, such as 5", "`"),
         ("--screen", "name one rank, such as 5", "`"),
         ("--release", "`held`", "stopped"),
         ("--interrupt", "`running`", "stopped"),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from dbg_dial.find import MAX_SECRET_BYTES, Seeker, check_own, find_broker, open_at_once, read_if_there, read_secret
-from dbg_wire.endpoint import format_rendezvous
+from dbg_wire.endpoint import TokenRole, format_driver_tokens, format_rendezvous
 from dbg_wire.errors import BadInput, BadSecretFile, NoBroker
 from tests.support.reach import PIN, RENDEZVOUS, SECRET, TOKENS, said
 
@@ -113,11 +115,50 @@ def test_a_file_of_any_length_is_read_within_bounds(secret: Path) -> None:
     assert len(read_secret(str(secret))) == MAX_SECRET_BYTES
 
 
-def write_home(home: Path) -> Path:
+def write_home(home: Path, tokens: Mapping[TokenRole, str] = TOKENS) -> Path:
     path = home / "broker.json"
-    path.write_text(format_rendezvous(RENDEZVOUS))
+    path.write_text(format_rendezvous(replace(RENDEZVOUS, tokens=tokens)))
     path.chmod(0o600)
     return path
+
+
+def write_drivers(home: Path, tokens: Mapping[TokenRole, str]) -> Path:
+    path = home / "driver.json"
+    path.write_text(format_driver_tokens(tokens))
+    path.chmod(0o600)
+    return path
+
+
+def test_a_terminal_takes_its_token_from_the_second_file(tmp_path: Path) -> None:
+    write_home(tmp_path, tokens={"rank": TOKENS["rank"]})
+    write_drivers(tmp_path, {"driver": TOKENS["driver"], "watcher": TOKENS["watcher"]})
+    reach = find_broker(seeker(), None, {}, str(tmp_path))
+    assert (reach.token, reach.sources["token"]) == (TOKENS["driver"], "driver.json")
+
+
+def test_a_second_file_for_watchers_makes_a_watcher(tmp_path: Path) -> None:
+    write_home(tmp_path, tokens={"rank": TOKENS["rank"]})
+    write_drivers(tmp_path, {"watcher": TOKENS["watcher"]})
+    assert find_broker(seeker(), None, {}, str(tmp_path)).token == TOKENS["watcher"]
+
+
+def test_a_terminal_refuses_a_second_file_that_is_open_to_others(tmp_path: Path) -> None:
+    write_home(tmp_path, tokens={"rank": TOKENS["rank"]})
+    write_drivers(tmp_path, {"driver": TOKENS["driver"]}).chmod(0o644)
+    with pytest.raises(BadSecretFile, match=r"driver\.json is open to others"):
+        find_broker(seeker(), None, {}, str(tmp_path))
+
+
+def test_a_broker_of_release_0_1_has_all_tokens_in_one_file(tmp_path: Path) -> None:
+    write_home(tmp_path)
+    reach = find_broker(seeker(), None, {}, str(tmp_path))
+    assert (reach.token, reach.sources["token"]) == (TOKENS["driver"], "broker.json")
+
+
+def test_without_a_drivers_token_a_terminal_is_told_so(tmp_path: Path) -> None:
+    write_home(tmp_path, tokens={"rank": TOKENS["rank"]})
+    with pytest.raises(BadInput, match="no driver token is known"):
+        find_broker(seeker(), None, {}, str(tmp_path))
 
 
 def test_argument_then_variable_then_home(tmp_path: Path) -> None:

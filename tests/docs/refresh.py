@@ -15,7 +15,9 @@ from pathlib import Path
 from tests.docs.console import ANYTHING, agree, shown, steps
 from tests.docs.pages import ROOT, Played, pages, played
 from tests.docs.scenes import SCENES, Stage
+from tests.support.broker import Wrap
 from tests.support.environment import clean_environment, is_foreign
+from tests.support.memory_limit import limited_memory
 from tests.support.processes import Processes
 
 
@@ -34,9 +36,18 @@ def renewed(told: Sequence[str], printed: Sequence[str]) -> list[str]:
 
 def replaced(scene: Played, folder: Path) -> list[tuple[int, int, str]]:
     """Play a scene; return the places of the page that are to change, with their new texts."""
+    with limited_memory(SCENES[scene.scene].memory) as wrap:
+        if wrap is None:
+            sys.stderr.write(f"{scene.scene}: no memory limit can be set here\n")
+            return []
+        return renewed_blocks(scene, folder, wrap)
+
+
+def renewed_blocks(scene: Played, folder: Path, wrap: Wrap) -> list[tuple[int, int, str]]:
+    """Play a scene whose launcher is wrapped in this; return what is to change."""
     processes = Processes(folder / "logs")
     try:
-        stage = Stage(processes, SCENES[scene.scene], folder)
+        stage = Stage(processes, SCENES[scene.scene], folder, wrap)
         changes = []
         for block in scene.blocks:
             done = [(step, stage.play(step)) for step in steps(block.text)]

@@ -1,4 +1,4 @@
-"""The jobs in which the documentation's commands are typed: a broker and four ranks of a program in examples/tour."""
+"""The jobs in which the documentation's commands are typed: a broker and four ranks of a program in examples."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from pathlib import Path
 
 from tests.docs.console import Step
 from tests.docs.pages import ROOT
-from tests.support.broker import RunningBroker, running_broker
+from tests.support.broker import RunningBroker, Wrap, running_broker
+from tests.support.launchers import mpirun, torchrun
 from tests.support.processes import Child, Processes
-from tests.support.ranks import rank_environment, wait_until_states
+from tests.support.ranks import attach, rank_environment, wait_until_states
 from tests.support.sessions import DETACH
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
@@ -23,6 +24,16 @@ from tests.support.time_unit import seconds
 WORLD_SIZE = 4
 HOST = "gpu013"
 JOB = "4711.0"
+LAUNCHED_JOB = "train-4711"
+TORCH_SECONDS = 60.0
+"""Seconds for launcher and ranks to import torch: 5 on two idle cores, several times that beside other tests."""
+
+MEMORY = 1800 << 20
+"""Bytes that the job of out_of_memory.py has: four ranks with torch take about half of it."""
+
+CULPRIT = 1
+"""Exit status of `why` when it names one."""
+
 SHOWN_DIRECTORY = "/home/me"
 """What pages show in place of the directory of a test."""
 
@@ -35,16 +46,20 @@ WIDE = 200
 class Scene:
     """How the ranks of a scene are started, and when it has begun: what they have printed, or their states.
 
-    ``ranks`` of them are started with ``environ``, and the shell into which commands are typed has ``at_prompt``.
+    ``ranks`` of them are started with ``environ``, and the shell into which commands are typed has ``at_prompt``. With
+    a ``launch`` this command starts them instead; then each prints ``each_prints``, and they share ``memory`` bytes.
     """
 
-    program: str
+    folder: str
     python: tuple[str, ...] = ()
     ranks: int = WORLD_SIZE
     environ: Mapping[str, str] = field(default_factory=dict)
     at_prompt: Mapping[str, str] = field(default_factory=dict)
     prints: str | None = None
     states: Mapping[int, str] | None = None
+    launch: tuple[str, ...] = ()
+    each_prints: str = ""
+    memory: int | None = None
 
 
 def _stopped(ranks: Sequence[int]) -> dict[int, str]:
@@ -53,35 +68,56 @@ def _stopped(ranks: Sequence[int]) -> dict[int, str]:
 
 EVERYBODY = range(WORLD_SIZE)
 
+
+def _hang(script: str, each_prints: str, *, memory: int | None = None) -> Scene:
+    launch = torchrun(WORLD_SIZE, "-m", "dbg_agent", script)
+    return Scene("hangs", ranks=0, launch=tuple(launch), each_prints=each_prints, memory=memory)
+
+
+def _mpi_hang(script: str, each_prints: str) -> Scene:
+    launch = mpirun(WORLD_SIZE, sys.executable, "-m", "dbg_agent", script)
+    return Scene("hangs", ranks=0, launch=tuple(launch), each_prints=each_prints)
+
+
 SCENES = {
-    "hang": Scene("hang", ("-m", "dbg_agent"), prints=r"step 3$"),
-    "nan": Scene("nan", states=_stopped(EVERYBODY)),
+    "hang": Scene("tour/hang", ("-m", "dbg_agent"), prints=r"step 3$"),
+    "nan": Scene("tour/nan", states=_stopped(EVERYBODY)),
     "crash": Scene(
-        "crash", ("-m", "dbg_agent", "--post-mortem"), states={0: "held", 1: "held", 2: "stopped", 3: "held"}
+        "tour/crash", ("-m", "dbg_agent", "--post-mortem"), states={0: "held", 1: "held", 2: "stopped", 3: "held"}
     ),
-    "hold": Scene("hold", states={0: "held", 1: "held", 2: "held", 3: "stopped"}),
+    "hold": Scene("tour/hold", states={0: "held", 1: "held", 2: "held", 3: "stopped"}),
     "stop-at": Scene(
-        "hang",
+        "tour/hang",
         environ={"DBG_AUTOSTART": "test", "DBG_STOP_AT": "train.py:49, step == 2"},
         states=_stopped(EVERYBODY),
     ),
-    "run": Scene("crash", ranks=0, at_prompt={"RANK": "0", "WORLD_SIZE": "1", "DBG_HOST": HOST}),
+    "missing-rank": _hang("missing_rank.py", "step 3"),
+    "different-order": _hang("different_order.py", "step 2"),
+    "different-groups": _hang("different_groups.py", "step 3"),
+    "different-shape": _hang("different_shape.py", "step 0"),
+    "deadlocked-threads": _hang("deadlocked_threads.py", "step 3"),
+    "stuck-in-c": _hang("stuck_in_c.py", "step 3"),
+    "out-of-memory": _hang("out_of_memory.py", "step 0", memory=MEMORY),
+    "partner": _hang("partner.py", "micro-batch 0"),
+    "mpi-missing": _mpi_hang("mpi_missing.py", "step 3"),
+    "run": Scene("tour/crash", ranks=0, at_prompt={"RANK": "0", "WORLD_SIZE": "1", "DBG_HOST": HOST}),
 }
 
 
 class Stage:
     """A scene that has begun; its processes end with ``processes``."""
 
-    def __init__(self, processes: Processes, scene: Scene, folder: Path) -> None:
+    def __init__(self, processes: Processes, scene: Scene, folder: Path, wrap: Wrap = list) -> None:
         self.folder = folder / "work"
         self.home = folder / "dbg"
         self.home.mkdir(mode=0o700)
-        shutil.copytree(ROOT / "examples/tour" / scene.program, self.folder)
+        shutil.copytree(ROOT / "examples" / scene.folder, self.folder)
         self._processes = processes
         self._at_prompt = scene.at_prompt
         self._name = uuid.uuid4().hex
         self._broker: RunningBroker = running_broker(processes, self.home)
         self._ranks = [self._start(scene, rank) for rank in range(scene.ranks)]
+        self.job = self._launch(scene, wrap) if scene.launch else None
         if scene.states is not None:
             wait_until_states(self.home, scene.states, seconds(40))
         if scene.prints is not None:
@@ -95,6 +131,18 @@ class Stage:
         # A reader of the page is at a terminal; under CI no crash is kept without a lease.
         told = {"PATH": path, "CI": "", "DBG_HOME": str(self.home), "PWD": str(self.folder), **self._at_prompt}
         return {**os.environ, **told}
+
+    def _launch(self, scene: Scene, wrap: Wrap) -> Child:
+        """Start the ranks with their launcher, and return once `why` names a culprit."""
+        told = {"DBG_HOST": HOST, "DBG_JOB": LAUNCHED_JOB, "OMP_NUM_THREADS": "1", **scene.environ}
+        job = self._processes.start("job", wrap(scene.launch), env={**self.variables, **told}, cwd=self.folder)
+        for rank in range(WORLD_SIZE):
+            # Ranks of torchrun write the end of a line apart, and so perhaps behind the line of another rank.
+            job.wait_for_output(f"rank {rank}: {scene.each_prints}", seconds(TORCH_SECONDS))
+        # What a rank prints comes before its hang, and on a busy machine long before.
+        while attach(self.home, "why", "--json").returncode != CULPRIT:
+            pass
+        return job
 
     def _start(self, scene: Scene, rank: int) -> Child:
         variables = {

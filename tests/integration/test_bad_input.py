@@ -234,7 +234,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             start_ranks(started, home, STOPS, 2)
         ranks = wait_until_stopped(home, 4)
         first, second = sorted({rank["job"] for rank in ranks})
-        yield Served(broker, ranks[0]["host"], (first, second), tuple(broker.rendezvous["tokens"].values()))
+        yield Served(broker, ranks[0]["host"], (first, second), tuple(broker.tokens.values()))
     finally:
         started.end_all()
 
@@ -297,7 +297,7 @@ MEETING: Commands = {
 @pytest.mark.xdist_group("bad input to one broker")  # each worker would start its own
 @pytest.mark.parametrize("name", MEETING)
 def test_what_does_not_fit_what_is_there_is_named(name: str, served: Served, tmp_path: Path) -> None:
-    tokens = served.broker.rendezvous["tokens"]
+    tokens = served.broker.tokens
     check(
         MEETING[name],
         {"DBG_HOME": str(served.broker.home)},

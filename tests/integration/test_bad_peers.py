@@ -43,7 +43,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 
 
 def secrets_of(broker: RunningBroker) -> tuple[str, ...]:
-    return tuple(broker.rendezvous["tokens"].values())
+    return tuple(broker.tokens.values())
 
 
 GREET = {"type": "greet", "minor": 0, "release": "0.1.0", "name": "me@login1"}
@@ -57,7 +57,7 @@ def peer(broker: RunningBroker, path: str) -> Iterator[ClientConnection]:
     The connection has no TLS: the library's threads read and write one TLS object at once, which before Python 3.13
     loses an answer now and then.
     """
-    token = broker.rendezvous["tokens"]["rank" if path == "/agent" else "driver"]
+    token = broker.tokens["rank" if path == "/agent" else "driver"]
     with connect(
         broker.url + path,
         subprotocols=[Subprotocol("dbg.v1")],

@@ -125,7 +125,7 @@ def test_a_broker_that_was_named_to_a_rank_is_known_to_its_children(
     program = write(tmp_path, WORKERS)
     address = f"{broker.rendezvous['url']}#{broker.rendezvous['fingerprint']}"
     command = [sys.executable, "-m", "dbg_agent", "--broker", address, str(program), "spawn"]
-    elsewhere = {"DBG_HOME": str(tmp_path / "elsewhere"), "DBG_TOKEN": broker.rendezvous["tokens"]["rank"]}
+    elsewhere = {"DBG_HOME": str(tmp_path / "elsewhere"), "DBG_TOKEN": broker.tokens["rank"]}
     check_children(home, processes.start("train", command, env={**os.environ, **elsewhere}))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests.support.sessions import detach
 from tests.support.stopped_rank import wait_for_whole, wait_until_gone
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
+from tests.support.tokens import written_tokens
 
 pytestmark = pytest.mark.integration
 
@@ -162,7 +162,7 @@ def test_a_watchers_token_may_look_on_and_ask_nothing(
 ) -> None:
     ranks = start_ranks(processes, home, EVERYWHERE, 2)
     wait_until_states(home, {0: "stopped", 1: "stopped"})
-    token = json.loads((home / "broker.json").read_text())["tokens"]["watcher"]
+    token = written_tokens(home)["watcher"]
     terminal = open_terminal(attach_command("0"), cols=100, env={**os.environ, "DBG_TOKEN": token})
     terminal.wait_for(DRAWN)
     answer_to(terminal, "where", "2 of 2 ranks answered")

@@ -31,7 +31,7 @@ def test_many_ranks_are_held_and_let_go_at_a_cost_that_grows_with_their_number(
     processes: Processes, home: Path
 ) -> None:
     broker = running_broker(processes, home, "--insecure")
-    tokens = broker.rendezvous["tokens"]
+    tokens = broker.tokens
     command = [sys.executable, "-m", "tests.support.crowd"]
     before = cpu_seconds(broker.process.pid)
     crowd = processes.start("crowd", [*command, "hold", broker.url, tokens["rank"], str(RANKS), str(STEP)])

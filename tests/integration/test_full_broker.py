@@ -34,7 +34,7 @@ def dial(broker: RunningBroker) -> ClientConnection:
     return connect(
         f"{broker.url}/agent",
         subprotocols=[Subprotocol("dbg.v1")],
-        additional_headers={"Authorization": f"Bearer {broker.rendezvous['tokens']['rank']}"},
+        additional_headers={"Authorization": f"Bearer {broker.tokens['rank']}"},
         compression=None,
         open_timeout=seconds(20),
     )

@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.guard.watched import PIPE
+from dbg_wire.evidence import WaitKind, decode_evidence
 from dbg_wire.messages import (
     Action,
     Answers,
     Kind,
+    Look,
     Question,
     RankAnswer,
 )
@@ -88,8 +90,8 @@ class Job:
         """Wait until ``so_that`` holds for the rank as it is listed, and return that."""
         return await listed(self._peer, so_that)
 
-    async def where(self, rank: RankInfo) -> RankAnswer:
-        await self._peer.say(Question(request=1, keys=(rank.key,), action=Action.WHERE, seconds=seconds(8)))
+    async def where(self, rank: RankInfo, look: Look = Look.STACK) -> RankAnswer:
+        await self._peer.say(Question(request=1, keys=(rank.key,), action=Action.WHERE, seconds=seconds(8), look=look))
         return (await self._peer.expect(Answers)).answers[0]
 
 
@@ -153,9 +155,17 @@ async def test_a_stuck_rank_is_unresponsive_says_where_and_is_not_disturbed(proc
     async with running(processes, home, STUCK_SCRIPT) as job:
         job.go()
         rank = await job.listed(lambda listed: listed.state is RankState.UNRESPONSIVE)
-        answer = await job.where(rank)
+        answer = await job.where(rank, Look.EVIDENCE)
         assert answer.kind is Kind.VALUE
         assert answer.text.startswith("stuck in C code for ")
+        evidence = decode_evidence(answer.rows)
+        assert evidence is not None
+        (wait,) = evidence.waits
+        assert (wait.kind, wait.is_main, wait.frames[-1].line) == (WaitKind.NATIVE, True, STUCK_LINE)
+        assert evidence.process is not None
+        assert evidence.process.state == "S"
+        assert evidence.process.system_call in ("clock_nanosleep", "nanosleep", "")
+        assert min(evidence.process.cpu or 0, evidence.process.main_cpu or 0, evidence.process.memory or 0) > 0
         assert answer.text.endswith(" s; asked now")
         place = answer.frames[-1]
         assert (place.file, place.line, place.function) == (str(home / "rank_script.py"), STUCK_LINE, "train")
@@ -182,8 +192,13 @@ async def test_a_suspended_rank_is_unresponsive_and_says_so(processes: Processes
     async with running(processes, home, PRELUDE + "wait()\n") as job:
         job.rank.signal(signal.SIGSTOP)
         rank = await job.listed(lambda listed: listed.state is RankState.UNRESPONSIVE)
-        answer = await job.where(rank)
+        answer = await job.where(rank, Look.EVIDENCE)
         assert (answer.kind, answer.text.partition(" for ")[0]) == (Kind.VALUE, "suspended (SIGSTOP)")
+        evidence = decode_evidence(answer.rows)
+        assert evidence is not None
+        assert evidence.process is not None
+        assert evidence.process.state == "T"
+        assert evidence.process.note == "SIGSTOP or a like signal has stopped it; SIGCONT lets it go on"
         job.rank.signal(signal.SIGCONT)
         await job.listed(lambda listed: listed.state is RankState.RUNNING)
         job.go()

@@ -49,7 +49,7 @@ def ask_broker(*arguments: str) -> subprocess.CompletedProcess[str]:
 def assert_nothing_told(impostor: Impostor, kind: Kind, broker: RunningBroker) -> None:
     """Fail if the impostor has received a token or more than the first message of TLS."""
     heard = impostor.heard()
-    for secret in broker.rendezvous["tokens"].values():
+    for secret in broker.tokens.values():
         assert not any(secret.encode() in said for said in heard)
     if kind == "tls":
         assert heard == [b""] * len(heard)

@@ -106,7 +106,7 @@ def wrong_token(place: Place) -> Iterator[dict[str, str]]:
 @contextlib.contextmanager
 def terminals_token(place: Place) -> Iterator[dict[str, str]]:
     """Run a broker, and give its token for terminals."""
-    yield {"DBG_TOKEN": running_broker(place.processes, place.home).rendezvous["tokens"]["driver"]}
+    yield {"DBG_TOKEN": running_broker(place.processes, place.home).tokens["driver"]}
 
 
 @contextlib.contextmanager

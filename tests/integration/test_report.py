@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import signal
 from pathlib import Path
@@ -13,6 +12,7 @@ from dbg_wire.version import RELEASE
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import attach, start_ranks, wait_until, wait_until_states
+from tests.support.tokens import written_tokens
 
 pytestmark = pytest.mark.integration
 
@@ -43,6 +43,6 @@ def test_it_tells_who_is_where_who_died_who_never_came_and_no_secret(processes: 
     assert "never connected: 3\n" in text
     assert ":2 was killed by SIGKILL" in text
     assert "where: 2 of 2 ranks answered, 1 stack" in text
-    assert not any(token in text for token in json.loads((home / "broker.json").read_text())["tokens"].values())
+    assert not any(token in text for token in written_tokens(home).values())
     assert attach(home, "all", "--continue").returncode == 0
     assert [rank.wait() for rank in ranks[:2]] == [0, 0]

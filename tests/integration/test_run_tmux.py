@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -39,6 +40,9 @@ def test_the_output_is_in_one_pane_and_the_stopped_rank_beside_it(
     terminal.wait_for(re.compile(r"begins .*│.*Variables:", re.DOTALL), seconds(40))
     terminal.wait_for(re.compile(r":0 is stopped, in a pane beside this one"))
     terminal.wait_for(re.compile(rf":0  stopped  \S*train.py:{line} in train"))
+    # The keys of tmux for the other pane, and a breakpoint at `return total` in it.
+    terminal.send("\x02ojjb")
+    terminal.wait_for(re.compile(r"│.*train\.py:8"))
     directory.attach("all", "--continue")
     terminal.wait_for(re.compile(r"^total 0 .*│", re.MULTILINE))
     terminal.wait_for(re.compile(r"│.*step: 1\b"))
@@ -48,3 +52,6 @@ def test_the_output_is_in_one_pane_and_the_stopped_rank_beside_it(
     terminal.wait_for(lambda seen: "│" not in "\n".join(seen.screen))
     terminal.send("\r")
     assert terminal.exit_status() == status
+    (last,) = directory.home.glob("runs/*/last.json")
+    (kept,) = json.loads(last.read_text())["breakpoints"]
+    assert (kept["file"], kept["line"]) == (str(directory.path / "train.py"), line_of("return total"))

@@ -170,7 +170,7 @@ def test_a_token_reaches_the_panes_and_no_command_line(
 ) -> None:
     start_ranks(processes, home, STOPPING, 2)
     wait_until_states(home, {0: "stopped", 1: "stopped"})
-    token = broker.rendezvous["tokens"]["driver"]
+    token = broker.tokens["driver"]
     address = f"{broker.url}#{broker.rendezvous['fingerprint']}"
     own = Path(tmux.environ["TMUX_TMPDIR"]) / "own"
     own.mkdir()

@@ -5,6 +5,8 @@ The variables of a web proxy are set, as on many clusters, and name a proxy that
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,14 @@ print(who, "went on", flush=True)
 """
 STOP = 4
 """Line of the call in SCRIPT."""
+
+METRICS = """\
+import ssl, sys, urllib.request
+opener = urllib.request.build_opener(
+    urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=ssl._create_unverified_context())
+)
+print(opener.open(sys.argv[1]).read().decode())
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +124,20 @@ def test_a_host_that_a_loopback_broker_leaves_out_is_told_so_at_once(
     assert [rank["address"] for rank in wait_until_stopped(home, 1, wrap=h1.command)] == ["h1:0"]
     assert attach(home, "0", "--continue", wrap=h1.command).returncode == 0
     assert here.wait() == 0
+
+
+def test_a_host_that_is_not_allowed_is_turned_away_before_tls(
+    two_hosts: TwoHosts, processes: Processes, home: Path
+) -> None:
+    h1, h2 = two_hosts
+    broker = running_broker(processes, home, "--allow", "203.0.113.0/24", listen=EVERYWHERE, wrap=h1.command)
+    assert attach_list(home, wrap=h1.command) == []
+    turned_away = attach(home, "--list", wrap=h2.command)
+    assert turned_away.returncode == 4
+    assert f"wss://h1:{broker.port}" in turned_away.stderr
+    metrics = h1.run(sys.executable, "-c", METRICS, broker.url.replace("wss", "https") + "/metrics").stdout
+    assert re.search(r"^dbg_broker_turned_away_total [1-9]", metrics, re.MULTILINE)
+    assert "dbg_broker_handshake_failures_total 0\n" in metrics
 
 
 def test_a_terminal_that_a_loopback_broker_leaves_out_is_told_so_at_once(

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.support.processes import Child, Processes
+from tests.support.tokens import written_tokens
 
 Wrap = Callable[[Sequence[str]], list[str]]
 """A function that turns a command into one that runs on another host of the tests."""
@@ -52,6 +53,11 @@ class RunningBroker:
         """The present content of ``broker.json``."""
         document: dict[str, Any] = json.loads((self.home / "broker.json").read_text())
         return document
+
+    @property
+    def tokens(self) -> dict[str, str]:
+        """The tokens of this broker by the words for their roles."""
+        return written_tokens(self.home)
 
     @property
     def url(self) -> str:

@@ -23,6 +23,7 @@ from dbg_wire.targets import parse_target, select
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
 from tests.broker.peers import trusting_context
 from tests.support.time_unit import seconds
+from tests.support.tokens import written_tokens
 
 CLOSE_SECONDS = 1.0
 """Seconds for the broker's close frame; a test that is done with the list should not wait."""
@@ -100,7 +101,7 @@ async def _subscribed(home: Path) -> ClientConnection:
     rendezvous = json.loads((home / "broker.json").read_text())
     websocket = await connect(
         f"{rendezvous['url']}/client",
-        additional_headers={"Authorization": f"Bearer {rendezvous['tokens']['driver']}"},
+        additional_headers={"Authorization": f"Bearer {written_tokens(home)['driver']}"},
         subprotocols=[Subprotocol(subprotocol())],
         ssl=trusting_context() if rendezvous["url"].startswith("wss:") else None,
         compression=None,

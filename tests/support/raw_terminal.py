@@ -18,7 +18,7 @@ from tests.support.broker import RunningBroker
 @asynccontextmanager
 async def raw_terminal(broker: RunningBroker) -> AsyncIterator[Peer]:
     """Connect with the driver's token, and subscribe to the list of ranks."""
-    token = broker.rendezvous["tokens"]["driver"]
+    token = broker.tokens["driver"]
     websocket = await connect(
         f"{broker.url}/client",
         additional_headers={"Authorization": f"Bearer {token}"},

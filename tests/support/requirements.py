@@ -48,6 +48,10 @@ needs_mpirun = pytest.mark.skipif(
     find_command("mpirun") is None,
     reason=f"mpirun not installed; {DEBIAN_REMEDY}",
 )
+needs_mpi4py = pytest.mark.skipif(
+    find_command("mpirun") is None or find_spec("mpi4py") is None,
+    reason=f"mpirun or mpi4py not installed; {DEBIAN_REMEDY}",
+)
 needs_ssh = pytest.mark.skipif(
     any(find_command(name) is None for name in SSH_COMMANDS),
     reason=f"ssh or dropbear not installed; {DEBIAN_REMEDY}",
@@ -65,3 +69,4 @@ needs_shells = pytest.mark.skipif(
     any(find_command(name) is None for name in ("bash", "zsh", "fish")),
     reason=f"bash, zsh or fish not installed; {DEBIAN_REMEDY}",
 )
+needs_mpi4py = pytest.mark.skipif(find_spec("mpi4py") is None, reason="mpi4py not installed; run `make test`")

@@ -1,7 +1,7 @@
 """Find the broker: read ``broker.json`` and token files, each only if no other user can have touched it.
 
-Every rank loads this module, so it imports nothing heavy. Each call reads up to two files anew, and blocks while their
-file systems do.
+Every rank loads this module, so it imports nothing heavy. Each call reads up to three files anew, and blocks while
+their file systems do.
 """
 
 from __future__ import annotations
@@ -11,16 +11,28 @@ import stat
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO, Literal
 
-from dbg_wire.endpoint import Reach, Rendezvous, TokenRole, parse_rendezvous, resolve, wrong_host_reason
+from dbg_wire.endpoint import (
+    Reach,
+    Rendezvous,
+    TokenRole,
+    parse_driver_tokens,
+    parse_rendezvous,
+    resolve,
+    wrong_host_reason,
+)
 from dbg_wire.environment import BROKER
 from dbg_wire.errors import BadInput, BadSecretFile, NoBroker, WrongHost, printable
 from dbg_wire.home import check_private, home_directory
 
 RENDEZVOUS_FILE = "broker.json"
-"""Where a broker that serves a home writes its address, its fingerprint and its tokens."""
+"""Where a broker that serves a home writes its address, its fingerprint and the token of ranks."""
+
+DRIVER_FILE = "driver.json"
+"""Where that broker writes the tokens of terminals. No rank opens the file: a rank runs code that nobody has read, such
+as that of a checkpoint, and must not be able to drive other jobs."""
 
 MAX_SECRET_BYTES = 64 * 1024
 """Bytes read of a token's file or of broker.json; both are below 2 KiB, and a longer file is a wrong one."""
@@ -39,7 +51,8 @@ class Seeker:
     argument_name: str
     """The command line's option or the call's argument that names the broker, as errors show it."""
     read_rendezvous: Callable[[str], str | None]
-    """Returns the text of broker.json, None if there is none; see :func:`read_if_there`. Raises BadSecretFile."""
+    """Returns the text of broker.json or driver.json, None if there is none; see :func:`read_if_there`. Raises
+    BadSecretFile."""
     read_token: Callable[[str], str]
     """Returns the text of a token's file, as :func:`read_secret` does; its OSError becomes a BadSecretFile."""
     may_lack_home: bool = False
@@ -89,9 +102,18 @@ def _resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], r
 
 
 def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | None) -> Rendezvous | None:
-    path = os.path.join(home_directory(environ) if home is None else home, RENDEZVOUS_FILE)  # noqa: PTH118 - in a rank
+    folder = home_directory(environ) if home is None else home
+    path = os.path.join(folder, RENDEZVOUS_FILE)  # noqa: PTH118 - in a rank
     text = seeker.read_rendezvous(path)
-    return None if text is None else parse_rendezvous(text, path)
+    if text is None:
+        return None
+    rendezvous = parse_rendezvous(text, path)
+    if seeker.role == "rank":
+        return rendezvous
+    path = os.path.join(folder, DRIVER_FILE)  # noqa: PTH118 - as above
+    text = seeker.read_rendezvous(path)
+    # A broker of release 0.1 has written no second file.
+    return rendezvous if text is None else replace(rendezvous, driver_tokens=parse_driver_tokens(text, path))
 
 
 def read_if_there(path: str, read: Callable[[str], str], unreadable: Callable[[OSError], BadSecretFile]) -> str | None:

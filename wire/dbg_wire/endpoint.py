@@ -195,13 +195,25 @@ def parse_token(text: str, *, source: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendezvous:
-    """The contents of ``broker.json``; a copy that is given to another user may lack tokens."""
+    """The contents of ``broker.json``; a copy that is given to another user may lack tokens.
+
+    ``driver_tokens`` are those of ``driver.json``, which no rank opens. Before release 0.2 they were among ``tokens``.
+    ``minor`` is the protocol minor of the broker, 0 where the file does not tell it.
+    """
 
     url: str
     host: str
     pid: int
     fingerprint: str | None
     tokens: Mapping[TokenRole, str] = field(repr=False)
+    driver_tokens: Mapping[TokenRole, str] = field(default_factory=dict, repr=False)
+    minor: int = 0
+
+    def token(self, role: TokenRole) -> tuple[str, str] | None:
+        """Return the token of a role and the file that holds it; None without one."""
+        if role in self.driver_tokens:
+            return self.driver_tokens[role], "driver.json"
+        return (self.tokens[role], "broker.json") if role in self.tokens else None
 
     @property
     def endpoint(self) -> Endpoint:
@@ -211,6 +223,34 @@ class Rendezvous:
 
 def parse_rendezvous(text: str, path: str) -> Rendezvous:
     """Read ``broker.json``; unknown fields are ignored. Raise BadSecretFile, naming ``path`` and never a token."""
+    document = _parse_document(text, path)
+    url, fingerprint = _parse_rendezvous_address(document, path)
+    host, pid = document.get("host"), document.get("pid")
+    if not isinstance(host, str) or not host or not host.isprintable():
+        raise _bad_rendezvous(path, "names no host")
+    if type(pid) is not int or pid < 1:
+        raise _bad_rendezvous(path, "names no pid")
+    return Rendezvous(
+        url=url,
+        host=host,
+        pid=pid,
+        fingerprint=fingerprint,
+        tokens=_parse_tokens(document, path),
+        minor=_minor(document),
+    )
+
+
+def _minor(document: Mapping[str, Any]) -> int:
+    minor = document.get("minor")
+    return minor if type(minor) is int and minor >= 0 else 0
+
+
+def parse_driver_tokens(text: str, path: str) -> Mapping[TokenRole, str]:
+    """Read ``driver.json``; unknown fields are ignored. Raise BadSecretFile, naming ``path`` and never a token."""
+    return _parse_tokens(_parse_document(text, path), path)
+
+
+def _parse_document(text: str, path: str) -> dict[str, Any]:
     try:
         document: Any = json.loads(text)
     except (ValueError, RecursionError):
@@ -224,12 +264,11 @@ def parse_rendezvous(text: str, path: str) -> Rendezvous:
             f"{printable(path)} has schema {stated}, and this release reads schema {RENDEZVOUS_SCHEMA}",
             "install the same dbg-broker release on both ends",
         )
-    url, fingerprint = _parse_rendezvous_address(document, path)
-    host, pid, tokens = document.get("host"), document.get("pid"), document.get("tokens", {})
-    if not isinstance(host, str) or not host or not host.isprintable():
-        raise _bad_rendezvous(path, "names no host")
-    if type(pid) is not int or pid < 1:
-        raise _bad_rendezvous(path, "names no pid")
+    return document
+
+
+def _parse_tokens(document: Mapping[str, Any], path: str) -> dict[TokenRole, str]:
+    tokens = document.get("tokens", {})
     if not isinstance(tokens, dict):
         raise _bad_rendezvous(path, "has tokens that are not an object")
     known: dict[TokenRole, str] = {}
@@ -237,7 +276,7 @@ def parse_rendezvous(text: str, path: str) -> Rendezvous:
         if not (isinstance(tokens[role], str) and _TOKEN.fullmatch(tokens[role])):
             raise _bad_rendezvous(path, f"has a {role} token that can't be one")
         known[role] = tokens[role]
-    return Rendezvous(url=url, host=host, pid=pid, fingerprint=fingerprint, tokens=known)
+    return known
 
 
 def _parse_rendezvous_address(document: Mapping[str, Any], path: str) -> tuple[str, str | None]:
@@ -265,10 +304,20 @@ def format_rendezvous(rendezvous: Rendezvous) -> str:
         "url": rendezvous.url,
         "host": rendezvous.host,
         "pid": rendezvous.pid,
+        "minor": rendezvous.minor,
         "fingerprint": rendezvous.fingerprint,
-        "tokens": {role: rendezvous.tokens[role] for role in TOKEN_ROLES if role in rendezvous.tokens},
+        "tokens": _in_order(rendezvous.tokens),
     }
     return json.dumps(document, separators=(",", ":"))
+
+
+def format_driver_tokens(tokens: Mapping[TokenRole, str]) -> str:
+    """Return the text of ``driver.json``, from which :func:`parse_driver_tokens` reads the same tokens."""
+    return json.dumps({"schema": RENDEZVOUS_SCHEMA, "tokens": _in_order(tokens)}, separators=(",", ":"))
+
+
+def _in_order(tokens: Mapping[TokenRole, str]) -> dict[TokenRole, str]:
+    return {role: tokens[role] for role in TOKEN_ROLES if role in tokens}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,11 +388,11 @@ def _token(
         return parse_token(_file_text(path, named, token_file_text), source=named), named
     if text := environ.get(TOKEN):
         return parse_token(text, source=TOKEN), TOKEN
-    tokens = rendezvous.tokens if rendezvous is not None else {}
-    if role in tokens:
-        return tokens[role], "broker.json"
-    if role == "driver" and "watcher" in tokens:
-        return tokens["watcher"], "broker.json"
+    wanted: tuple[TokenRole, ...] = ("driver", "watcher") if role == "driver" else (role,)
+    found = [rendezvous.token(role) for role in wanted] if rendezvous is not None else []
+    for token in found:
+        if token is not None:
+            return token
     raise BadInput(
         f"no {role} token is known",
         f"set DBG_TOKEN_FILE to a file with the {role} token that `dbg-broker token` prints on the broker's host",

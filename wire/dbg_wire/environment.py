@@ -37,3 +37,6 @@ POST_MORTEM = "DBG_POST_MORTEM"
 
 COLLECTIVE_TIMEOUT = "DBG_COLLECTIVE_TIMEOUT"
 """Seconds that a collective may take."""
+
+EXEC = "DBG_EXEC"
+"""0: nobody runs a command beside this rank."""

@@ -17,6 +17,7 @@
     │   ├── WrongToken
     │   ├── WrongCertificate
     │   └── WrongVersion
+    ├── CantPrint                1   stdout takes no more
     ├── PeerError                1   the peer broke the protocol: the peer's fault
     └── IllegalMove              1   our own table of states has no such move: our fault
 
@@ -106,6 +107,17 @@ class BadSecretFile(BadInput):
 
 class NeedsAnswer(BadInput):
     """A question that can't be put, since there is no terminal and ``-y`` was not given."""
+
+
+class CantPrint(DbgError):
+    """A result that could not be written to stdout, and why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the answer can't be written to stdout ({printable(self.reason)}); redirect stdout to another file"
 
 
 class NoSuchRank(DbgError):

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from . import limits
 from .bounds import MAX_RANK, Age, AtMost, Line, Number, Path, Sentence, Text
+from .errors import printable
 from .records import Record
 
 
@@ -130,7 +131,17 @@ class RankInfo(Record):
 
 
 def describe_exit(rank: RankInfo) -> str:
-    """Return how an exited rank ended, e.g. ``killed by SIGKILL``."""
+    """Return how an exited rank ended, and who ended it: ``killed by SIGTERM from `timeout 60`, whose time was up``."""
+    short = exit_state(rank)
+    said = rank.detail.partition("; ")[0]
+    # The broker puts the signal at the beginning, and who sent it behind that.
+    name = short.removeprefix("killed by ")
+    is_told = name != short and any(said.startswith(f"{name} {word}from ") for word in ("", "likely "))
+    return f"killed by {printable(said)}" if is_told else short
+
+
+def exit_state(rank: RankInfo) -> str:
+    """Return how an exited rank ended in a few words, e.g. ``killed by SIGKILL``."""
     status = rank.exit
     if status is None:
         return DIED if rank.reason == DIED else "exited"

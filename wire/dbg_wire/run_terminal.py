@@ -22,7 +22,8 @@ class Task:
     ``ranks`` is a target without a job, ``prefer`` the global number of the rank that was followed last time;
     ``commands`` is the file whose lines pdb is told first, ``attach`` is False where there is no terminal to attach.
     ``stops`` are the places at which ranks were asked to stop, as one names them. With ``tmux`` each rank that stops
-    gets a pane of tmux beside the one that the terminal is in.
+    gets a pane of tmux beside the one that the terminal is in. ``hang_after`` is for how many seconds no rank has to
+    move until the terminal says why; None: it never does.
     """
 
     job: str
@@ -33,6 +34,7 @@ class Task:
     attach: bool = True
     stops: tuple[str, ...] = ()
     tmux: bool = False
+    hang_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,13 @@ from .process import process_seen
 from .threads import threads_seen
 
 
-def evidence_of(look: Look, *, halted: int | None) -> tuple[str, ...]:
+def evidence_of(look: Look, *, halted: int | None, is_still: bool = False) -> tuple[str, ...]:
     """Return the rows of an answer to this look; ``halted`` is the thread that stands in a stop, if one does.
 
+    ``is_still`` says that the program waits since an earlier look, so that a longer look stops nothing.
     No exception of the program's objects comes out: what can't be read is said in a SourceSeen, or left out.
     """
-    records: list[EvidenceRecord] = [*collectives_seen()]
+    records: list[EvidenceRecord] = [*collectives_seen(is_still=is_still)]
     if look in (Look.EVIDENCE, Look.CODE):
         records += [*threads_seen(halted), process_seen(), code_seen()]
     if look is Look.CODE:

@@ -24,8 +24,9 @@ come. The kernel's number of the thread that beats and the rank's key at the bro
 
 END = "end"
 LEAVE = "leave"
+CALL = "call"
 """First words, too: ``end``, the rank ends the guard and waits for that; ``leave``, the guard must stop being a child
-of the rank."""
+of the rank; ``call``, the broker has something for the guard to do."""
 
 MAX_DUMP = 2 * 1024 * 1024
 """Characters of a dump that are kept: enough for 100 threads of 100 frames each, where faulthandler stops."""
@@ -104,7 +105,8 @@ class DumpRecord:
     """What came through the pipe so far.
 
     ``key`` is the rank's key at the broker, ``thread`` the kernel's number of the thread that beats, ``signal`` the
-    fatal signal that came; ``beats`` and ``fed`` count the rank's lines and the bytes.
+    fatal signal that came; ``beats``, ``calls`` and ``fed`` count the rank's lines, its
+    calls and the bytes.
     """
 
     def __init__(self, key: str, main: int, own: Sequence[str]) -> None:
@@ -116,7 +118,7 @@ class DumpRecord:
         self.is_to_leave = False
         self.is_fatal = False
         self.signal: int | None = None
-        self.beats = 0
+        self.beats = self.calls = 0
         self.fed = 0
         self._main = main
         self._own = tuple(folder.rstrip("/") + "/" for folder in own)
@@ -137,9 +139,10 @@ class DumpRecord:
     def _take_own(self, line: str) -> None:
         word, _, rest = line.partition(" ")
         thread, _, key = rest.partition(" ")
-        if word in (BEAT, CALM, END, LEAVE) and thread.isdigit() and key:
+        if word in (BEAT, CALM, END, LEAVE, CALL) and thread.isdigit() and key:
             self.beats += 1
             self.is_calm = word == CALM
+            self.calls += word == CALL
             self.is_over |= word == END
             self.is_to_leave |= word == LEAVE
             self.thread, self.key = int(thread), key

@@ -1,7 +1,8 @@
 """The guard of one rank: it reads what the rank's faulthandler writes, and reports a hang or a fatal end.
 
 :mod:`dbg_agent.guard.rank_side` runs this file as a script, with the pipe as stdin. It imports only what a bare
-interpreter has loaded anyway, and ``watched``: each rank has a guard, and nearly all guards end without a report.
+interpreter has loaded anyway, ``watched`` and ``memory``: each rank has a guard, and nearly all guards end without a
+report.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ class Pipe:
     """What the rank writes: first a line about itself, ``PID SECONDS JSON``, then beats and dumps.
 
     ``said`` is the part that may still be needed. ``beat_at`` is when the last beat came, or None while none is
-    expected. ``is_over`` says that the rank ends its guard and waits for that.
+    expected. ``is_over`` says that the rank ends its guard and waits for that, ``is_called`` that the broker has
+    something for the guard to do.
     """
 
     def __init__(self) -> None:
         self.said = b""
         # The rank ran when it wrote that line, and may have been stuck ever since.
         self.beat_at: float | None = time.monotonic()
-        self.is_over = self._has_left = False
+        self.is_over = self.is_called = self._has_left = False
         while b"\n" not in self.said:
             if not self.read():
                 raise SystemExit(0)
@@ -59,6 +61,7 @@ class Pipe:
             if self.said.startswith(MARK + b"calm", last):
                 self.beat_at = None
             self.is_over |= MARK + b"end " in self.said
+            self.is_called |= MARK + b"call " in self.said
             if MARK + b"leave " in self.said and not self._has_left:
                 self._has_left = True
                 leave_parent()
@@ -76,9 +79,9 @@ class Pipe:
 
 
 def wait_for_news(pipe: Pipe, process: WatchedProcess) -> bool:
-    """Wait for a dump or a missing beat, and return True; or for the rank's end, and tell if a signal ended it."""
+    """Wait for a dump, a missing beat or a call, and return True; or for the end, and tell if a signal was it."""
     watched = [PIPE] if process.descriptor < 0 else [PIPE, process.descriptor]
-    while not pipe.has_dump():
+    while not (pipe.has_dump() or pipe.is_called):
         patience = pipe.patience()
         if process.descriptor < 0:
             patience = min(LOOK_SECONDS, LOOK_SECONDS if patience is None else patience)
@@ -88,7 +91,11 @@ def wait_for_news(pipe: Pipe, process: WatchedProcess) -> bool:
             ready = select.select(watched, [], [], GRACE_SECONDS)[0]
             if not ready:
                 return True
-        has_ended = not pipe.read() if PIPE in ready else not process.is_alive()
+        if PIPE in ready:
+            has_ended = not pipe.read()
+            process.memory.note()
+        else:
+            has_ended = not process.is_alive()
         if pipe.is_over:
             return False
         if has_ended:
@@ -112,7 +119,7 @@ def main() -> None:
     sys.path.extend(about["path"])
     from dbg_agent.guard.reporting import Witness
 
-    Witness(about, process, facts, pipe.beat_at).run(pipe.said)
+    Witness(about, process, facts, pipe.beat_at).run(pipe.said, is_called=pipe.is_called)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from dbg_wire.environment import BROKER, HOME, TOKEN, TOKEN_FILE
 
 from ..bounded import within
 from ..link import lookup
-from .dumps import BEAT, CALM, END, LEAVE, MARK
+from .dumps import BEAT, CALL, CALM, END, LEAVE, MARK
 
 BEAT_SECONDS = 2.5
 """Seconds between two beats: each costs 10 µs and one wake-up, which no measurement of training shows."""
@@ -67,16 +67,18 @@ _guard: Guard | None = None
 _hooks_registered = False
 
 
-def start(key: Callable[[], str], broker: str | None, registration: str) -> None:
+def start(
+    key: Callable[[], str], broker: str | None, registration: str, *, rank: int = 0, may_exec: bool = True
+) -> None:
     """Start a guard beside this process, unless it has one. Raise OSError if that fails.
 
-    ``key`` returns the rank's key at the broker. ``broker`` is the address that was given, and ``registration`` the
-    frame with which the rank registers.
+    ``key`` returns the rank's key at the broker. ``broker`` is the address that was given, ``registration`` the frame
+    with which the rank registers, and ``rank`` its global number. Without ``may_exec`` the guard starts no program.
     """
     global _guard, _hooks_registered  # noqa: PLW0603 - one per process
     if _guard is not None:
         return
-    guard = Guard(key, broker, registration)
+    guard = Guard(key, broker, registration, rank=rank, may_exec=may_exec)
     if not _hooks_registered:
         _hooks_registered = True
         os.register_at_fork(before=_make_room, after_in_child=_forget)
@@ -90,6 +92,23 @@ def stop() -> None:
     guard, _guard = _guard, None
     if guard is not None:
         guard.stop()
+
+
+def call() -> bool:
+    """Have the guard dial the broker, which has something for it to do; return False if there is no guard.
+
+    Any thread; returns at once.
+    """
+    return _guard is not None and _guard.call()
+
+
+def allow_tracing() -> None:
+    """Let the guard trace this process until it ends, where Yama asks for that; any thread, never raises."""
+    # A guard that is no child any more can't be named.
+    if _guard is not None and _guard.child is not None:
+        from .yama import allow
+
+        allow(_guard.child)
 
 
 def calm() -> None:
@@ -147,10 +166,19 @@ _Held = weakref.ReferenceType[_PipeEnd]
 class Guard:
     """The guard of this process, from :meth:`start` to :meth:`stop`; each is called once, from any thread."""
 
-    def __init__(self, key: Callable[[], str], broker: str | None, registration: str = "") -> None:
+    def __init__(
+        self,
+        key: Callable[[], str],
+        broker: str | None,
+        registration: str = "",
+        *,
+        rank: int = 0,
+        may_exec: bool = True,
+    ) -> None:
         self._key = key
         self._registration = registration
         self._broker = broker
+        self._rank, self._may_exec, self._has_ended = rank, may_exec, False
         # Reentrant: a signal handler of the program may call this object while its thread holds the lock.
         self._lock = threading.RLock()
         self._stopping = threading.Event()
@@ -158,7 +186,7 @@ class Guard:
         self._identity: tuple[int, int] | None = None
         self._thread: int | None = None
         self._is_calm = False
-        self._child: int | None = None
+        self.child: int | None = None
         self._no_child = threading.Event()
         self._fatal: _Held | None = None
         self._request: _Held | None = None
@@ -172,8 +200,8 @@ class Guard:
             self._open_pipe()
             try:
                 self._tell_about_rank()
-                self._child = _start_process(self._read)
-                threading.Thread(target=self._reap, args=(self._child,), name="dbg-agent-reaper", daemon=True).start()
+                self.child = _start_process(self._read)
+                threading.Thread(target=self._reap, args=(self.child,), name="dbg-agent-reaper", daemon=True).start()
                 thread = threading.Thread(target=self._run, name="dbg-agent-guard", daemon=True)
                 thread.start()
                 self._thread = thread.native_id
@@ -202,8 +230,8 @@ class Guard:
 
     def leave(self) -> None:
         """Make the guard no child of this process; the guard goes on."""
-        if self._child is not None:
-            self._child = None
+        if self.child is not None:
+            self.child = None
             with self._lock:
                 self._say(LEAVE)
             self._no_child.wait(END_SECONDS)
@@ -225,11 +253,16 @@ class Guard:
             self._say(CALM)
             self._stopping.set()
 
+    def call(self) -> bool:
+        """Have the guard dial the broker; return False if the guard has ended or the program closed the pipe."""
+        with self._lock:
+            return not self._has_ended and self._say(CALL)
+
     def forget(self) -> None:
         """Leave the parent's guard alone, in a forked child."""
         # Threads of the parent may have held both at the fork.
         self._lock, self._stopping = threading.RLock(), threading.Event()
-        self._child = None
+        self.child = None
         self._let_go()
 
     # ---------------------------------------------------------------------------------------------- threads of its own
@@ -239,7 +272,9 @@ class Guard:
         # The program may have waited for this child already.
         with suppress(ChildProcessError):
             os.waitpid(child, 0)
-        self._child = None
+        # A guard that has left its parent goes on in a child of its own.
+        self._has_ended = self.child is not None
+        self.child = None
         self._no_child.set()
 
     def _run(self) -> None:
@@ -311,6 +346,8 @@ class Guard:
             "signal": REQUEST_SIGNAL if may_ask else 0,
             "stuck": STUCK_SECONDS,
             "broker": self._broker,
+            "exec": self._may_exec,
+            "rank": self._rank,
             "registration": self._registration,
             "environ": {name: environ[name] for name in KEPT_VARIABLES if name in environ},
             "path": [os.path.abspath(folder) for folder in sys.path if isinstance(folder, str)],  # noqa: PTH100
@@ -319,13 +356,15 @@ class Guard:
         if os.write(self._write, line) != len(line):
             raise OSError("what the guard must know doesn't fit into its pipe")
 
-    def _say(self, word: str) -> None:
+    def _say(self, word: str) -> bool:
+        """Write a line to the guard, and tell whether it was written."""
         if not self._is_our_pipe():
-            return
+            return False
         line = f"{MARK}{word} {self._thread or 0} {self._key()}\n"
         # The line is shorter than PIPE_BUF: it is written whole or, if the pipe is full, not at all.
         with suppress(OSError):
-            os.write(self._write, line.encode("ascii", "replace"))
+            return os.write(self._write, line.encode("ascii", "replace")) > 0
+        return False
 
 
 def _is_held(end: _Held | None) -> bool:

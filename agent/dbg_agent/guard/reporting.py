@@ -18,7 +18,18 @@ import dbg_dial
 import dbg_wire
 from dbg_wire.codec import UnknownType, decode, encode
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Action, Answer, Ask, Finding, Kind, Refusal, Register, Sender, Testimony
+from dbg_wire.messages import (
+    GUARD_ACTIONS,
+    Action,
+    Answer,
+    Ask,
+    Finding,
+    Kind,
+    Refusal,
+    Register,
+    Sender,
+    Testimony,
+)
 from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
 from dbg_wire.version import PROTOCOL_MINOR
@@ -27,9 +38,22 @@ from ..launch.ancestry import ancestors
 from ..link.dial import dial
 from ..link.lookup import SLOW_SECONDS, Lookup, find, find_ranks_broker
 from ..link.name_servers import Lookups
+from .beside import Beside, ignore_but_let_pass
+from .cause import cause_of_end
 from .core_file import likely_core
 from .dumps import DumpRecord
-from .watched import GRACE_SECONDS, LINGER_SECONDS, LOOK_SECONDS, PIPE, SIGNAL, WatchedProcess, facts_of, leave_parent
+from .seen import evidence_rows, suspended_by
+from .watched import (
+    GRACE_SECONDS,
+    LINGER_SECONDS,
+    LOOK_SECONDS,
+    PIPE,
+    SIGNAL,
+    WatchedProcess,
+    facts_of,
+    leave_parent,
+    uptime,
+)
 
 if TYPE_CHECKING:
     from dbg_dial.dial import BrokerWebSocket
@@ -78,35 +102,42 @@ class Witness:
         self._silent: Finding | None = None
         self._asked_after = -1
         self._frames: tuple[Place, ...] = ()
-        self._core = ""
+        self._core = self._cause = ""
         self._let_go = False
         self._ended = False
         self._silent_from = math.inf
         """When the guard ends even if no broker has taken its last report."""
         self._signal: int | None = None
         self._news = asyncio.Event()
+        self._beside = Beside(about, process.pid, self._news.set, OWN_FOLDERS)
         self._fed = asyncio.Event()
         self._answering = asyncio.Lock()
         self._lookup = Lookup(partial(find_ranks_broker, about["broker"], about["environ"]))
         self._main: asyncio.Task[None] | None = None
 
-    def run(self, data: bytes) -> None:
-        """Testify to what the pipe has said so far, and go on until the rank has ended or let go of its guard."""
+    def run(self, data: bytes, *, is_called: bool = False) -> None:
+        """Testify to what the pipe has said so far, and go on until the rank has ended or let go of its guard.
+
+        With ``is_called`` the rank has called its guard, which that part of the data may not tell any more.
+        """
+        ignore_but_let_pass()
         loop = asyncio.SelectorEventLoop()
-        self._main = loop.create_task(self._attend(data))
+        self._main = loop.create_task(self._attend(data, is_called=is_called))
         # The task is cancelled if no broker takes the last report in time.
         with suppress(asyncio.CancelledError):
             loop.run_until_complete(self._main)
 
-    async def _attend(self, data: bytes) -> None:
+    async def _attend(self, data: bytes, *, is_called: bool) -> None:
         beat_at = self._beat_at
         self._take(data)
         self._beat_at = beat_at
+        if is_called:
+            self._beside.stay()
         asyncio.get_running_loop().add_reader(PIPE, self._read)
         self._watch()
         self._listen()
         while True:
-            await self._settle(QUIET_SECONDS)
+            await self._settle(0.0 if self._finding() is Finding.CALLED else QUIET_SECONDS)
             self._news.clear()
             finding = self._finding()
             if finding is not None:
@@ -129,15 +160,18 @@ class Witness:
 
     def _take(self, data: bytes) -> None:
         record = self._record
-        beats, was_fatal = record.beats, record.is_fatal
+        beats, calls, was_fatal = record.beats, record.calls, record.is_fatal
         had_left = record.is_to_leave
         record.feed(data)
         self._let_go = self._let_go or record.is_over
         if record.is_to_leave and not had_left:
             leave_parent()
         if record.beats != beats:
+            self._process.memory.note()
             self._beat_at = None if record.is_calm else time.monotonic()
             self._silent = None
+        if record.calls != calls:
+            self._beside.stay()
         if record.is_fatal and not was_fatal:
             facts = facts_of(self._process.pid) or self._facts
             self._core = likely_core(facts, self._process.pid, record.signal or 0)
@@ -184,6 +218,11 @@ class Witness:
         self._ended = True
         status = self._process.status()
         self._signal = self._record.signal if status is None else status & SIGNAL or None
+        if self._signal is not None:
+            process = self._process
+            self._cause = cause_of_end(
+                self._signal, process.memory, process.above, os.environ, uptime=uptime(), now=time.time()
+            )
         self._silent_from = time.monotonic() + LAST_WORDS_SECONDS
         if self._main is not None:
             loop.call_later(LAST_WORDS_SECONDS, self._main.cancel)
@@ -202,7 +241,9 @@ class Witness:
             return Finding.ENDED if self._signal is not None else None
         if self._let_go:
             return None
-        return Finding.FATAL if self._record.is_fatal else self._silent
+        if self._record.is_fatal:
+            return Finding.FATAL
+        return self._silent or (Finding.CALLED if self._beside.is_wanted else None)
 
     # ------------------------------------------------------------------------------------------------------- speaking
 
@@ -223,6 +264,7 @@ class Witness:
                 # A rank that goes on after its dump ends the report, while the broker still waits for the answer.
                 answering.cancel()
             await asyncio.gather(answering, return_exceptions=True)
+            await self._beside.end()
             await connection.close()
 
     async def _testify(self, connection: BrokerWebSocket, answering: asyncio.Future[None]) -> bool:
@@ -235,6 +277,9 @@ class Witness:
             if finding is not told:
                 if told is not None:
                     await self._settle(QUIET_SECONDS)
+                if told is Finding.CALLED and finding is Finding.STUCK:
+                    async with self._answering:
+                        await self._ask_rank()
                 await connection.send(encode(self._testimony(finding)))
                 told = finding
                 if finding is Finding.ENDED:
@@ -248,15 +293,21 @@ class Witness:
             hearing.cancel()
         return False
 
-    def _registration(self) -> Register | None:
-        """Return the rank's registration; None if the rank has another key by now."""
+    def _said(self) -> Register | None:
+        """Return what the rank registered with when it started its guard."""
         text = self._about.get("registration")
         message = decode(text, Sender.AGENT) if text else None
-        if not isinstance(message, Register) or message.key != self._record.key:
+        return message if isinstance(message, Register) else None
+
+    def _registration(self) -> Register | None:
+        """Return the rank's registration; None if the rank has another key by now."""
+        message = self._said()
+        if message is None or message.key != self._record.key:
             return None
         return replace(message, ancestors=ancestors(message.pid))
 
     def _testimony(self, finding: Finding) -> Testimony:
+        said = self._said()
         return fitted(
             Testimony,
             minor=PROTOCOL_MINOR,
@@ -267,6 +318,8 @@ class Witness:
             age=self._age(),
             frames=self._frames,
             registration=self._registration(),
+            secret=said.secret if said is not None else "",
+            cause=self._cause,
         )
 
     def _age(self) -> float:
@@ -284,7 +337,9 @@ class Witness:
                 continue
             if isinstance(message, Refusal):
                 raise PeerError(message.text)
-            if isinstance(message, Ask):
+            if isinstance(message, Ask) and message.action in GUARD_ACTIONS:
+                self._beside.take(message, partial(_say, connection))
+            elif isinstance(message, Ask):
                 async with self._answering:
                     await connection.send(encode(await self._answer(message)))
 
@@ -295,11 +350,12 @@ class Witness:
         if self._finding() is Finding.STUCK and await self._ask_rank():
             text += "; asked now"
         age = self._age() or None
-        return fitted(Answer, request=ask.request, kind=Kind.VALUE, text=text, frames=self._frames, age=age)
+        rows = evidence_rows(ask.look, self._process.pid, self._process.memory, text, self._frames)
+        return fitted(Answer, request=ask.request, kind=Kind.VALUE, text=text, frames=self._frames, age=age, rows=rows)
 
     def _state(self) -> str:
         if self._process.is_suspended():
-            return f"suspended (SIGSTOP) for {self._age():.0f} s"
+            return f"suspended ({suspended_by(self._process.pid)}) for {self._age():.0f} s"
         if self._finding() is Finding.STUCK:
             return f"stuck in C code for {self._age():.0f} s"
         return f"ended by {describe_signal(self._record.signal)}" if self._record.is_fatal else "running"
@@ -319,6 +375,10 @@ class Witness:
             return False
         await self._settle(ASKED_QUIET_SECONDS)
         return True
+
+
+async def _say(connection: BrokerWebSocket, answer: Answer) -> None:
+    await connection.send(encode(answer))
 
 
 def _signal_thread(pid: int, thread: int, number: int) -> None:

@@ -1,6 +1,6 @@
 """The rank's process as its guard sees it, and what a guard's script shares with its report.
 
-This module imports only what a bare interpreter has loaded anyway.
+This module imports only what a bare interpreter has loaded anyway, and ``memory``, which does the same.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import select
 import sys
+
+from dbg_agent.guard.memory import Memory
 
 PIPE = 0
 
@@ -31,11 +33,29 @@ INFO_EXIT_CODE = 60
 """PIDFD_INFO_EXIT, known to kernels since 6.15, and the offset of the exit code in the structure."""
 
 
+MAX_ABOVE = 16
+"""Processes above a rank that are looked at: shells, containers and launchers are fewer."""
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Ancestor:
+    """A process above the rank that sets a time limit: its command line, and when it began, since the host's start."""
+
+    def __init__(self, pid: int, words: list[str], began: float) -> None:
+        self.pid, self.words, self.began = pid, words, began
+
+
 class WatchedProcess:
-    """A process that is not our child."""
+    """A process that is not our child.
+
+    ``memory`` is what it holds, and ``above`` are the processes above it that set a time limit for it.
+    """
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self.memory = Memory(pid)
+        self.above = time_limits_above(pid)
         try:
             self.descriptor = os.pidfd_open(pid)
         except (AttributeError, OSError):
@@ -80,6 +100,43 @@ class WatchedProcess:
             return None
         known = int.from_bytes(info[:8], sys.byteorder) & INFO_EXIT
         return int.from_bytes(info[INFO_EXIT_CODE:], sys.byteorder) if known else None
+
+
+def time_limits_above(pid: int) -> list[Ancestor]:
+    """Return the processes named ``timeout`` above a process, as far as ``/proc`` shows them."""
+    found = []
+    for _ in range(MAX_ABOVE):
+        try:
+            pid, name, began = _parent_name_begin(pid)
+            if name == b"timeout":
+                with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+                    words = file.read().decode("utf-8", "replace").split("\0")[:-1]
+                found.append(Ancestor(pid, words, began))
+        except (OSError, IndexError):
+            break
+    return found
+
+
+def _parent_name_begin(pid: int) -> tuple[int, bytes, float]:
+    """Return the parent of a process, the parent's name, and when that began in seconds since the host's start."""
+    parent = int(_stat(pid)[1][1])
+    name, words = _stat(parent)
+    return parent, name, int(words[19]) / TICKS
+
+
+def _stat(pid: int) -> tuple[bytes, list[bytes]]:
+    with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        before, _, after = file.read().rpartition(b")")
+    return before.partition(b"(")[2], after.split()
+
+
+def uptime() -> float:
+    """Return the seconds since the host's start, as the kernel counts the starts of processes; 0 if it doesn't tell."""
+    try:
+        with open("/proc/uptime", encoding="ascii") as file:  # noqa: PTH123
+            return float(file.read().split()[0])
+    except OSError:
+        return 0.0
 
 
 def facts_of(pid: int) -> dict[str, str]:

@@ -87,7 +87,10 @@ def _start_guard(rank: Rank) -> None:
     from ..guard import rank_side
 
     try:
-        rank_side.start(lambda: rank.identity.key, rank.settings.broker, rank.from_broker.first_registration())
+        registration = rank.from_broker.first_registration()
+        rank_side.start(
+            lambda: rank.identity.key, rank.settings.broker, registration, rank=rank.number, may_exec=rank.settings.exec
+        )
     except Exception as error:
         warn(f"no guard can be started ({type(error).__name__}: {printable(str(error))}); going on without one")
 

@@ -20,7 +20,9 @@ from ..settings import Settings, read_settings
 from ..stderr import say
 from ..stop.inbox import ProgramRaised
 
-NOT_DEFAULTS = frozenset({"breakpoint", "classic", "collective_timeout", "guard", "lease", "mesh", "post_mortem"})
+NOT_DEFAULTS = frozenset(
+    {"breakpoint", "classic", "collective_timeout", "exec", "guard", "lease", "mesh", "post_mortem"}
+)
 """Arguments of ``install`` that are no defaults of the stops that follow."""
 
 _lock = threading.RLock()

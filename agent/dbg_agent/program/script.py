@@ -44,7 +44,8 @@ def _parse(arguments: list[str]) -> tuple[dict[str, object], bool, list[str]]:
     while rest and rest[0].startswith("-") and rest[0] != "-m":
         name, equals, value = rest.pop(0).partition("=")
         if name in ("-h", "--help"):
-            raise SystemExit(USAGE)
+            sys.stdout.write(USAGE)
+            raise SystemExit(0)
         if name in FLAGS and not equals:
             options[FLAGS[name]] = True
             continue

@@ -174,6 +174,7 @@ class FromBroker:
             python=sys.version.split()[0],
             report=self._rank.rank_report(),
             coordinates=coordinates(self._rank.settings.mesh, me.rank),
+            secret=self._rank.membership.secret,
         )
         logger.debug("says %s", Shown(registration))
         return encode(registration)

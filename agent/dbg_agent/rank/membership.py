@@ -16,6 +16,10 @@ IDENTITY_SECONDS = 2.0
 """Seconds between two looks at the identity: each takes 100 µs, and ranks that this one starts need longer to begin."""
 
 
+SECRET_BYTES = 16
+"""128 bits, which nobody can guess."""
+
+
 class RegisteredRank(Protocol):
     """The parts of a rank that its membership needs."""
 
@@ -37,6 +41,8 @@ class Membership:
         self._rank = rank
         self._parent = parent
         self.identity = self.identify()
+        self.secret = os.urandom(SECRET_BYTES).hex()
+        """Known to this process, its guard and the broker: nobody else can register as this rank."""
         self.welcome: Welcome | None = None
 
     @property

@@ -6,6 +6,7 @@ framework belong to the thread. Methods run in the link's thread unless they say
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from dbg_wire.states import StopPhase
 
 from ..engines.engine import Engine
 from ..engines.port import Port
+from ..settings import FORBIDDEN, Settings
 from ..stop.inbox import GoOn, Move, OpenDebugger, RunJob, WantedMove
 from ..stop.own_frames import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
 from ..stop.stops import SLOW_STEP_SECONDS
@@ -58,6 +60,9 @@ MAX_PRINTED = MAX_TEXT // 4
 SHORTEST_SECONDS = 0.05
 """Seconds that a question always has."""
 
+STILL_SECONDS = 0.1
+"""Seconds without a move after which a look may hold Python's lock for longer: the program waits, and loses nothing."""
+
 KEEP_SECONDS = 10.0
 """Seconds for which an answered value stays available for questions about its parts."""
 
@@ -74,6 +79,7 @@ class AskedRank(Port, Protocol):
     debuggers: Debuggers
     break_in: BreakIn
     position: Position
+    settings: Settings
 
 
 class Questions:
@@ -134,6 +140,20 @@ class Questions:
         else:
             self.answer(ask, Kind.VALUE, engine.name, rows=engine.screen())
 
+    def _call_guard(self, ask: Ask) -> None:
+        """Have the guard do what it is asked; the broker gives it the question as soon as it dials."""
+        if ask.withdrawn:
+            return
+        # The module is loaded only if a guard was started.
+        guard = sys.modules.get("dbg_agent.guard.rank_side")
+        if ask.action is not Action.RAS and not self._rank.settings.exec:
+            self.answer(ask, Kind.ERROR, FORBIDDEN)
+            return
+        if guard is not None and ask.action is not Action.RAS:
+            guard.allow_tracing()
+        if guard is None or not guard.call():
+            self.answer(ask, Kind.ERROR, "it has no guard, which install() starts unless DBG_GUARD=0 or guard=False")
+
     def _where(self, ask: Ask) -> None:
         rank = self._rank
         if ask.stops:
@@ -158,16 +178,17 @@ class Questions:
             age=age,
             at_least=at_least,
             threads=rank.position.threads() if ask.threads else (),
-            rows=self._evidence(ask, state),
+            rows=self._evidence(ask, state, is_still=(age or 0.0) >= STILL_SECONDS),
         )
         rank.send(answer)
 
-    def _evidence(self, ask: Ask, state: str) -> tuple[str, ...]:
+    def _evidence(self, ask: Ask, state: str, *, is_still: bool) -> tuple[str, ...]:
         if ask.look is Look.STACK:
             return ()
         from ..evidence.gather import evidence_of
 
-        return evidence_of(ask.look, halted=self._rank.stops.owner if state != "running" else None)
+        halted = self._rank.stops.owner if state != "running" else None
+        return evidence_of(ask.look, halted=halted, is_still=is_still)
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
@@ -415,4 +436,7 @@ _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {
     Action.WHERE: Questions._where,
     Action.INTERRUPT: Questions._interrupt,
     Action.RELEASE: Questions._release,
+    Action.EXEC: Questions._call_guard,
+    Action.NATIVE: Questions._call_guard,
+    Action.RAS: Questions._call_guard,
 }

@@ -1,4 +1,4 @@
-"""The broker's home on disk: a directory closed to others, ``broker.json`` in it, and the serving broker's lock.
+"""The broker's home on disk: a directory closed to others, ``broker.json`` and ``driver.json`` in it, and a lock.
 
 Modes never depend on the umask: everything is made closed and then set to its exact mode.
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 
 from dbg_broker.home.path import check_way
-from dbg_dial.find import RENDEZVOUS_FILE, check_own, open_at_once
-from dbg_wire.endpoint import Rendezvous, format_rendezvous, parse_rendezvous
+from dbg_dial.find import DRIVER_FILE, RENDEZVOUS_FILE, check_own, open_at_once
+from dbg_wire.endpoint import Rendezvous, format_driver_tokens, format_rendezvous, parse_rendezvous
 from dbg_wire.errors import BadSecretFile, printable
 
 LOCK_FILE = "serve.lock"
@@ -118,24 +118,30 @@ def read_private(path: Path, *, others_may_read: bool = False) -> str | None:
 
 
 def write_rendezvous(home: Path, rendezvous: Rendezvous) -> None:
-    """Put ``broker.json`` into the home, in place of an older one. Raise BadSecretFile."""
+    """Put ``driver.json`` and ``broker.json`` into the home, in place of older ones. Raise BadSecretFile."""
+    # A terminal reads broker.json first, so the other file must be there by then.
+    write_private(home / DRIVER_FILE, format_driver_tokens(rendezvous.driver_tokens) + "\n")
     write_private(home / RENDEZVOUS_FILE, format_rendezvous(rendezvous) + "\n")
 
 
 def read_rendezvous(home: Path) -> Rendezvous | None:
-    """Return what ``broker.json`` says, or None if there is none. Raise BadSecretFile if it can't be used."""
+    """Return what ``broker.json`` says, or None if there is none; ``driver.json`` is not opened.
+
+    Raise BadSecretFile if the file can't be used.
+    """
     path = home / RENDEZVOUS_FILE
     text = read_private(path)
     return None if text is None else parse_rendezvous(text, str(path))
 
 
 def remove_rendezvous(home: Path, *, pid: int, host: str) -> bool:
-    """Remove ``broker.json`` if it is still the one of this process, and tell whether it was. Raise nothing."""
+    """Remove both files if they are still those of this process, and tell whether they were. Raise nothing."""
     try:
         rendezvous = read_rendezvous(home)
         if rendezvous is None or (rendezvous.pid, rendezvous.host) != (pid, host):
             return False
         (home / RENDEZVOUS_FILE).unlink()
+        (home / DRIVER_FILE).unlink(missing_ok=True)
     except (BadSecretFile, OSError):
         return False
     return True

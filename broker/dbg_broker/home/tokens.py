@@ -1,9 +1,9 @@
-"""What peers may do: three tokens, kept over restarts, and one table of the paths that they open."""
+"""What peers may do: three tokens, kept over restarts, those made for somebody, and the paths that each role opens."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
-import enum
 import hashlib
 import hmac
 import secrets
@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.issued import IssuedToken, load_issued
 from dbg_broker.home.rendezvous import make_private_directory, read_private, write_private
 from dbg_wire.endpoint import TokenRole, parse_token
 from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.throw_away import MARK
+from dbg_wire.throw_away import MARK, is_throw_away
 
 TOKEN_BYTES = 32
 """256 bits: out of reach of guessing, and 43 characters long in a file."""
@@ -25,16 +27,11 @@ TOKENS_DIRECTORY = "tokens"
 THROW_AWAY_DIRECTORY = "insecure-tokens"
 """Where the tokens of a broker without TLS are, as long as it serves."""
 
+JOB_MARK = "job."
+"""How a token begins that ranks of one job may use; the job's name and a code made with the rank's token follow."""
+
 MAX_CHALLENGE = 128
 """Characters of a challenge: twice the 256 bits that the verbs send."""
-
-
-class Role(enum.Enum):
-    """What a token lets its bearer be."""
-
-    RANK = "rank"
-    DRIVER = "driver"
-    WATCHER = "watcher"
 
 
 PATHS: Mapping[str, frozenset[Role]] = MappingProxyType(
@@ -53,27 +50,50 @@ def may_open(role: Role, path: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """The three tokens of one broker."""
+    """The three tokens of one broker, and those that were made for somebody."""
 
     rank: str = field(repr=False)
     driver: str = field(repr=False)
     watcher: str = field(repr=False)
+    issued: tuple[IssuedToken, ...] = ()
 
     def of(self, role: Role) -> str:
         """Return the token that makes its bearer a ``role``."""
         return {Role.RANK: self.rank, Role.DRIVER: self.driver, Role.WATCHER: self.watcher}[role]
 
     def by_name(self) -> dict[TokenRole, str]:
-        """Return all three, as ``broker.json`` holds them."""
-        return {"rank": self.rank, "driver": self.driver, "watcher": self.watcher}
+        """Return all three by the words of files and messages."""
+        return {"rank": self.rank, **self.of_terminals()}
 
-    def role_of(self, header: str | None) -> Role | None:
-        """Return the role that an ``Authorization`` header stands for, or None; in the same time for every header."""
+    def of_terminals(self) -> dict[TokenRole, str]:
+        """Return those that ``driver.json`` holds."""
+        return {"driver": self.driver, "watcher": self.watcher}
+
+    def for_job(self, job: str) -> str:
+        """Return a token for ranks of one job, and of no other."""
+        return job_token(self.rank, job)
+
+    def bearer_of(self, header: str | None) -> Bearer | None:
+        """Return who an ``Authorization`` header stands for, or None; in the same time for every unknown token."""
         scheme, _, presented = (header or "").partition(" ")
+        presented = presented.strip()
         # Digests have one length, so that the time doesn't tell the length of the token either.
-        digest = _digest(presented.strip())
-        matches = {role: hmac.compare_digest(digest, _digest(self.of(role))) for role in Role}
-        return next((role for role, same in matches.items() if same and scheme.lower() == "bearer"), None)
+        digest = _digest(presented)
+        own = [Bearer(role=role, digest=_digest(self.of(role))) for role in Role]
+        known = [*own, *(one.bearer for one in self.issued), *self._of_job(presented)]
+        matches = [bearer for bearer in known if hmac.compare_digest(digest, bearer.digest)]
+        return matches[0] if matches and scheme.lower() == "bearer" else None
+
+    def _of_job(self, presented: str) -> tuple[Bearer, ...]:
+        job = presented.removeprefix(MARK).removeprefix(JOB_MARK).rpartition(".")[0]
+        return (Bearer(role=Role.RANK, digest=_digest(self.for_job(job)), job=job),) if job else ()
+
+    def still_know(self, bearer: Bearer) -> bool:
+        """Tell whether the token of somebody who is connected is still one of these."""
+        if bearer.name:
+            return any(one.bearer == bearer for one in self.issued)
+        own = self.for_job(bearer.job) if bearer.job is not None else self.of(bearer.role)
+        return hmac.compare_digest(bearer.digest, _digest(own))
 
     def proofs(self, challenge: str) -> tuple[str, ...]:
         """Return for each token the answer to a challenge that only a holder of the token can give."""
@@ -83,6 +103,25 @@ class Tokens:
 def proof(token: str, challenge: str) -> str:
     """Return a proof of knowing a token, which doesn't show the token."""
     return hmac.new(token.encode(), f"dbg-broker {challenge}".encode(), hashlib.sha256).hexdigest()
+
+
+def job_token(rank_token: str, job: str) -> str:
+    """Return a token for ranks of one job. The home's token of ranks makes it, and tells that it is right.
+
+    No list holds such tokens, so that a run needs no change of a broker that serves already.
+    """
+    mark = MARK if is_throw_away(rank_token) else ""
+    return f"{mark}{JOB_MARK}{job}.{_code(rank_token, job)}"
+
+
+def digest_of(token: str) -> str:
+    """Return the digest by which an issued token is kept."""
+    return _digest(token).hex()
+
+
+def _code(secret: str, job: str) -> str:
+    code = hmac.new(secret.encode(), f"dbg-broker ranks of {job}".encode("utf-8", "surrogatepass"), hashlib.sha256)
+    return base64.urlsafe_b64encode(code.digest()).decode().rstrip("=")
 
 
 def _digest(text: str) -> bytes:
@@ -101,7 +140,12 @@ def load_tokens(home: Path) -> Tokens:
         raise BadSecretFile(
             f"{printable(str(directory))} can't be made ({error.strerror})", "set DBG_HOME to a directory of your own"
         ) from error
-    tokens = Tokens(**{role.value: _load_token(directory / role.value) for role in Role})
+    tokens = Tokens(
+        rank=_load_token(directory / Role.RANK.value),
+        driver=_load_token(directory / Role.DRIVER.value),
+        watcher=_load_token(directory / Role.WATCHER.value),
+        issued=load_issued(home),
+    )
     if len({tokens.of(role) for role in Role}) < len(Role):
         raise BadSecretFile(
             f"two files in {printable(str(directory))} hold the same token, so a watcher might type",
@@ -110,13 +154,21 @@ def load_tokens(home: Path) -> Tokens:
     return tokens
 
 
+def rotate_tokens(home: Path) -> Tokens:
+    """Replace the three tokens of a home by new ones and return these. Raise BadSecretFile."""
+    load_tokens(home)
+    for role in Role:
+        write_private(home / TOKENS_DIRECTORY / role.value, new_token() + "\n")
+    return load_tokens(home)
+
+
 def make_throw_away_tokens(home: Path) -> Tokens:
     """Return new tokens for one broker without TLS, kept in files of mode 0600 for job scripts. Raise BadSecretFile.
 
     Lasting tokens would stay known to a listener on the network, or to a program that takes the port later.
     """
     directory = home / THROW_AWAY_DIRECTORY
-    tokens = Tokens(**{role.value: f"{MARK}{secrets.token_urlsafe(TOKEN_BYTES)}" for role in Role})
+    tokens = Tokens(rank=_throw_away_token(), driver=_throw_away_token(), watcher=_throw_away_token())
     try:
         make_private_directory(directory)
     except OSError as error:
@@ -137,10 +189,19 @@ def remove_throw_away_tokens(home: Path) -> None:
         directory.rmdir()
 
 
+def new_token() -> str:
+    """Return a token that nobody can guess."""
+    return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+def _throw_away_token() -> str:
+    return f"{MARK}{new_token()}"
+
+
 def _load_token(path: Path) -> str:
     text = read_private(path)
     if text is not None:
         return parse_token(text, source=str(path))
-    token = secrets.token_urlsafe(TOKEN_BYTES)
+    token = new_token()
     write_private(path, token + "\n")
     return token

@@ -19,3 +19,6 @@ SLOW = 4001
 
 GIVES_WAY = 4002
 """Another terminal needs the place."""
+
+REVOKED = 4003
+"""The token was revoked, was replaced, or has expired."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from dbg_broker.hub import close_codes, lost_ranks
+from dbg_broker.audit.entries import What
+from dbg_broker.hub import audited, close_codes, lost_ranks, to_guards
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.net.connection import PeerConnection
@@ -86,7 +87,7 @@ def _rank_left(hub: Hub, link: RankLink) -> None:
     hub.probe_schedule.remove(rank.key)
     lose(hub, rank)
     ended = "the process has ended" if rank.state is RankState.EXITED else "its connection ended"
-    for finished in hub.questions.rank_ended(rank.key, ended):
+    for finished in hub.questions.rank_ended(rank.key, ended, hub.given_to_guard(rank.key)):
         hub.deliver(finished)
     logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
 
@@ -103,12 +104,15 @@ def _guard_left(hub: Hub, link: RankLink) -> None:
         lose(hub, rank)
     elif rank is not None and rank.state is RankState.UNRESPONSIVE:
         hub.tell_rank(key, Probe(), "probe")
-    for unanswered in link.asks.values():
+    for unanswered in to_guards.lose(hub, link):
         hub.tell_rank(key, unanswered)
 
 
 def _terminal_left(hub: Hub, link: TerminalLink) -> None:
     del hub.terminals[link.number]
+    viewer = hub.seats.viewer(link.number)
+    if link.name is not None:
+        audited.note(hub, link, What.LEAVE, [viewer.key] if viewer is not None else [])
     hub.watchers.pop(link.number, None)
     for finished in hub.questions.drop_client(link.number):
         hub.deliver(finished)

@@ -7,14 +7,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from dbg_broker.home.tokens import Role
-from dbg_broker.hub import departures, from_guards
+from dbg_broker.audit.entries import What
+from dbg_broker.home.bearer import Role
+from dbg_broker.hub import audited, departures, to_guards
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.questions import TooMuchWaits
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
-from dbg_wire.messages import Action, Ask, Kind, Question, RankAnswer, RefusalCode
+from dbg_wire.errors import PeerError
+from dbg_wire.messages import GUARD_ACTIONS, Action, Ask, Finding, Kind, Question, RankAnswer, RefusalCode
 from dbg_wire.ranks import RankState
 
 MAX_QUESTIONS = 16
@@ -38,18 +40,25 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
         text = f"{MAX_QUESTIONS} questions are open already; wait for their answers"
         hub.refuse(link.connection, RefusalCode.FULL, text)
         return
+    if message.action in GUARD_ACTIONS:
+        if not to_guards.is_readable(message):
+            raise PeerError("an `exec` without a command")
+        if message.withdrawn:
+            to_guards.withdraw(hub, link, message)
     now = hub.clock()
-    known = {key: said for key in message.keys if (said := _known_answer(hub, key, message)) is not None}
+    known = {key: said for key in message.keys if (said := _known_answer(hub, link, key, message)) is not None}
     try:
         number, to_ask = hub.questions.ask(link.number, message, known, now)
     except TooMuchWaits as error:
         hub.refuse(link.connection, RefusalCode.FULL, str(error))
         return
+    audited.note(hub, link, What.QUESTION, message.keys, action=message.action.value, text=message.text)
     departures.bound_answers(hub)
     if not hub.questions.is_open(number):
         # This terminal had most waiting answers, and is closed.
         return
     seconds = hub.questions.deadline(number) - now
+    to_guards.note_command(hub, link, message, to_ask)
     if link.role is Role.WATCHER:
         for key in to_ask:
             _glance(hub, key, _ask_of(message, number, seconds))
@@ -97,9 +106,8 @@ def _ask_of(message: Question, number: int, seconds: float) -> Ask:
 def _pass_on(hub: Hub, ask: Ask, to_ask: Iterable[str], known: Iterable[str]) -> None:
     """Pass a question on to the ranks that are to be asked; a break-in also to those that can't answer it now."""
     for key in to_ask:
-        guard = hub.guards.get(key) if ask.action is Action.WHERE else None
-        if guard is not None and _is_unresponsive(hub, key):
-            from_guards.ask(guard, ask)
+        if ask.action in GUARD_ACTIONS or (ask.action is Action.WHERE and _guard_speaks(hub, key)):
+            to_guards.pass_on(hub, key, ask)
         else:
             hub.tell_rank(key, ask)
         hub.attend(key)
@@ -109,9 +117,11 @@ def _pass_on(hub: Hub, ask: Ask, to_ask: Iterable[str], known: Iterable[str]) ->
             hub.tell_rank(key, replace(ask, request=NOBODY))
 
 
-def _is_unresponsive(hub: Hub, key: str) -> bool:
-    rank = hub.registry.find(key)
-    return rank is not None and rank.state is RankState.UNRESPONSIVE
+def _guard_speaks(hub: Hub, key: str) -> bool:
+    """Tell whether a rank is unresponsive and its guard answers for it."""
+    rank, guard = hub.registry.find(key), hub.guards.get(key)
+    is_there = guard is not None and guard.finding is not Finding.CALLED
+    return is_there and rank is not None and rank.state is RankState.UNRESPONSIVE
 
 
 def _glance(hub: Hub, key: str, ask: Ask) -> None:
@@ -133,9 +143,9 @@ def _end_question(hub: Hub, number: int) -> None:
         hub.deliver(finished)
 
 
-def _known_answer(hub: Hub, key: str, question: Question) -> RankAnswer | None:
+def _known_answer(hub: Hub, link: TerminalLink, key: str, question: Question) -> RankAnswer | None:
     """Return what the broker can say itself, or None if the rank is to be asked."""
-    rank = hub.registry.find(key)
+    rank = hub.registry.find(key) if hub.listing.may_see(link, key) else None
     if rank is None:
         return RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key")
     frames = rank.frames if question.action is Action.WHERE else ()
@@ -143,7 +153,9 @@ def _known_answer(hub: Hub, key: str, question: Question) -> RankAnswer | None:
         return RankAnswer(key=key, kind=Kind.LOST, text=_how_it_ended(rank), frames=frames)
     if rank.state is RankState.LOST:
         return RankAnswer(key=key, kind=Kind.LOST, text="its connection is lost", frames=frames)
-    if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and key not in hub.guards:
+    if question.action in GUARD_ACTIONS:
+        return to_guards.known_answer(hub, rank, question)
+    if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and not _guard_speaks(hub, key):
         age = hub.clock() - rank.heard
         text = f"unresponsive, last seen {age:.0f} s ago"
         return RankAnswer(key=key, kind=Kind.VALUE, text=text, frames=frames, age=round(age, 3))
@@ -167,7 +179,7 @@ def _place(rank: RankRecord, before: str) -> str:
 def _how_it_ended(rank: RankRecord) -> str:
     if rank.exit is not None and rank.exit < 0:
         try:
-            return f"killed by {signal.Signals(-rank.exit).name}"
+            return f"killed by {signal.Signals(-rank.exit).name} {rank.cause}".rstrip()
         except ValueError:
             return f"killed by signal {-rank.exit}"
     return f"exited{with_status(rank)}"

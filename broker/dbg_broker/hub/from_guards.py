@@ -8,25 +8,30 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from dbg_broker.hub import close_codes, departures, lost_ranks
+from dbg_broker.hub import close_codes, departures, impostors, lost_ranks, other_jobs, to_guards
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Action, Answer, Ask, Finding, Kind, Message, RefusalCode, Testimony
+from dbg_wire.messages import GUARD_ACTIONS, Action, Answer, Ask, Finding, Kind, Message, Probe, RefusalCode, Testimony
 from dbg_wire.ranks import RankState
 
 logger = logging.getLogger("dbg_broker")
-
-MAX_ASKS = 64
-"""Unanswered questions to a guard that are remembered: one each second for a minute."""
 
 
 def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
     """Take what a guard has found. Raise PeerError if it breaks the protocol."""
     if link.rank is not None or link.guard_of not in (None, message.key):
         raise PeerError("a `testimony` from somebody else's connection")
-    rank = hub.registry.find(message.key) or _enter(hub, message)
+    job = message.registration.job if message.registration is not None else None
+    if other_jobs.is_turned_away(hub, link, message.key, job):
+        return
+    known = hub.registry.find(message.key)
+    if known is not None and not impostors.is_same(known, message.secret):
+        hub.refuse(link.connection, RefusalCode.TAKEN, f"another process is {known.address}, and this is not its guard")
+        link.connection.close(close_codes.DONE, "it is not the guard of this rank's process")
+        return
+    rank = known or _enter(hub, message)
     if rank is None:
         hub.refuse(link.connection, RefusalCode.NO_SUCH_RANK, f"no rank has the key {message.key!r}")
         link.connection.close(close_codes.DONE, "this broker does not know the rank")
@@ -34,13 +39,19 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
     if link.guard_of is None:
         link.guard_of = message.key
         hub.welcome(link.connection, rank.address, rank.child)
-    hub.guards[message.key] = link
+    former, hub.guards[message.key] = hub.guards.get(message.key), link
+    if former is not None and former is not link:
+        to_guards.lose(hub, former)
+    spoke_for_rank, link.finding = link.finding in to_guards.WAITS_FOR_RANK, message.kind
     logger.info("%s (%s) is found %s by its guard", rank.address, rank.key, message.kind.value)
-    if message.kind in (Finding.STUCK, Finding.SUSPENDED):
+    if message.kind in to_guards.WAITS_FOR_RANK:
         lost_ranks.fell_silent(hub, rank)
-        _take_over(hub, link, message.key)
-    else:
+    elif message.kind is not Finding.CALLED:
         _note_signal(rank, message)
+    elif spoke_for_rank:
+        # The rank goes on, and its guard stays for what it was asked.
+        hub.tell_rank(rank.key, Probe(), "probe")
+    _take_over(hub, link, message.key)
     hub.registry.last_words(rank, message.frames or rank.frames, rank.detail)
     if message.kind is Finding.ENDED:
         _ended(hub, rank)
@@ -65,37 +76,46 @@ def take(hub: Hub, link: RankLink, message: Message) -> None:
         raise PeerError("a guard says nothing but `testimony` and `answer`")
     if message.kind not in (Kind.VALUE, Kind.ERROR):
         raise PeerError(f"an answer of kind {message.kind.value!r} from a guard")
-    link.asks.pop(message.request, None)
+    ask = link.asks.pop(message.request, None)
     rank = hub.registry.find(link.guard_of)
-    if rank is not None and message.frames:
+    if ask is not None and ask.action in GUARD_ACTIONS:
+        # What these tell is not the Python stack that the rank is remembered by.
+        pass
+    elif rank is not None and message.frames:
         hub.registry.last_words(rank, message.frames, rank.detail)
     elif rank is not None:
         message = replace(message, frames=rank.frames)
-    finished = hub.questions.answer(link.guard_of, message)
-    departures.bound_answers(hub)
-    if finished is not None:
-        hub.deliver(finished)
-
-
-def ask(guard: RankLink, message: Ask) -> None:
-    """Ask the guard of a rank that can't answer."""
-    if len(guard.asks) < MAX_ASKS:
-        guard.asks[message.request] = message
-    guard.connection.send_message(message)
+    for number in hub.glances.answered(link.guard_of, message, hub.clock()):
+        finished = hub.questions.answer(link.guard_of, replace(message, request=number))
+        departures.bound_answers(hub)
+        if finished is not None:
+            hub.deliver(finished)
 
 
 def _take_over(hub: Hub, guard: RankLink, key: str) -> None:
-    """Ask the guard for the stacks that terminals wait for: the rank fell silent before it could answer."""
+    """Ask the guard what is the guard's, and the stacks of a rank that fell silent before it could answer."""
+    if guard.finding is Finding.ENDED:
+        return
+    actions = GUARD_ACTIONS | {Action.WHERE} if guard.finding in to_guards.WAITS_FOR_RANK else GUARD_ACTIONS
     now = hub.clock()
     for number, question in hub.questions.open_about(key):
-        if question.action is Action.WHERE and number not in guard.asks:
+        if question.action in actions:
             left = max(0.0, hub.questions.deadline(number) - now)
-            about = Ask(request=number, action=Action.WHERE, rows=24, columns=80, seconds=left, look=question.look)
-            ask(guard, about)
+            about = Ask(
+                request=number,
+                action=question.action,
+                rows=24,
+                columns=80,
+                seconds=left,
+                text=question.text,
+                threads=question.threads,
+                look=question.look,
+            )
+            to_guards.pass_on(hub, key, about)
 
 
 def _note_signal(rank: RankRecord, message: Testimony) -> None:
-    rank.signal = message.signal
+    rank.signal, rank.cause = message.signal, message.cause
     if message.core.startswith("|"):
         rank.core = f"core handed to {message.core[1:]}"
     elif message.core:
@@ -116,3 +136,4 @@ def _ended(hub: Hub, rank: RankRecord) -> None:
         hub.rank_changed(rank)
     hub.registry.killed(rank)
     hub.listing.changed(rank.key)
+    lost_ranks.note_failure(hub, rank)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dbg_broker.audit.entries import What
+from dbg_broker.hub import audited
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.terminals.seats import InputVerdict
@@ -31,6 +33,10 @@ def pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt)
         text = "it was typed for an earlier turn at the keyboard"
         hub.refuse(link.connection, RefusalCode.NOT_DRIVING, text)
     else:
+        if isinstance(message, Interrupt):
+            audited.note(hub, link, What.INTERRUPT, [viewer.key])
+        elif isinstance(message, Reply) and hub.audits_input:
+            audited.note(hub, link, What.INPUT, [viewer.key], text=message.text)
         hub.tell_rank(viewer.key, message)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dbg_broker.hub import close_codes, departures, from_guards, lost_ranks
+from dbg_broker.hub import close_codes, departures, from_guards, impostors, lost_ranks, other_jobs
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
@@ -71,6 +71,8 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
     now = hub.clock()
     if link.rank is not None and link.rank.key != message.key:
         raise PeerError("a second `register` with another key")
+    if other_jobs.is_turned_away(hub, link, message.key, message.job) or impostors.is_turned_away(hub, link, message):
+        return
     registration = hub.registry.register(message, now, link.prefix)
     rank = registration.rank
     if registration.gone is not None:
@@ -101,7 +103,7 @@ def _replace(hub: Hub, former: RankLink, key: str) -> None:
     """Close a rank's former connection after a newer one took over; its open questions stay without an answer."""
     former.rank = None
     former.connection.close(close_codes.REPLACED, "a newer connection of this rank took over")
-    for finished in hub.questions.rank_ended(key, "it connected anew"):
+    for finished in hub.questions.rank_ended(key, "it connected anew", hub.given_to_guard(key)):
         hub.deliver(finished)
 
 
@@ -162,6 +164,7 @@ def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:
         hub.deliver(finished)
     hub.rank_changed(rank)
     hub.listing.changed(rank.key)
+    lost_ranks.note_failure(hub, rank)
 
 
 _METHODS: Mapping[type[Message], Callable[[Hub, RankRecord, Any], None]] = {

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dbg_broker.home.tokens import Role
-from dbg_broker.hub import departures, from_asking_terminals, from_line_terminals
+from dbg_broker.audit.entries import What
+from dbg_broker.home.bearer import Role
+from dbg_broker.hub import audited, departures, from_asking_terminals, from_line_terminals
 from dbg_broker.hub.from_asking_terminals import with_status
 from dbg_broker.hub.from_line_terminals import FOR_DRIVERS
 from dbg_broker.hub.links import TerminalLink
@@ -97,6 +98,8 @@ def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
     if rank_link is None:
         # A lost rank may come back: the terminal keeps keys that aren't settled, and its new seat tells it what to do.
         return
+    if hub.audits_input and viewer is not None:
+        audited.note(hub, link, What.INPUT, [viewer.key], text=keys.data.decode("utf-8", "backslashreplace"))
     if rank_link.connection.send_data(data, CONTROL_RESERVE):
         hub.meters.bytes_to_ranks += len(keys.data)
     else:
@@ -113,16 +116,18 @@ def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
     if link.name is not None:
         raise PeerError("a second `greet`")
     link.name, link.minor = message.name, message.minor
+    audited.note(hub, link, What.CONNECT)
     hub.welcome(link.connection)
 
 
 def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
-    link.changes.subscribe(hub.registry.keys(), once=message.once)
+    keys = hub.registry.keys()
+    link.changes.subscribe([key for key in keys if hub.listing.may_see(link, key)], once=message.once)
     hub.listing.supply(link)
 
 
 def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
-    rank = hub.registry.find(message.key)
+    rank = hub.registry.find(message.key) if hub.listing.may_see(link, message.key) else None
     if rank is None:
         text = f"no rank has the key {message.key!r}"
         hub.refuse(link.connection, RefusalCode.NO_SUCH_RANK, text)
@@ -133,6 +138,7 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
         hub.refuse(link.connection, RefusalCode.FULL, text)
     else:
         name = link.name or "?"
+        audited.note(hub, link, What.ATTACH, [message.key], action=message.mode.value)
         hub.carry_out(hub.seats.attach(link.number, name, message, rank.report.generation))
         if rank.report.session is not None:
             hub.want_repaint(rank.key)
@@ -154,10 +160,14 @@ def _makes_room(hub: Hub, rank: RankRecord, message: Attach) -> bool:
 def _take(hub: Hub, link: TerminalLink, _: Take) -> None:
     rank = _rank_of(hub, link)
     if rank is not None:
+        audited.note(hub, link, What.TAKE, [rank.key])
         hub.carry_out(hub.seats.take(link.number, rank.report.generation))
 
 
 def _detach(hub: Hub, link: TerminalLink, _: Detach) -> None:
+    viewer = hub.seats.viewer(link.number)
+    if viewer is not None:
+        audited.note(hub, link, What.DETACH, [viewer.key])
     hub.carry_out(hub.seats.leave(link.number))
 
 
@@ -175,7 +185,10 @@ def _repaint(hub: Hub, link: TerminalLink, _: Repaint) -> None:
 def _dial(hub: Hub, link: TerminalLink, message: Dial) -> None:
     if hub.dial is None:
         hub.refuse(link.connection, RefusalCode.CANT_DIAL, "this broker dials nobody")
+    elif link.bearer.job is not None:
+        hub.refuse(link.connection, RefusalCode.ROLE, f"this token is for job {link.bearer.job} alone")
     else:
+        audited.note(hub, link, What.QUESTION, action="dial", text=f"{message.host}:{message.port}")
         hub.dial(link.number, message.host, message.port)
 
 

@@ -7,14 +7,14 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dbg_broker.home.tokens import Role
+from dbg_broker.home.bearer import ANY_RANK, Bearer, Role
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.outbox import RepaintRate
 from dbg_broker.net.rate import RateLimit
 from dbg_broker.ranks.questions import Finished
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.changes import PendingChanges
-from dbg_wire.messages import Answers, Ask, Message
+from dbg_wire.messages import Answers, Ask, Finding, Message
 
 
 class RankPeer(Protocol):
@@ -47,7 +47,7 @@ class RankLink:
     """A rank's connection; ``rank`` is None before it registered, and after a newer connection took over.
 
     ``prefix`` stands before a number that is not a rank's. If a guard is at the other end, ``guard_of`` is the key of
-    its rank, and ``asks`` are the questions that it has not answered.
+    its rank, ``finding`` is what it has said last, and ``asks`` are the questions that it has not answered.
     """
 
     connection: RankPeer
@@ -55,8 +55,10 @@ class RankLink:
     rank: RankRecord | None = None
     prefix: str = ""
     guard_of: str | None = None
+    finding: Finding | None = None
     asks: dict[int, Ask] = field(default_factory=dict)
     repaints: RepaintRate = field(default_factory=RepaintRate)
+    bearer: Bearer = ANY_RANK
 
 
 @dataclass(slots=True, eq=False)
@@ -69,15 +71,24 @@ class Unread:
 
 @dataclass(slots=True, eq=False)
 class TerminalLink:
-    """A terminal's connection; ``name`` is None before it greeted. ``answers`` are still to be sent."""
+    """A terminal's connection; ``name`` is None before it greeted. ``answers`` are still to be sent.
+
+    ``told`` are the ranks that the list has named to it, if its token is for one job; None if it may see all.
+    """
 
     connection: PeerConnection
-    role: Role
+    bearer: Bearer
     rate: RateLimit
     name: str | None = None
     minor: int = 0
     changes: PendingChanges = field(default_factory=PendingChanges)
     answers: deque[Unread] = field(default_factory=deque)
+    told: set[str] | None = None
+
+    @property
+    def role(self) -> Role:
+        """Return what its token lets it be."""
+        return self.bearer.role
 
     @property
     def number(self) -> int:

@@ -60,6 +60,11 @@ class Listing:
             driver_silent=self._seats.is_driver_silent(rank.key),
         )
 
+    def may_see(self, link: TerminalLink, key: str) -> bool:
+        """Tell whether a rank is of the job that a terminal's token is for; a token for no one job is for all ranks."""
+        rank = self._registry.find(key)
+        return link.bearer.job is None or (rank is not None and link.bearer.may_see(rank.said.job))
+
     def changed(self, key: str) -> None:
         """Note that a rank's listing changed; terminals are told once per round of the event loop."""
         if not self._dirty:
@@ -88,7 +93,8 @@ class Listing:
             if link.changes.subscribed:
                 concerned[link.number] = link
                 for key in dirty:
-                    link.changes.add(key)
+                    if self._is_news(link, key):
+                        link.changes.add(key)
         for key in dirty:
             for number in self._seats.viewers(key):
                 concerned[number] = self._terminals[number]
@@ -96,6 +102,17 @@ class Listing:
         frames = {key: self._change_frame(key) for key in dirty} if concerned else {}
         for link in concerned.values():
             self.supply(link, frames)
+
+    def _is_news(self, link: TerminalLink, key: str) -> bool:
+        if link.told is None:
+            return True
+        if self.may_see(link, key):
+            link.told.add(key)
+            return True
+        # The terminal has to hear that a rank is gone which it was told of.
+        is_told = key in link.told
+        link.told.discard(key)
+        return is_told
 
     def _change_frame(self, key: str) -> bytes:
         rank = self._registry.find(key)
@@ -111,6 +128,8 @@ class Listing:
             rank = self._registry.find(key)
             if rank is not None:
                 ranks.append(self.info(rank))
+                if link.told is not None:
+                    link.told.add(key)
                 size += _size_at_most(ranks[-1])
         return Snapshot(ranks=tuple(ranks), last=link.changes.end_page())
 

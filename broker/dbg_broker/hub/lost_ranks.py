@@ -33,11 +33,19 @@ def check_deaths(hub: Hub, now: float) -> None:
 def forget(hub: Hub, key: str, why: str = "the rank ended long ago and is forgotten") -> None:
     """Forget a rank that the registry has removed, and tell its terminals."""
     hub.listing.changed(key)
+    hub.first_failures.forget(key)
     hub.held_ranks.forget(key)
     if hub.crashed_ranks.forget(key):
         hub.spread.changed()
     for number in hub.seats.rank_gone(key):
         hub.refuse(hub.terminals[number].connection, RefusalCode.GONE, why)
+
+
+def note_failure(hub: Hub, rank: RankRecord) -> None:
+    """Note how a rank has ended, and tell of the ranks that were ended since another one of their run had failed."""
+    for other in hub.first_failures.note(rank, hub.registry.ranks):
+        hub.registry.killed(other)
+        hub.listing.changed(other.key)
 
 
 def _check_death(hub: Hub, key: str, attempt: int, now: float) -> None:
@@ -48,5 +56,6 @@ def _check_death(hub: Hub, key: str, attempt: int, now: float) -> None:
         hub.registry.found_dead(rank, now)
         hub.rank_changed(rank)
         hub.listing.changed(key)
+        note_failure(hub, rank)
     else:
         hub.death_checks.put(key, attempt, now)

@@ -9,8 +9,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import partial
 
+from dbg_broker.audit.entries import Entry
+from dbg_broker.home.bearer import ANY_RANK, Bearer
 from dbg_broker.hub import close_codes
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink, Unread
 from dbg_broker.hub.listing import Listing
@@ -24,6 +27,7 @@ from dbg_broker.net.turns import Turns
 from dbg_broker.net.unfinished import Unfinished
 from dbg_broker.ranks.crashes import CrashedRanks
 from dbg_broker.ranks.death_checks import DeathChecks
+from dbg_broker.ranks.first_failures import FirstFailures
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.probe_schedule import ProbeIntervals, ProbeSchedule
 from dbg_broker.ranks.questions import Finished, OpenQuestions
@@ -35,7 +39,7 @@ from dbg_broker.terminals.seats import Decision, Seats
 from dbg_wire import limits
 from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
-from dbg_wire.messages import Message, Refusal, Repaint, Seat, Welcome
+from dbg_wire.messages import GUARD_ACTIONS, Message, Refusal, Repaint, Seat, Welcome
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 logger = logging.getLogger("dbg_broker")
@@ -77,6 +81,9 @@ class Hub:
         self.on_unused: Callable[[], None] | None = None
         """Called when the last rank or terminal has gone; a request for a page is neither."""
         self.dial: Dial | None = None
+        self.audit: Callable[[Entry], None] | None = None
+        """Writes an entry of the audit log; it does not block."""
+        self.audits_input = False
         # What is known of ranks, asked of them, and told to them.
         self.registry = Registry()
         self.questions = OpenQuestions()
@@ -84,6 +91,7 @@ class Hub:
         self.probe_schedule = ProbeSchedule(intervals or ProbeIntervals())
         self.silent: set[str] = set()
         self.death_checks = DeathChecks()
+        self.first_failures = FirstFailures()
         self.held_ranks = HeldRanks(self.registry)
         self.crashed_ranks = CrashedRanks()
         self.spread = Spread((self.held_ranks, self.crashed_ranks), pack_message, self._tell_frame, clock, schedule)
@@ -96,10 +104,10 @@ class Hub:
 
     # ---------------------------------------------------------------------------------------------------- connections
 
-    def link_rank(self, peer: RankPeer, prefix: str = "") -> RankLink:
+    def link_rank(self, peer: RankPeer, prefix: str = "", bearer: Bearer = ANY_RANK) -> RankLink:
         """Take a connection of an agent, or of what stands in for one, as a rank's link; it registers next."""
         rate = RateLimit(self.clock(), limits.MAX_REPORTED_PER_SECOND)
-        self.links[peer.number] = link = RankLink(peer, rate, prefix=prefix)
+        self.links[peer.number] = link = RankLink(peer, rate, prefix=prefix, bearer=bearer)
         return link
 
     @property
@@ -151,6 +159,12 @@ class Hub:
         link = self.ranks.get(key)
         if link is not None:
             link.connection.send_message(message, instead_of)
+
+    def given_to_guard(self, key: str) -> frozenset[int]:
+        """Return the numbers of the questions that the rank's guard carries out, whatever becomes of the rank."""
+        guard = self.guards.get(key)
+        asks = guard.asks.values() if guard is not None else ()
+        return frozenset(ask.request for ask in asks if ask.action in GUARD_ACTIONS)
 
     def rank_changed(self, rank: RankRecord) -> None:
         """Tell other ranks what a change of this one means for them."""
@@ -214,6 +228,7 @@ class Hub:
         """Send the answers to a question to the terminal that asked, as it can take them."""
         for key in finished.question.keys:
             self.attend(key)
+            self._withdraw(key, finished.number)
         link = self.terminals.get(finished.client)
         if link is not None:
             link.answers.append(Unread(finished, finished.pages()))
@@ -240,6 +255,13 @@ class Hub:
             link.connection.send_message(Repaint(), "repaint")
 
     # ---------------------------------------------------------------------------------------------------------- inner
+
+    def _withdraw(self, key: str, number: int) -> None:
+        """Have a guard end what it still does for a question that has ended."""
+        guard = self.guards.get(key)
+        ask = guard.asks.pop(number, None) if guard is not None else None
+        if guard is not None and ask is not None and ask.action in GUARD_ACTIONS:
+            guard.connection.send_message(replace(ask, withdrawn=True))
 
     def _tell_frame(self, frame: bytes, key: str, name: Hashable) -> None:
         """Send a frame that many ranks get; a rank that is behind is told everything later instead."""

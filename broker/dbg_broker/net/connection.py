@@ -19,7 +19,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from dbg_broker.home.tokens import Role
+from dbg_broker.home.bearer import Role
 from dbg_broker.net import tcp
 from dbg_broker.net.frames import Fragments, pack_data, pack_message
 from dbg_broker.net.http import HttpAnswer, Upgrade, method_not_allowed
@@ -234,9 +234,9 @@ class PeerConnection(asyncio.Protocol):
         elif head.method == "HEAD":
             answer = self._owner.admit(self, Upgrade(head.target, None, None, ()))
             if isinstance(answer, HttpAnswer):
-                self._respond(answer, with_body=False)
+                self.respond(answer, with_body=False)
         else:
-            self._respond(method_not_allowed(head.method))
+            self.respond(method_not_allowed(head.method))
 
     def _shake_hands(self, head: bytes) -> None:
         # The handshake has a protocol object of its own, as the parser keeps the request and its token while it lives.
@@ -249,18 +249,20 @@ class PeerConnection(asyncio.Protocol):
             return
         answer = self._owner.admit(self, upgrade_of(request))
         if isinstance(answer, HttpAnswer):
-            self._respond(answer)
+            self.respond(answer)
+            return
+        if answer is None:
             return
         response = handshake.accept(request)
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
-            self._respond(HttpAnswer(response.status_code, (response.body or b"").decode("utf-8", "replace")))
+            self.respond(HttpAnswer(response.status_code, (response.body or b"").decode("utf-8", "replace")))
             return
         handshake.send_response(response)
         self._write_library_frames(handshake)
         self._websocket = ServerProtocol(state=State.OPEN, max_size=limits.MAX_FRAME_BYTES, logger=_library_logger)
         self.is_open = True
         if self._transport is not None:
-            tcp.tune(self._transport, to_terminal=answer is not Role.RANK)
+            tcp.tune(self._transport, to_terminal=answer.role is not Role.RANK)
         self._owner.opened(self, answer)
 
     def _handle_events(self, websocket: ServerProtocol) -> None:
@@ -406,7 +408,8 @@ class PeerConnection(asyncio.Protocol):
             # The peer sends pings without end and doesn't read the answers.
             self.abort()
 
-    def _respond(self, answer: HttpAnswer, *, with_body: bool = True) -> None:
+    def respond(self, answer: HttpAnswer, *, with_body: bool = True) -> None:
+        """Answer the request, and end the connection."""
         if self._transport is None:
             return
         self._outgoing.write(answer_bytes(answer, with_body=with_body))

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dbg_broker.home.tokens import MAX_CHALLENGE, PATHS, Role, Tokens, may_open
+from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.tokens import MAX_CHALLENGE, PATHS, Tokens, may_open
 from dbg_broker.net.capacity import Capacity
 from dbg_wire.endpoint import MIN_TOKEN
 from dbg_wire.errors import printable
@@ -16,6 +17,9 @@ from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
 
 TEXT = "text/plain; charset=utf-8"
 PAGES = frozenset({"/healthz", "/metrics"})
+RELOAD = "/reload"
+"""Where `dbg-broker token` has a broker that serves read its tokens anew."""
+
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -48,10 +52,13 @@ class Connected:
     watchers: int
 
 
-def admit(upgrade: Upgrade, tokens: Tokens, connected: Connected, capacity: Capacity) -> Role | HttpAnswer:
-    """Return the role in which a request may become a WebSocket, or the answer that refuses it.
+def admit(
+    upgrade: Upgrade, tokens: Tokens, connected: Connected, capacity: Capacity, now: float
+) -> Bearer | HttpAnswer:
+    """Return who may have a WebSocket for this request, or the answer that refuses it.
 
     A terminal that may type is admitted even if watchers take all other places: a watcher is closed for it then.
+    ``now`` is in seconds since the epoch.
     """
     path = path_of(upgrade.path)
     if path not in PATHS:
@@ -59,19 +66,41 @@ def admit(upgrade: Upgrade, tokens: Tokens, connected: Connected, capacity: Capa
     if upgrade.origin is not None:
         # Only browsers send an Origin: a page that a user visits must not reach the broker on the user's behalf.
         return HttpAnswer(403, "the broker does not talk to web pages (the request has an Origin)\n")
-    role = tokens.role_of(upgrade.authorization)
-    if role is None:
-        return HttpAnswer(
-            401,
-            "this broker does not know the token; `dbg-broker token` on its host prints the right one\n",
-            {"WWW-Authenticate": "Bearer"},
-        )
+    bearer = known_bearer(upgrade, tokens, now)
+    if isinstance(bearer, HttpAnswer):
+        return bearer
+    role = bearer.role
     if not may_open(role, path):
         return HttpAnswer(403, f"the token is a {role.value}'s, and {path} is not for {role.value}s\n")
     if subprotocol() not in upgrade.subprotocols:
         return _wrong_version(upgrade.subprotocols)
     full = _full(role, connected, capacity)
-    return HttpAnswer(503, f"the broker is full: {full}\n") if full else role
+    return HttpAnswer(503, f"the broker is full: {full}\n") if full else bearer
+
+
+def known_bearer(upgrade: Upgrade, tokens: Tokens, now: float) -> Bearer | HttpAnswer:
+    """Return who a request's token stands for, or the answer to a token that is unknown or has expired."""
+    bearer = tokens.bearer_of(upgrade.authorization)
+    if bearer is None:
+        why = "this broker does not know the token; `dbg-broker token` on its host prints the right one\n"
+    elif bearer.is_expired(now):
+        why = f"the token {bearer.name} has expired; ask its maker for another one\n"
+    else:
+        return bearer
+    return HttpAnswer(401, why, {"WWW-Authenticate": "Bearer"})
+
+
+def may_reload(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer | None:
+    """Return the answer that refuses a request to read the tokens anew; None if it may be done.
+
+    It does nothing but what a start of the broker does, so the token of any driver is enough.
+    """
+    bearer = known_bearer(upgrade, tokens, now)
+    if isinstance(bearer, HttpAnswer):
+        return bearer
+    if bearer.role is not Role.DRIVER or bearer.job is not None:
+        return HttpAnswer(403, f"{bearer.shown} may not have the tokens read anew\n")
+    return None
 
 
 def _full(role: Role, connected: Connected, capacity: Capacity) -> str:
@@ -123,6 +152,7 @@ class Meters:
     handshakes: int = 0
     refusals: Counter[int] = field(default_factory=Counter)
     failures: int = 0
+    turned_away: int = 0
     bytes_from_ranks: int = 0
     bytes_to_ranks: int = 0
     bytes_to_terminals: int = 0
@@ -179,6 +209,7 @@ def metrics(meters: Meters, gauges: Gauges) -> str:
     put("pending", "gauge", "Connections without their first message.", {"": gauges.pending})
     put("handshakes_total", "counter", "WebSocket handshakes completed.", {"": meters.handshakes})
     put("handshake_failures_total", "counter", "Connections that were no HTTP or TLS.", {"": meters.failures})
+    put("turned_away_total", "counter", "Connections from addresses not allowed.", {"": meters.turned_away})
     put("refusals_total", "counter", "Requests refused, by HTTP status.", refusals)
     put("rank_bytes_total", "counter", "Terminal bytes from ranks.", {"": meters.bytes_from_ranks})
     put("input_bytes_total", "counter", "Input bytes to ranks.", {"": meters.bytes_to_ranks})

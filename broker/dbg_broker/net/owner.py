@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
-from dbg_broker.home.tokens import Role
+from dbg_broker.home.bearer import Bearer
 from dbg_broker.net.http import HttpAnswer, Upgrade
 
 C_contra = TypeVar("C_contra", contravariant=True)
@@ -13,10 +13,13 @@ C_contra = TypeVar("C_contra", contravariant=True)
 class Owner(Protocol[C_contra]):
     """Owner of connections, told what happens on them."""
 
-    def admit(self, connection: C_contra, upgrade: Upgrade) -> Role | HttpAnswer:
-        """Return the role in which this request may become a WebSocket, or what to answer instead."""
+    def admit(self, connection: C_contra, upgrade: Upgrade) -> Bearer | HttpAnswer | None:
+        """Return who may have a WebSocket for this request, or what to answer instead; None if the answer comes later.
 
-    def opened(self, connection: C_contra, role: Role) -> None:
+        A later answer is given to the connection's ``respond``.
+        """
+
+    def opened(self, connection: C_contra, bearer: Bearer) -> None:
         """Take a new WebSocket."""
 
     def has_bytes(self, connection: C_contra) -> bool:

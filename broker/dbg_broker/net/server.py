@@ -11,6 +11,7 @@ from asyncio import sslproto
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from dbg_broker.allowed import EVERYBODY, Allowed
 from dbg_broker.net import tcp
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.owner import Owner
@@ -51,6 +52,9 @@ class ServerOwner(Owner[PeerConnection], Protocol):
     def can_accept(self) -> bool:
         """Tell whether one more connection may come now."""
 
+    def turned_away(self, peer: str) -> None:
+        """Take note of a peer whose address is not allowed; its connection is closed already."""
+
     def accepted(self, connection: PeerConnection) -> None:
         """Take a connection of which nothing has come yet."""
 
@@ -71,8 +75,10 @@ class Server:
         context: ssl.SSLContext | None,
         *,
         sweep_seconds: float = SWEEP_SECONDS,
+        allowed: Allowed = EVERYBODY,
     ) -> None:
         self._owner = owner
+        self._allowed = allowed
         self.listener = listener
         self._sweep_seconds = sweep_seconds
         self._loop = asyncio.get_running_loop()
@@ -129,6 +135,10 @@ class Server:
                 self._loop.remove_reader(self.listener)
                 self._loop.call_later(NO_DESCRIPTORS_SECONDS, self._accept_again)
                 return
+            if not self._allowed.admits(address, accepted.getsockname()):
+                accepted.close()
+                self._owner.turned_away(tcp.peer_name(address))
+                continue
             self._last_number += 1
             connection = PeerConnection(self._last_number, tcp.peer_name(address), self._owner, self._loop)
             task = self._loop.create_task(self._hand_over(connection, accepted))

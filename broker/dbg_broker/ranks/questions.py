@@ -5,7 +5,7 @@ Pure: time is an argument. A rank that does not answer is named in the answers a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from sys import getsizeof
@@ -14,7 +14,7 @@ from dbg_broker.ranks.answer_budget import MAX_TERMINAL_BYTES, AnswerBudget
 from dbg_broker.ranks.weight import weight
 from dbg_wire import limits
 from dbg_wire.codec import encode
-from dbg_wire.messages import Answer, Answers, Kind, Progress, Question, RankAnswer
+from dbg_wire.messages import Action, Answer, Answers, Kind, Progress, Question, RankAnswer
 
 PAGE_BYTES = limits.MAX_CONTROL_BYTES * 3 // 4
 """Bytes of one page of answers at most: below MAX_CONTROL_BYTES, and with room beside it in the terminal's queue."""
@@ -67,6 +67,8 @@ class Finished:
     """Bytes that count until its last page is read."""
     sizes: Mapping[str, int] = field(default_factory=dict, repr=False)
     """Bytes of answers in a message, by the keys of those ranks for which they have been counted already."""
+    number: int = 0
+    """The number under which ranks were asked."""
 
     def pages(self) -> Iterator[Answers]:
         """Return the answers as messages, each of them below PAGE_BYTES; the last one says so."""
@@ -101,6 +103,18 @@ class OpenQuestions:
     def open_of(self, client: int) -> int:
         """Return how many questions of a terminal are open."""
         return sum(1 for question in self._open.values() if question.client == client)
+
+    def numbers_of(self, client: int, action: Action) -> list[int]:
+        """Return the numbers of a terminal's open questions for this action."""
+        return [
+            number
+            for number, question in self._open.items()
+            if question.client == client and question.question.action is action
+        ]
+
+    def waiting_for(self, actions: Collection[Action]) -> int:
+        """Return how many answers are waited for, over all questions for these actions."""
+        return sum(question.missing for question in self._open.values() if question.question.action in actions)
 
     def ask(
         self, client: int, question: Question, known: Mapping[str, RankAnswer], now: float
@@ -180,9 +194,12 @@ class OpenQuestions:
             )
         return self._settle(answer.request, key, said)
 
-    def rank_ended(self, key: str, text: str) -> list[Finished]:
-        """Note that a rank's connection ended, and return the questions that this completes."""
-        return self._settle_all(key, RankAnswer(key=key, kind=Kind.LOST, text=text))
+    def rank_ended(self, key: str, text: str, but: Collection[int] = ()) -> list[Finished]:
+        """Note that a rank's connection ended, and return the questions that this completes.
+
+        The questions ``but`` are those that its guard still answers.
+        """
+        return self._settle_all(key, RankAnswer(key=key, kind=Kind.LOST, text=text), but)
 
     def finish(self, number: int) -> Finished | None:
         """End a question now, naming the ranks that did not answer; None if it has ended before."""
@@ -195,7 +212,7 @@ class OpenQuestions:
                 self._forget(number, key)
                 answer = RankAnswer(key=key, kind=Kind.SILENT, text=f"no answer in {question.seconds:g} s")  # noqa: PLW2901
             answers.append(answer)
-        return Finished(question.client, question.question, tuple(answers), question.size, question.sizes)
+        return Finished(question.client, question.question, tuple(answers), question.size, question.sizes, number)
 
     def was_read(self, finished: Finished) -> None:
         """Note that a terminal has taken all answers to a question."""
@@ -208,8 +225,8 @@ class OpenQuestions:
         self.budget.drop(client)
         return [question for question in ended if question is not None]
 
-    def _settle_all(self, key: str, answer: RankAnswer) -> list[Finished]:
-        numbers = sorted(self._asked.get(key, ()))
+    def _settle_all(self, key: str, answer: RankAnswer, but: Collection[int]) -> list[Finished]:
+        numbers = sorted(number for number in self._asked.get(key, ()) if number not in but)
         finished = (self._settle(number, key, answer) for number in numbers)
         return [question for question in finished if question is not None]
 

@@ -43,6 +43,12 @@ class RankRecord:
     """Which signal ends or ended it, as its guard says."""
     core: str = ""
     """Where its core is, in words."""
+    cause: str = ""
+    """Who sent that signal, as the end of a sentence; empty if nobody knows."""
+    signal_told: str = ""
+    """What :attr:`detail` says of the signal, which may become known better."""
+    left: float = 0.0
+    """When its connection ended, or when it said goodbye."""
     prefix: str = ""
     """What stands before its number in the address of a session that has no rank."""
 
@@ -85,7 +91,7 @@ class RankRecord:
 
     def weight(self) -> int:
         """Return about how many bytes it occupies."""
-        return weight(self.said, self.report, self.frames, self.place, self.detail, self.core)
+        return weight(self.said, self.report, self.frames, self.place, self.detail, self.core, self.cause)
 
     def info(self, *, epoch: float, driver: str | None, watchers: int, driver_silent: bool = False) -> RankInfo:
         """Return the rank as it is listed; ``epoch`` is the wall clock's time at monotonic zero."""

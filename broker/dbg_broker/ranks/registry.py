@@ -111,6 +111,10 @@ class Registry:
         self.counts[state] += 1
         return Registration(rank, self.children.join(rank, message.child), gone)
 
+    def forget(self, rank: RankRecord) -> None:
+        """Remove a rank whose key belongs to another process by now."""
+        self._remove(rank)
+
     def report(self, rank: RankRecord, report: RankReport, now: float) -> bool:
         """Take what is now true of a rank and tell whether that changes its listing.
 
@@ -159,7 +163,8 @@ class Registry:
         """Enter the signal that ended an exited rank, if its guard has told one."""
         if rank.state is RankState.EXITED and rank.signal is not None:
             rank.exit = -rank.signal
-            rank.detail = rank.detail or describe_signal(rank.signal, rank.core)
+            if rank.detail in ("", rank.signal_told):
+                rank.detail = rank.signal_told = describe_signal(rank.signal, rank.core, rank.cause)
 
     def expire(self, now: float) -> list[str]:
         """Forget ranks that ended long ago, are too many or occupy too much, and return their keys."""
@@ -182,6 +187,8 @@ class Registry:
         self._move(rank, _EVENT_OF_REPORT[report.state])
 
     def _end(self, rank: RankRecord, event: RankEvent, now: float) -> None:
+        if rank.is_live:
+            rank.left = now
         self._move(rank, event)
         rank.ended = now
         if rank.state is RankState.LOST:
@@ -225,13 +232,14 @@ def _sharing(said: Register, texts: SharedTexts) -> Register:
     )
 
 
-def describe_signal(number: int, core: str) -> str:
-    """Return in words which signal ended a process, and where its core is."""
+def describe_signal(number: int, core: str, cause: str = "") -> str:
+    """Return in words which signal ended a process, who sent it, and where the core is."""
     try:
         name = signal.Signals(number).name
     except ValueError:
         name = f"signal {number}"
-    return f"{name}; {core}" if core else name
+    said = f"{name} {cause}" if cause else name
+    return f"{said}; {core}" if core else said
 
 
 def _occasion(report: RankReport) -> tuple[RankState, int | None]:

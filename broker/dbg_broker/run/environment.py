@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, takewhile
 
-from dbg_wire.environment import COLLECTIVE_TIMEOUT, ENGINE, HOME, JOB, POST_MORTEM, RANKS, STOP_AT, STOP_IN
+from dbg_wire.environment import COLLECTIVE_TIMEOUT, ENGINE, HOME, JOB, POST_MORTEM, RANKS, STOP_AT, STOP_IN, TOKEN_FILE
 from dbg_wire.stop_points import StopAt, StopIn
 
 from .settings import Wishes
@@ -58,12 +58,22 @@ def _name(command: Sequence[str]) -> str:
 
 
 def job_environment(
-    environ: Mapping[str, str], *, home: str, job: str, wishes: Wishes, stops: Sequence[StopAt | StopIn]
+    environ: Mapping[str, str],
+    *,
+    home: str,
+    job: str,
+    wishes: Wishes,
+    stops: Sequence[StopAt | StopIn],
+    token_file: str | None = None,
 ) -> dict[str, str]:
-    """Return the environment of a job: the run's own, with what its ranks are told; the rest stays as it is."""
+    """Return the environment of a job: the run's own, with what its ranks are told; the rest stays as it is.
+
+    ``token_file`` holds the token of this job, None to have its ranks use the home's.
+    """
     told = {
         HOME: home,
         JOB: job,
+        TOKEN_FILE: token_file,
         STOP_AT: "\n".join(_typed(stop) for stop in stops if isinstance(stop, StopAt)),
         STOP_IN: "\n".join(_typed(stop) for stop in stops if isinstance(stop, StopIn)),
         RANKS: wishes.ranks,

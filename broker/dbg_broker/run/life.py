@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
+from dbg_broker.home.job_tokens import job_is_over
 from dbg_broker.home.rendezvous import open_home
 from dbg_wire.environment import HOME, JOB
 from dbg_wire.errors import BadInput, BadSecretFile, DbgError, printable
@@ -28,6 +29,7 @@ from dbg_wire.run_terminal import Task, Told
 from . import keeper
 from .environment import is_for_many_hosts, job_environment, job_name
 from .job_terminal import JobTerminal, is_wanted
+from .job_token import token_file_of
 from .own_broker import Found, find_or_start
 from .own_programs import own_command, own_environment
 from .plan import Plan, make_plan
@@ -138,6 +140,7 @@ class _RunLife:
         """Brokers that this run has started and that have not been waited for yet."""
         self._began = 0.0
         self._output = Path()
+        self._token_file: str | None = None
         self._is_starting = False
         self._missed: list[int] = []
         self._job: keeper.Job | None = None
@@ -154,16 +157,38 @@ class _RunLife:
     def _start_job(self) -> keeper.Job:
         plan = self._plan
         output, self._output = self._folder.open_output(self._name, plan.wishes.output)
+        self._token_file = token_file_of(self._name, self._home, self._environ)
         environ = job_environment(
-            own_environment(self._environ), home=self._home, job=self._name, wishes=plan.wishes, stops=plan.stops
+            own_environment(self._environ),
+            home=self._home,
+            job=self._name,
+            wishes=plan.wishes,
+            stops=plan.stops,
+            token_file=self._token_file,
         )
         self._job_terminal = self._open_job_terminal()
+        self._note_start()
         try:
             return keeper.start(plan.command, environ, output, self._job_terminal)
         finally:
             os.close(output)
             if self._job_terminal is not None:
                 self._job_terminal.close()
+
+    def _note_start(self) -> None:
+        from dbg_broker.audit.entries import Entry, What, encode_entry
+        from dbg_broker.audit.files import append
+
+        entry = Entry(
+            at=time.time(),
+            what=What.RUN,
+            terminal=f"{self._environ.get('USER') or os.geteuid()}@{os.uname().nodename}",
+            job=self._name,
+            text=shlex.join(self._plan.command),
+        )
+        # The job matters more than the entry.
+        with contextlib.suppress(OSError):
+            append(Path(self._home), encode_entry(entry))
 
     def _open_job_terminal(self) -> JobTerminal | None:
         if not is_wanted(self._plan.wishes.pty, self._plan.command):
@@ -187,6 +212,7 @@ class _RunLife:
             attach=is_attachable(),
             stops=tuple(stop.place for stop in plan.stops),
             tmux=self._tmux,
+            hang_after=float(plan.wishes.hang_after or 0) or None,
         )
         self._tell_beginning(task)
         return TerminalProcess(task, self._environ, self._home)
@@ -199,6 +225,11 @@ class _RunLife:
                 f"the broker at {printable(self._broker.url)} can't be reached from other hosts; stop it, and the "
                 "run starts one that can, or start `dbg-broker serve --listen 0.0.0.0`"
             )
+        if self._broker.process is not None and not self._broker.is_loopback:
+            why = (
+                "as --listen asks" if self._plan.wishes.listen else "since this command may start ranks on other hosts"
+            )
+            self._say(f"the broker listens beyond this host, at {printable(self._broker.url)}, {why}")
         self._say(f"job {self._name}, its output in {printable(task.output)}")
         when = "if this terminal closes" if task.attach else "there is no terminal here; from one"
         self._say(f"{when}: {self._way_back}")
@@ -371,6 +402,8 @@ class _RunLife:
             self._say(f"--again will not know this run: {error}")
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Let go of the broker, and of the job's token if the job is over."""
+        if self._token_file is not None and self._status is not None:
+            job_is_over(Path(self._token_file))
         if self._broker.hold is not None:
             os.close(self._broker.hold)

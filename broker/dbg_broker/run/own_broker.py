@@ -98,14 +98,14 @@ def _answers(home: Path) -> bool:
     from dbg_broker.verbs.probe import answers
 
     rendezvous = read_rendezvous(home)
-    return rendezvous is not None and answers(rendezvous.endpoint, rendezvous.tokens.get("driver"), ANSWER_SECONDS)
+    return rendezvous is not None and answers(rendezvous.endpoint, rendezvous.tokens.get("rank"), ANSWER_SECONDS)
 
 
 def _named(home: str, environ: Mapping[str, str]) -> Found:
     from dbg_broker.verbs.probe import answers
     from dbg_broker.verbs.which_broker import find_broker
 
-    reach = find_broker(None, home, environ, "driver")
+    reach = find_broker(None, home, environ, "rank")
     if not answers(reach.endpoint, reach.token, ANSWER_SECONDS):
         raise BrokerUnreachable(reach.endpoint.url, "DBG_BROKER names it; unset that, and the run starts its own")
     return Found(reach.endpoint.url)

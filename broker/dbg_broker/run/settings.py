@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -13,7 +12,7 @@ from dbg_wire.errors import BadInput, printable
 from dbg_wire.stop_points import MAX_STOPS, parse_stop_at, parse_stop_in
 
 LONGEST_SECONDS = 10_000_000.0
-"""The most seconds that a collective may be given, as ranks accept them: four months."""
+"""The most seconds that a collective, or a rank that does not move, may be given: four months."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +34,7 @@ class Wishes:
     listen: str | None = None
     output: str | None = None
     pty: str | None = None
+    hang_after: str | None = None
 
     def with_changes(self, given: Wishes) -> Wishes:
         """Return these wishes, replaced by those that are given now; a new stop replaces all stops."""
@@ -81,8 +81,7 @@ def _check_wishes(wishes: Wishes, directory: str) -> Wishes:
         parse_ranks(wishes.ranks)
     if wishes.engine not in (None, *ENGINES):
         raise BadInput(f"--engine {printable(wishes.engine or '')!r} is no debugger of ours", "take pudb or pdb")
-    if wishes.collective_timeout is not None:
-        _check_seconds(wishes.collective_timeout)
+    _check_times(wishes)
     if wishes.rank_filter is not None:
         _check_filter(wishes.rank_filter)
     if wishes.listen is not None:
@@ -94,16 +93,25 @@ def _absolute(path: str | None, directory: str) -> str | None:
     return None if path is None else posixpath.normpath(posixpath.join(directory, path))
 
 
-def _check_seconds(text: str) -> None:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds <= LONGEST_SECONDS:
+def _check_times(wishes: Wishes) -> None:
+    timeout, hang = wishes.collective_timeout, wishes.hang_after
+    if not _is_time(timeout):
         raise BadInput(
-            f"--collective-timeout {printable(text)!r} is not a number of seconds",
+            f"--collective-timeout {printable(timeout or '')!r} is not a number of seconds",
             f"give one up to {LONGEST_SECONDS:.0f}",
         )
+    if not _is_time(hang):
+        raise BadInput(
+            f"--hang-after {printable(hang or '')!r} is not a number of seconds",
+            f"give one up to {LONGEST_SECONDS:.0f}",
+        )
+
+
+def _is_time(text: str | None) -> bool:
+    try:
+        return text is None or 0 <= float(text) <= LONGEST_SECONDS
+    except ValueError:
+        return False
 
 
 def _check_filter(text: str) -> None:

@@ -10,10 +10,11 @@ import time
 from websockets.frames import Opcode
 
 from dbg_broker.home.tokens import proof
+from dbg_broker.net.http import RELOAD
 from dbg_dial.blocking import READ_BYTES, BlockingDial, NotABroker
 from dbg_wire.codec import decode, encode
 from dbg_wire.endpoint import Endpoint
-from dbg_wire.errors import DbgError, PeerError, Refused
+from dbg_wire.errors import BrokerUnreachable, DbgError, PeerError, Refused, printable
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.ranks import RankInfo
 from dbg_wire.records import fitted
@@ -64,10 +65,24 @@ class BrokerProbe(BlockingDial):
 
     def knows(self, token: str) -> bool:
         """Tell whether the peer knows the token, too; the token is not sent."""
+        challenge = secrets.token_hex(CHALLENGE_BYTES)
+        answer = self._ask(f"GET /healthz?prove={challenge} HTTP/1.1\r\nHost: {self.endpoint.host}\r\n\r\n")
+        expected = proof(token, challenge).encode()
+        return any(hmac.compare_digest(line, expected) for line in answer.splitlines())
+
+    def reload(self, token: str) -> None:
+        """Have the broker read its tokens anew. Raise BrokerUnreachable if it does not, with the reason."""
+        answer = self._ask(
+            f"GET {RELOAD} HTTP/1.1\r\nHost: {self.endpoint.host}\r\nAuthorization: Bearer {token}\r\n\r\n"
+        )
+        if not answer.startswith(b"HTTP/1.1 200 "):
+            reason = answer.rpartition(b"\r\n\r\n")[2].decode("utf-8", "replace").strip()
+            raise BrokerUnreachable(self.url, printable(reason) or "it does not answer")
+
+    def _ask(self, request: str) -> bytes:
+        """Send a request that needs no WebSocket, and return the whole answer."""
         connected = self.connected()
         deadline = time.monotonic() + self.seconds
-        challenge = secrets.token_hex(CHALLENGE_BYTES)
-        request = f"GET /healthz?prove={challenge} HTTP/1.1\r\nHost: {self.endpoint.host}\r\n\r\n"
         connected.sendall(request.encode())
         answer = b""
         while len(answer) < READ_BYTES and (left := deadline - time.monotonic()) > 0:
@@ -76,8 +91,7 @@ class BrokerProbe(BlockingDial):
             if not (data := connected.recv(READ_BYTES)):
                 break
             answer += data
-        expected = proof(token, challenge).encode()
-        return any(hmac.compare_digest(line, expected) for line in answer.splitlines())
+        return answer
 
     def _say(self, message: Message) -> None:
         self.send_text(encode(message))
@@ -112,3 +126,18 @@ def answers(endpoint: Endpoint, token: str | None, seconds: float) -> bool:
             return True
         return token is not None and probe.knows(token)
     return False
+
+
+def reload_tokens(endpoint: Endpoint, driver: str, seconds: float) -> None:
+    """Have the broker at an address read its tokens anew, shown that it is that broker. Raise BrokerUnreachable."""
+    try:
+        with BrokerProbe(endpoint, seconds) as probe:
+            probe.look_up()
+            probe.connect()
+            probe.secure()
+            probe.compare()
+            probe.reload(driver)
+    except BrokerUnreachable:
+        raise
+    except (DbgError, OSError) as error:
+        raise BrokerUnreachable(endpoint.url, printable(str(error))) from None

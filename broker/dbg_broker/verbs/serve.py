@@ -11,12 +11,17 @@ import shlex
 import signal
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from dbg_broker.allowed import Allowed
+from dbg_broker.audit.entries import Entry, What
+from dbg_broker.audit.writer import AuditLog
 from dbg_broker.classic.sessions import StockSessions
+from dbg_broker.home.bearer import Role
 from dbg_broker.home.certificate import server_context
 from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.rendezvous import (
@@ -30,7 +35,6 @@ from dbg_broker.home.rendezvous import (
 from dbg_broker.home.tokens import (
     THROW_AWAY_DIRECTORY,
     TOKENS_DIRECTORY,
-    Role,
     Tokens,
     load_tokens,
     make_throw_away_tokens,
@@ -38,7 +42,7 @@ from dbg_broker.home.tokens import (
 )
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
-from dbg_broker.log import start_log
+from dbg_broker.log import LogFormatter, start_log
 from dbg_broker.net.capacity import MANY, Capacity
 from dbg_broker.net.listener import PortTaken, listen
 from dbg_broker.net.server import Server
@@ -47,7 +51,7 @@ from dbg_broker.verbs.probe import answers
 from dbg_dial.kernel import kernel_name
 from dbg_wire.endpoint import Endpoint, Rendezvous, wrong_host_reason
 from dbg_wire.errors import BadSecretFile, DbgError, printable
-from dbg_wire.version import RELEASE
+from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 logger = logging.getLogger("dbg_broker")
 
@@ -98,6 +102,9 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
                 context=context,
                 endpoint=endpoint,
                 idle_seconds=settings.idle_seconds,
+                log=log,
+                allowed=settings.allowed,
+                audits_input=settings.audits_input,
             )
             asyncio.run(
                 _run(setup, _Stock(classic, settings.classic_size), partial(_announce, settings, setup, classic, say))
@@ -121,6 +128,9 @@ class _Setup:
     endpoint: Endpoint
     idle_seconds: float | None
     """Seconds without use after which the broker ends; None for never."""
+    log: LogFormatter
+    allowed: Allowed
+    audits_input: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +159,16 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
         schedule=loop.call_later,
         capacity=Capacity(_descriptors()),
     )
-    server = Server(Reception(hub, tokens), setup.listener, setup.context)
+    audit = AuditLog(home)
+    hub.audit, hub.audits_input = audit.note, setup.audits_input
+    audit.note(Entry(at=time.time(), what=What.START, text=f"{endpoint.url}, pid {pid}"))
+    reread = partial(_read_again, loop, setup) if endpoint.secure else None
+    server = Server(Reception(hub, tokens, reread), setup.listener, setup.context, allowed=setup.allowed)
     classic = StockSessions(hub, loop, stock.size)
     server.start()
     if stock.listener is not None:
         await classic.listen(stock.listener)
-    rendezvous = Rendezvous(
-        url=endpoint.url, host=host, pid=pid, fingerprint=endpoint.fingerprint, tokens=tokens.by_name()
-    )
-    write_rendezvous(home, rendezvous)
+    write_rendezvous(home, _rendezvous(endpoint, tokens))
     leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, setup.idle_seconds)
     hub.on_unused = leaving.look
     try:
@@ -168,6 +179,35 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
         remove_rendezvous(home, pid=pid, host=host)
         await classic.stop()
         await server.stop()
+        audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}"))
+        audit.close()
+
+
+def _rendezvous(endpoint: Endpoint, tokens: Tokens) -> Rendezvous:
+    return Rendezvous(
+        url=endpoint.url,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        fingerprint=endpoint.fingerprint,
+        tokens={"rank": tokens.rank},
+        driver_tokens=tokens.of_terminals(),
+        minor=PROTOCOL_MINOR,
+    )
+
+
+def _read_again(loop: asyncio.AbstractEventLoop, setup: _Setup, then: Callable[[Tokens | DbgError], None]) -> None:
+    """Read the tokens anew and write them where ranks and terminals look, in a thread: the home's disk may hang."""
+
+    def read() -> Tokens | DbgError:
+        try:
+            tokens = load_tokens(setup.home)
+            write_rendezvous(setup.home, _rendezvous(setup.endpoint, tokens))
+        except BadSecretFile as error:
+            return error
+        setup.log.hide(tokens.by_name().values())
+        return tokens
+
+    loop.run_in_executor(None, read).add_done_callback(lambda done: then(done.result()))
 
 
 def _take_home(home: Path) -> HomeLock:
@@ -193,7 +233,7 @@ def _serves_elsewhere(first: Rendezvous) -> bool:
     if reason is not None:
         logger.warning("broker.json named a broker on the loopback of %s and is replaced", printable(first.host))
         return False
-    return answers(first.endpoint, first.tokens.get("driver"), PROBE_SECONDS)
+    return answers(first.endpoint, first.tokens.get("rank"), PROBE_SECONDS)
 
 
 def _listen(where: Listen) -> socket.socket:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import dbg_dial.find
+from dbg_broker.home.bearer import Role
 from dbg_broker.home.rendezvous import read_private, read_rendezvous
-from dbg_broker.home.tokens import Role, load_tokens
+from dbg_broker.home.tokens import load_tokens
 from dbg_broker.verbs.probe import answers
 from dbg_dial.find import RENDEZVOUS_FILE, Seeker
 from dbg_wire.endpoint import Reach, TokenRole
@@ -57,11 +58,12 @@ def token_of(role: Role, home: Path) -> str:
 
     Blocks for ANSWER_SECONDS at most. Raise BadSecretFile as load_tokens does.
     """
-    with contextlib.suppress(BadSecretFile):
+    with contextlib.suppress(DbgError):
         found = read_rendezvous(home)
-        token = found.tokens.get(role.value) if found is not None and found.fingerprint is None else None
-        if found is not None and token is not None and answers(found.endpoint, token, ANSWER_SECONDS):
-            return token
+        if found is not None and found.fingerprint is None:
+            reach = find_broker(None, str(home), {}, role.value)
+            if answers(reach.endpoint, reach.token, ANSWER_SECONDS):
+                return reach.token
     return load_tokens(home).of(role)
 
 

@@ -33,20 +33,22 @@ from ..views.list import show_json, show_plain, show_table
 from ..views.missing import absent_only, absent_rows, missing_documents
 from ..views.naming import name_few, order
 from ..words.commands import USUAL_TARGETS
-from ..words.settings import CommandSettings, Format, Verb
+from ..words.settings import ABOUT_ALL, CommandSettings, Format, Verb
 from .agreeing import agrees
+from .beside import run_beside
 from .giving_up import unless_given_up
 from .many import MOVING, PARTIAL, ShownAnswers, ask_many, break_in, read_saved
 from .repeat import repeat
 from .report import make_report, refuse_existing, write_report
 from .stops import ask_stops
 from .user_pager import show_result
+from .why import show_groups_of, show_why
 
 WITHDRAWAL_SECONDS = 2.0
 """Seconds to wait for the answer to a withdrawal, which is sent by then: a user who gave up does not wait long."""
 
-_WITHOUT_TARGET = (Verb.LIST, Verb.WHERE, Verb.REPORT)
-"""Actions that mean all ranks where the user names none."""
+_SHOWING = (Verb.LIST, Verb.WHERE, Verb.WHY, Verb.COLLECTIVES, Verb.EVAL, Verb.COMMAND)
+"""Actions of which --every shows the answer again and again."""
 
 
 async def run_action(settings: CommandSettings, attach: Callable[[CommandSettings], Awaitable[int]]) -> int:
@@ -56,8 +58,8 @@ async def run_action(settings: CommandSettings, attach: Callable[[CommandSetting
     """
     if settings.target is None and settings.verb in (Verb.EVAL, Verb.STOPS):
         settings = replace(settings, target=USUAL_TARGETS[settings.verb])
-    if settings.target is None and settings.verb not in _WITHOUT_TARGET:
-        raise NeedsTarget(settings.verb.value)
+    if settings.target is None and settings.verb not in ABOUT_ALL:
+        raise NeedsTarget(settings.called)
     target = await asyncio.to_thread(read_target, settings.target, os.environ) if settings.target is not None else None
     saved = await asyncio.to_thread(read_saved, settings.against)
     link = link_to_broker(settings.broker, settings.timeout)
@@ -93,8 +95,10 @@ class _Acting:
             await repeat(self._settings, self._settings.every, self._link, self._directory, lambda: self._again(target))
         if self._settings.verb is Verb.REPORT:
             return await self._report_on(target)
-        if target is None or self._settings.verb in (Verb.LIST, Verb.WHERE, Verb.EVAL, Verb.COMMAND):
+        if target is None or self._settings.verb in _SHOWING:
             return await self._print(await self._show(target))
+        if self._settings.verb is Verb.EXEC:
+            return await self._exec(target)
         if self._settings.verb is Verb.STOPS:
             return await self._print(ShownAnswers(await ask_stops(self._asker, self._select(target).ranks)))
         if self._settings.verb is Verb.INTERRUPT:
@@ -121,6 +125,11 @@ class _Acting:
             ranks = list(self._select(target).ranks)
             if self._settings.all:
                 ranks = listed(self._directory.ranks, target, ranks, with_exited=True)
+        if self._settings.verb is Verb.WHY:
+            known = self._directory.ranks
+            return await show_why(self._settings, self._asker, ranks, known, show=show_waiting)
+        if self._settings.verb is Verb.COLLECTIVES:
+            return await show_groups_of(self._settings, self._asker, ranks, self._directory.ranks)
         calls = call_roll(self._directory.ranks, target, {rank.key for rank in ranks})
         return await ask_many(self._settings, self._asker, ranks, self._saved, calls=calls, known=self._directory.ranks)
 
@@ -176,7 +185,7 @@ class _Acting:
         rank = found[0]
         moving = [rank for rank in found if rank.state in MOVING]
         if len(moving) > 1 and not self._settings.yes:
-            sentence = f"--interrupt would stop {name_few(moving)}, and there is no terminal to ask"
+            sentence = f"{self._settings.called} would stop {name_few(moving)}, and there is no terminal to ask"
             if not await agrees(f"Break into {name_few(moving)}?", sentence):
                 return 1
         if len(found) > 1 or self._settings.format is not Format.TABLE or not _on_terminal():
@@ -231,6 +240,13 @@ class _Acting:
             elif not isinstance(event, Output):
                 self._directory.take(event)
 
+    async def _exec(self, target: Target) -> int:
+        shown = await unless_given_up(run_beside(self._settings, self._asker, self._select(target).ranks))
+        if shown is None:
+            # The broker ends the commands when this terminal has gone.
+            raise KeyboardInterrupt
+        return await self._print(shown)
+
     async def _release(self, target: Target) -> int:
         found = self._select(target).ranks
         held = [rank for rank in found if rank.state is RankState.HELD]
@@ -267,7 +283,7 @@ class _Acting:
         living = [rank for rank in found if rank.state in LIVE_STATES]
         if not living:
             raise why_not_stopped(found[0], target.text)
-        sentence = f"--kill would end {name_few(living)}, and there is no terminal to ask"
+        sentence = f"{self._settings.called} would end {name_few(living)}, and there is no terminal to ask"
         if not self._settings.yes and not await agrees(f"End {name_few(living)}?", sentence):
             return 1
         return self._report(await self._asker.ask(Action.KILL, living))

@@ -29,8 +29,10 @@ from ..views.missing import absent_only, absent_rows
 from ..views.naming import name_few, order
 from ..words.commands import USUAL_TARGETS, read_scope
 from ..words.settings import CommandSettings, Verb
+from .beside import run_beside
 from .many import MOVING, ask_many, break_in, read_saved
 from .stops import ask_stops
+from .why import show_groups_of, show_why
 
 T = TypeVar("T")
 
@@ -121,6 +123,12 @@ class Answering:
             saved = await asyncio.to_thread(read_saved, settings.against)
             shown = await ask_many(settings, self._asker, ranks, saved, calls=calls, known=self._directory.ranks)
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
+        if settings.verb is Verb.WHY:
+            return (await show_why(settings, self._asker, ranks, self._directory.ranks, show=self._show)).text
+        if settings.verb is Verb.COLLECTIVES:
+            return (await show_groups_of(settings, self._asker, ranks, self._directory.ranks)).text
+        if settings.verb is Verb.EXEC:
+            return (await run_beside(settings, self._asker, ranks)).text
         if settings.verb is Verb.STOPS:
             return await ask_stops(self._asker, ranks)
         if settings.verb is Verb.INTERRUPT:

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.messages import Action, Kind, Look, RankAnswer
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.records import fitted
 
 from ..core.asking import Asker
+from ..core.collective_matching import match_collectives
+from ..core.rank_evidence import read_evidence
 from ..core.remembered_groups import find_remembered_groups
 from ..core.roll_call import RollCall
 from ..errors import why_not_stopped
@@ -32,10 +34,12 @@ from ..views.compare import (
 )
 from ..views.groups import AnswerGroup, Said, differ, group_answers, groups_document, remembered, show_groups
 from ..views.missing import NOBODY_MISSING, MissingInAnswer, missing_in_answer
+from ..views.missing_from import MISSING, missing_from_collectives
 from ..views.naming import Naming
 from ..views.stacks import group_stacks, stacks_document
 from ..views.threads import group_threads, show_threads, threads_document
-from ..views.tree import show_tree
+from ..views.tree import show_others, show_tree
+from ..views.waits import recorded_standings
 from ..words.settings import CommandSettings, Format, Verb
 from .differences import with_differences
 
@@ -127,17 +131,18 @@ async def ask_many(
     Raises BadInput for a command that is not for sets, DbgError if all ranks have exited or the broker fails.
     """
     if settings.verb is not Verb.WHERE:
-        _require_living(ranks, settings.target or "")
+        require_living(ranks, settings.target or "")
     if settings.verb is Verb.COMMAND:
         refuse_for_sets(settings.question, len(ranks))
     answers = await asker.ask(
-        _ACTIONS[settings.verb],
+        Action.NATIVE if settings.native else _ACTIONS[settings.verb],
         ranks,
         settings.question,
         live=settings.live,
         stats=settings.stats,
         threads=settings.threads,
         frame=settings.frame,
+        look=Look.COLLECTIVES if settings.verb is Verb.WHERE else Look.STACK,
     )
     if settings.frame and settings.verb is Verb.EVAL:
         answers = [_without_other_frames(answer) for answer in answers]
@@ -148,7 +153,7 @@ async def ask_many(
         if settings.verb is Verb.WHERE
         else await _show_values(settings, asker, said, saved, missing)
     )
-    await asyncio.to_thread(_remember, shown.groups)
+    await asyncio.to_thread(remember, shown.groups, settings.target)
     return shown
 
 
@@ -157,13 +162,13 @@ async def break_in(settings: CommandSettings, asker: Asker, ranks: Sequence[Rank
 
     Raises DbgError if all have exited or the broker fails.
     """
-    _require_living(ranks, settings.target or "")
+    require_living(ranks, settings.target or "")
     said = list(zip(ranks, await asker.ask(Action.INTERRUPT, ranks, frame=settings.frame), strict=True))
     groups = group_answers(said, compare=False)
-    await asyncio.to_thread(_remember, remembered(groups))
+    await asyncio.to_thread(remember, remembered(groups), settings.target)
     failed = any(answer.kind is Kind.ERROR for _, answer in said)
-    text = _render(settings, "interrupt", groups, Naming(ranks))
-    return ShownAnswers(text, PARTIAL if _left_unanswered(said) else 1 if failed else 0, groups=remembered(groups))
+    text = render(settings, "interrupt", groups, Naming(ranks))
+    return ShownAnswers(text, PARTIAL if left_unanswered(said) else 1 if failed else 0, groups=remembered(groups))
 
 
 async def _show_values(
@@ -183,15 +188,15 @@ async def _show_values(
     if settings.save is not None:
         await asyncio.to_thread(_write, settings.save, save_answers(settings.question, said, naming))
     differs = differ(groups) or (comparison is not None and comparison.differs)
-    text = _render(settings, settings.question, groups, naming, comparison=comparison, missing=missing)
+    text = render(settings, settings.question, groups, naming, comparison=comparison, missing=missing)
     hint = _why_nobody(settings, said)
     # Ranks that run have not been compared, and a script that asks for differences must not take them for equal.
     uncompared = settings.fail_if_differ and any(answer.kind is Kind.RUNNING for _, answer in said)
-    status = PARTIAL if uncompared or _left_unanswered(said) else 1 if hint else 0
+    status = PARTIAL if uncompared or left_unanswered(said) else 1 if hint else 0
     return ShownAnswers(text, DIFFER if settings.fail_if_differ and differs else status, hint, remembered(groups))
 
 
-def _render(
+def render(
     settings: CommandSettings,
     command: str,
     groups: Sequence[AnswerGroup],
@@ -200,6 +205,7 @@ def _render(
     comparison: Comparison | None = None,
     missing: MissingInAnswer = NOBODY_MISSING,
 ) -> str:
+    """Return groups of answers as a table or as JSON, as the settings say."""
     path = settings.against or ""
     if settings.format is Format.JSON:
         document = groups_document(command, groups, naming, missing)
@@ -214,25 +220,25 @@ def _show_stacks(
     settings: CommandSettings, said: Sequence[Said], missing: MissingInAnswer, known: Sequence[RankInfo] | None
 ) -> ShownAnswers:
     naming = Naming([rank for rank, _ in said])
+    matched = match_collectives(read_evidence([rank for rank, _ in said], [answer for _, answer in said]))
+    standings, absent = recorded_standings(matched), missing_from_collectives(matched)
+    groups: Sequence[AnswerGroup]
     if settings.threads:
-        return _show_threads(settings, said, known)
-    stacks, others = group_stacks(said, known)
-    if settings.format is Format.JSON:
-        text = json.dumps(stacks_document(stacks, others, naming, missing)) + "\n"
-    else:
-        text = show_tree(stacks, others, naming, command="where", color=settings.color, missing=missing)
-    return ShownAnswers(text, PARTIAL if _left_unanswered(said) else 0, groups=remembered([*stacks, *others]))
-
-
-def _show_threads(settings: CommandSettings, said: Sequence[Said], known: Sequence[RankInfo] | None) -> ShownAnswers:
-    naming = Naming([rank for rank, _ in said])
-    answers = group_threads(said, known)
-    if settings.format is Format.JSON:
-        text = json.dumps(threads_document(answers, naming)) + "\n"
-    else:
+        answers = group_threads(said, known, standings)
+        groups = [*answers.stacks, *answers.others]
+        document = threads_document(answers, naming)
         text = show_threads(answers, naming, command="where", color=settings.color)
-    groups = remembered([*answers.stacks, *answers.others])
-    return ShownAnswers(text, PARTIAL if _left_unanswered(said) else 0, groups=groups)
+    else:
+        stacks, others = group_stacks(said, known, standings)
+        groups = [*stacks, *others]
+        document = stacks_document(stacks, others, naming, missing)
+        text = show_tree(stacks, others, naming, command="where", color=settings.color, missing=missing)
+    if absent is not None:
+        groups = [*groups, absent]
+        text += "".join(f"{line}\n" for line in show_others([absent], naming))
+    if settings.format is Format.JSON:
+        text = json.dumps(document) + "\n"
+    return ShownAnswers(text, PARTIAL if left_unanswered(said) else 0, groups=remembered(groups))
 
 
 def _why_nobody(settings: CommandSettings, said: Sequence[Said]) -> str:
@@ -244,7 +250,7 @@ def _why_nobody(settings: CommandSettings, said: Sequence[Said]) -> str:
     return f"dbg-attach: {who} stopped; --wait waits until one is, and -i breaks in{live}"
 
 
-def _left_unanswered(said: Sequence[Said]) -> bool:
+def left_unanswered(said: Sequence[Said]) -> bool:
     """Return whether a rank that could have answered did not; an exited rank can't."""
     return any(
         answer.kind is Kind.SILENT or (answer.kind is Kind.LOST and rank.state is not RankState.EXITED)
@@ -260,16 +266,23 @@ def _without_other_frames(answer: RankAnswer) -> RankAnswer:
     return fitted(RankAnswer, key=answer.key, kind=Kind.ERROR, text=text)
 
 
-def _require_living(ranks: Sequence[RankInfo], target: str) -> None:
+def require_living(ranks: Sequence[RankInfo], target: str) -> None:
+    """Raise the DbgError that says how they ended if all of these ranks have exited."""
     if all(rank.state is RankState.EXITED for rank in ranks):
         raise why_not_stopped(ranks[0], target)
 
 
-def _remember(groups: Mapping[str, Sequence[str]]) -> None:
+def remember(groups: Mapping[str, Sequence[str]], target: str | None = None) -> None:
+    """Keep the names of an answer's groups for targets of later commands; tell if they can't be kept. Blocks.
+
+    An answer of ``@missing`` alone does not know the collective, so that name stays as it was.
+    """
     memory = find_remembered_groups(os.environ)
     if memory is None:
         return
     try:
+        if target == MISSING and not groups.get(MISSING):
+            groups = {**groups, MISSING: tuple(memory.load().get(MISSING, ()))}
         memory.save(groups)
     except OSError as error:
         tell(f"dbg-attach: the groups' names are not remembered ({error.strerror or type(error).__name__})")

@@ -17,9 +17,11 @@ from dbg_wire.ranks import LIVE_STATES, RankInfo
 
 from ..core.asking import Asker
 from ..core.link import BrokerLink
+from ..hang.show import show_verdicts
 from ..views.report import Asked, Terminal, show_report
 from ..words.settings import CommandSettings, Format, Verb
 from .many import ask_many
+from .why import BETWEEN_SECONDS, look_for_cause
 
 
 class CantWriteReport(DbgError):
@@ -38,12 +40,15 @@ async def make_report(
     settings: CommandSettings, link: BrokerLink, asker: Asker, ranks: Sequence[RankInfo], now: float
 ) -> str:
     """Return the report about these ranks; ``now`` is wall-clock seconds. Nothing is evaluated in any rank."""
+    verdict, code = await _verdict(asker, ranks)
     return show_report(
         Asked(
             ranks=ranks,
             welcome=link.welcome,
             url=link.url,
             stacks=await _stacks(settings, asker, ranks),
+            verdict=verdict,
+            code=code,
             target=settings.target,
             now=now,
             moment=time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now)),
@@ -62,6 +67,17 @@ async def _stacks(settings: CommandSettings, asker: Asker, ranks: Sequence[RankI
         return (await ask_many(where, asker, asked, None)).text
     except DbgError as error:
         return f"not known: {error}\n"
+
+
+async def _verdict(asker: Asker, ranks: Sequence[RankInfo]) -> tuple[str, Sequence[str]]:
+    """Return why the jobs of these ranks do not go on, and what differs in their code."""
+    if not ranks:
+        return "", ()
+    try:
+        found = await look_for_cause(asker, ranks, ranks, longest=BETWEEN_SECONDS)
+    except DbgError as error:
+        return f"not known: {error}\n", ()
+    return show_verdicts(found.verdicts, color=False), found.differences
 
 
 def refuse_existing(path: str) -> None:

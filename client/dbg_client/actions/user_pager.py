@@ -12,7 +12,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
-from ..streams import has_cursor, look_alike, terminal_size, write_result
+from dbg_wire.look_alikes import look_alike
+
+from ..streams import has_cursor, terminal_size, write_result
 from ..views.width import text_width
 from ..words.config import PREFERENCES
 

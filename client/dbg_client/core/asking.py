@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -107,6 +108,12 @@ class Asker:
         except asyncio.TimeoutError:
             raise TimedOut(f"the broker did not answer within {seconds:g} s") from None
         return [answers.get(rank.key) or _left_out(rank) for rank in ranks]
+
+    def withdraw(self, action: Action, ranks: Sequence[RankInfo]) -> None:
+        """Give up what these ranks were asked by an action of their guards; nobody waits for an answer."""
+        question = fitted(Question, request=0, keys=(), action=action, seconds=self.seconds, withdrawn=True)
+        with suppress(TimedOut):
+            self._put(question, [rank.key for rank in ranks])
 
     def _put(self, question: Question, keys: Sequence[str]) -> dict[int, int]:
         """Put a question to these ranks; return the numbers of its pages, each with its ranks. Raises TimedOut."""

@@ -51,6 +51,8 @@ class UnknownGroup(DbgError):
 
     def __str__(self) -> str:
         name = printable(self.name)
+        if self.name == "@missing":
+            return "no rank was missing from a collective in the last answer of this terminal; ask anew with `why`"
         if not self.known:
             return f"no group {name} is remembered in this terminal; -e, -c and -w give their groups names"
         more = ", …" if len(self.known) > 8 else ""
@@ -147,7 +149,7 @@ def _looked_up(term: Term, groups: Mapping[str, frozenset[str]]) -> Term:
     what = term.what
     if not isinstance(what, Group):
         return term
-    if what.name not in groups:
+    if not groups.get(what.name):
         raise UnknownGroup(what.name, tuple(groups))
     return replace(term, what=Group(what.name, groups[what.name]))
 

@@ -84,6 +84,13 @@ def ended_of_live_runs(ranks: Sequence[RankInfo]) -> list[RankInfo]:
     return [rank for gone in _runs(ranks).values() for rank in _ended(gone)]
 
 
+def never_came(run: Iterable[RankInfo]) -> tuple[int, ...]:
+    """Return the numbers below the world size of one run that no rank has, exited or not."""
+    members = [rank for rank in run if rank.child is None and not rank.is_classic]
+    connected = {rank.rank for rank in members}
+    return tuple(number for number in range(_believed_world(members)) if number not in connected)
+
+
 def call_roll(
     ranks: Sequence[RankInfo], target: Target | None = None, asked: Collection[str] | None = None
 ) -> list[RollCall]:
@@ -126,8 +133,7 @@ def _call_of(
 ) -> RollCall:
     connected = {rank.rank for rank in run}
     world = max((rank.world_size or 0 for rank in run), default=0) or None
-    size = world if world is not None and world <= MAX_WORLD else 0
-    absent = tuple(number for number in range(size) if number not in connected and is_meant(number, None))
+    absent = tuple(number for number in never_came(run) if is_meant(number, None))
     ways: defaultdict[str, list[RankInfo]] = defaultdict(list)
     for rank in _ended(run):
         if rank.key not in known and is_meant(rank.rank, rank.host):
@@ -145,6 +151,11 @@ def _call_of(
     if absent:
         missing.append(MissingRanks(job=job, numbers=absent, state=Missing.ABSENT, text="never came"))
     return RollCall(job=job, world=world, connected=len(connected), missing=tuple(missing))
+
+
+def _believed_world(run: Iterable[RankInfo]) -> int:
+    size = max((rank.world_size or 0 for rank in run), default=0)
+    return size if size <= MAX_WORLD else 0
 
 
 def _meant(target: Target | None, job: str) -> Callable[[int, str | None], bool]:

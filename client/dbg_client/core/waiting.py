@@ -10,7 +10,7 @@ from typing import TypeVar
 from dbg_dial.deadline import within
 from dbg_wire.codec import Output
 from dbg_wire.errors import BrokerUnreachable, NoSuchRank, printable
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
 from dbg_wire.targets import Target, select
 
 from ..errors import SlowBroker, TimedOut
@@ -20,6 +20,9 @@ from .link import BrokerLink, Down, Up
 from .waiting_line import WaitingLine, count_states
 
 T = TypeVar("T")
+
+GUARD_SECONDS = 1.0
+"""Seconds within which the guard of a rank has told the signal that killed it, as a rule: it has to dial the broker."""
 
 Tell = Callable[[str], None]
 """Takes a sentence for the user: that something is waited for, that the broker is gone, that it is back."""
@@ -90,6 +93,21 @@ def _how_it_is(target: Target, directory: Directory) -> str:
     except NoSuchRank:
         return "no rank fits it yet"
     return count_states([rank for rank in found if rank.state is not RankState.EXITED]) or "all have exited"
+
+
+async def with_signal(link: BrokerLink, directory: Directory, ended: RankInfo) -> RankInfo:
+    """Return a rank that died as it is listed once its signal is known, or as it is after GUARD_SECONDS."""
+
+    def known() -> RankInfo | None:
+        now = directory.by_key.get(ended.key)
+        return now if now is not None and now.state is RankState.EXITED and now.exit is not None else None
+
+    if describe_exit(ended) != DIED:
+        return ended
+    try:
+        return await within(GUARD_SECONDS, until(link, directory, known))
+    except asyncio.TimeoutError:
+        return ended
 
 
 async def until(link: BrokerLink, directory: Directory, found: Callable[[], T | None], tell: Tell = tell_nobody) -> T:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 from collections.abc import Callable
+
+from dbg_dial.growth import watch_growth
 
 READ_BYTES = 64 * 1024
 """Bytes of one read: between two of them the event loop looks at what else has happened."""
 
 LOOK_SECONDS = 0.2
 """Seconds between two looks where the kernel tells nothing: its watches are used up, or it has none."""
-
-_IN_MODIFY = 0x2  # /usr/include/linux/inotify.h
 
 
 class GrowingFile:
@@ -85,18 +84,3 @@ class GrowingFile:
             self._next = self._loop.call_soon(self._read) if self._started else None
         elif self._watch is None:
             self._next = self._loop.call_later(LOOK_SECONDS, self._read)
-
-
-def watch_growth(path: str) -> int | None:
-    """Return a descriptor that is readable whenever a file has grown; None where the kernel has no such watch."""
-    try:
-        library = ctypes.CDLL(None, use_errno=True)
-        descriptor: int = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, AttributeError):
-        return None
-    if descriptor < 0:
-        return None
-    if library.inotify_add_watch(descriptor, os.fsencode(path), _IN_MODIFY) < 0:
-        os.close(descriptor)
-        return None
-    return descriptor

@@ -10,17 +10,17 @@ import contextlib
 import os
 import signal
 import socket
+import tempfile
 import termios
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dbg_dial.deadline import within
-from dbg_wire.errors import DbgError, PeerError, printable
+from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action
 from dbg_wire.ranks import LIVE_STATES, RankInfo
-from dbg_wire.run_terminal import Task, Told, decode_task, encode_line
+from dbg_wire.run_terminal import Task, Told
 from dbg_wire.targets import parse_target
 
 from ..core.broker import link_to_broker
@@ -28,13 +28,14 @@ from ..core.choose import Choice, is_ready
 from ..core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, next_stop, ranks_of
 from ..core.link import BrokerLink
 from ..core.waiting import list_ranks, until
-from ..streams import tell
+from ..streams import has_cursor, tell
 from ..terminal.attach import Attaching
 from ..terminal.outcome import End, SessionOutcome, how_it_ended
 from ..terminal.startup import read_startup
 from ..words.settings import CommandSettings
 from .job_output import JobOutput
 from .progress import panes_beside, progress, way_back
+from .run_socket import RunSocket, read_task
 
 if TYPE_CHECKING:
     from .rank_panes import RankPanes
@@ -51,9 +52,6 @@ INTERRUPT_SECONDS = 1.0
 SHOWN_EVERY_SECONDS = 1.0
 """Seconds between two looks at what is waited for; the line that says so counts seconds."""
 
-MAX_TASK = 64 * 1024
-"""Bytes of a run's task at most: a path and a target."""
-
 
 async def follow_job(settings: CommandSettings, descriptor: int) -> int:
     """Follow the job of the run at the other end of a socket until it is over; return the exit status.
@@ -61,9 +59,9 @@ async def follow_job(settings: CommandSettings, descriptor: int) -> int:
     Blocks until the run knows what to do. Raises PeerError if it says something else than a task.
     """
     connection = socket.socket(fileno=descriptor)
-    task, rest = _read_task(connection)
+    task, rest = read_task(connection)
     settings = replace(settings, commands=task.commands)
-    run = _RunSocket(connection, task)
+    run = RunSocket(connection, task)
     if rest:
         run.over.set()
     output = JobOutput(run.task.output)
@@ -72,29 +70,39 @@ async def follow_job(settings: CommandSettings, descriptor: int) -> int:
     loop.add_signal_handler(signal.SIGQUIT, lambda: None)
     loop.add_signal_handler(signal.SIGINT, run.interrupted)
     output.show()
+    watching = _watch_for_hang(settings, task)
     try:
-        if run.task.attach:
+        if run.task.attach and _has_cursor(task):
             await _follow(settings, run, output)
         await run.over.wait()
     finally:
+        if watching is not None:
+            await _end(watching)
         output.finish()
         run.close()
     return 0
 
 
-def _read_task(connection: socket.socket) -> tuple[Task, bytes]:
-    """Return the run's task, and the bytes that have come behind it by now."""
-    data = b""
-    while b"\n" not in data:
-        more = connection.recv(4096)
-        if not more or len(data) > MAX_TASK:
-            raise PeerError("a run that was cut off")
-        data += more
-    line, _, rest = data.partition(b"\n")
-    return decode_task(line), rest
+def _has_cursor(task: Task) -> bool:
+    """Tell whether a debugger can be drawn on this terminal; if not, tell the user."""
+    if has_cursor(os.environ):
+        return True
+    term = printable(os.environ.get("TERM") or "not set")
+    way = f"`dbg-attach --follow {printable(task.job)}/stopped` in another terminal does"
+    tell(f"dbg-attach: TERM is {term}, so that this terminal goes to no stop; {way}")
+    return False
 
 
-async def _follow(settings: CommandSettings, run: _RunSocket, output: JobOutput) -> None:
+def _watch_for_hang(settings: CommandSettings, task: Task) -> asyncio.Future[None] | None:
+    """Begin to watch for a hang of the job, if that is asked for."""
+    if task.hang_after is None:
+        return None
+    from .hang_watch import HangWatch  # hardly any run asks for it
+
+    return asyncio.ensure_future(HangWatch(settings, task.job, task.output, task.hang_after).go())
+
+
+async def _follow(settings: CommandSettings, run: RunSocket, output: JobOutput) -> None:
     home = os.environ.get("HOME") if settings.rc else None
     try:
         startup = await asyncio.to_thread(read_startup, home, settings.commands)
@@ -111,62 +119,11 @@ async def _follow(settings: CommandSettings, run: _RunSocket, output: JobOutput)
         await link.close()
 
 
-class _RunSocket:
-    """The connection to the run."""
-
-    def __init__(self, connection: socket.socket, task: Task) -> None:
-        self._connection = connection
-        self._told = Told()
-        self.task = task
-        self.over = asyncio.Event()
-        """Set once the job has ended, or the run."""
-        self.was_killed = False
-        self.on_killed: Callable[[], None] | None = None
-        """Called when the run has ended before the job: what is typed from now on is for the user's shell."""
-        self.on_interrupt: Callable[[], None] = lambda: None
-        """Called when Ctrl-C was typed, which the run passes on to the job."""
-        connection.setblocking(False)
-        asyncio.get_running_loop().add_reader(connection, self._read)
-
-    def interrupted(self) -> None:
-        """Take note that Ctrl-C was typed."""
-        self.on_interrupt()
-
-    def tell(self, told: Told) -> None:
-        """Tell the run, unless this is not new or the run is gone."""
-        if told == self._told:
-            return
-        self._told = told
-        self._connection.setblocking(True)
-        with contextlib.suppress(OSError):
-            self._connection.sendall(encode_line(told))
-        self._connection.setblocking(False)
-
-    def close(self) -> None:
-        """Stop listening, and close the socket."""
-        asyncio.get_running_loop().remove_reader(self._connection)
-        self._connection.close()
-
-    def _read(self) -> None:
-        try:
-            data = self._connection.recv(4096)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            asyncio.get_running_loop().remove_reader(self._connection)
-            self.was_killed = not self.over.is_set()
-            if self.was_killed and self.on_killed is not None:
-                self.on_killed()
-        self.over.set()
-
-
 class _Following:
     """Go from stop to stop."""
 
     def __init__(
-        self, settings: CommandSettings, run: _RunSocket, output: JobOutput, link: BrokerLink, attaching: Attaching
+        self, settings: CommandSettings, run: RunSocket, output: JobOutput, link: BrokerLink, attaching: Attaching
     ) -> None:
         self._settings, self._run, self._output = settings, run, output
         self._link, self._attaching, self._directory = link, attaching, attaching.directory
@@ -195,6 +152,7 @@ class _Following:
                 if not self._run.was_killed:
                     await self._tell_who_is_left()
                 if self._panes is not None:
+                    self._note(replace(self._told, breakpoints=await asyncio.to_thread(self._panes.breakpoints)))
                     await self._panes.close(self._living)
                 return
             if self._panes is not None:
@@ -401,7 +359,9 @@ def _panes(settings: CommandSettings, output: JobOutput) -> RankPanes | None:
     from .rank_panes import RankPanes  # hardly ever needed
 
     pane = os.environ.get("TMUX_PANE")
-    return RankPanes(settings, pane, output.say) if pane else None
+    if not pane:
+        return None
+    return RankPanes(settings, pane, output.say, tempfile.mkdtemp(prefix="dbg-panes-"))
 
 
 async def _end(*futures: asyncio.Future[Any]) -> None:

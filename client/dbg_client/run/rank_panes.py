@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.ranks import RankInfo
+from dbg_wire.ranks import Breakpoint, RankInfo
 
+from ..core.breakpoint_file import read_breakpoints
 from ..tmux.panes import open_pane_beside
 from ..tmux.tmux import MAX_PANES, kill_pane, living_panes
 from ..words.settings import CommandSettings
 
 
 class RankPanes:
-    """The panes of the ranks that have stopped; one is opened anew if its rank stops after somebody has closed it."""
+    """The panes of the ranks that have stopped; one is opened anew if its rank stops after somebody has closed it.
 
-    def __init__(self, settings: CommandSettings, own_pane: str, say: Callable[[str], None]) -> None:
+    ``folder`` is for files of the panes, and is removed at the end.
+    """
+
+    def __init__(self, settings: CommandSettings, own_pane: str, say: Callable[[str], None], folder: str) -> None:
         self._settings = settings
         self._own = own_pane
         self._say = say
         self._panes: dict[str, str] = {}
+        self._folder = folder
+        self._files: dict[str, str] = {}
+        """The file of each rank's pane, in which it tells the breakpoints that are set there."""
 
     async def show(self, rank: RankInfo, known: Sequence[RankInfo]) -> None:
         """Open a pane for a rank that has none; a pane that can't be opened is told, and nothing else happens."""
@@ -38,14 +48,22 @@ class RankPanes:
         if len(self._panes) >= MAX_PANES:
             raise TooManyStopped(rank.address)
         last = next(reversed(self._panes.values()), None)
-        self._panes[rank.key] = open_pane_beside(self._settings, rank, known, last or self._own, is_first=last is None)
+        file = self._files.setdefault(rank.key, str(Path(self._folder, f"{len(self._files)}.json")))
+        settings = replace(self._settings, breakpoints_to=file)
+        self._panes[rank.key] = open_pane_beside(settings, rank, known, last or self._own, is_first=last is None)
+
+    def breakpoints(self) -> tuple[Breakpoint, ...]:
+        """Return what people have set in the panes, ordered by file and line, each once. Blocks."""
+        found = {one for file in self._files.values() for one in read_breakpoints(file)}
+        return tuple(sorted(found, key=lambda one: (one.file, one.line, one.condition or "")))
 
     async def close(self, living: Sequence[RankInfo]) -> None:
-        """Close the panes of all ranks but those that are still there."""
+        """Close the panes of all ranks but those that are still there; what is set in these from now on is lost."""
         keys = {rank.key for rank in living}
         for key, pane in self._panes.items():
             if key not in keys:
                 await asyncio.to_thread(kill_pane, pane)
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
 
 class TooManyStopped(DbgError):

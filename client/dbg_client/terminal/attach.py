@@ -9,6 +9,8 @@ import os
 import shlex
 import sys
 import termios
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dbg_wire.errors import printable
@@ -16,15 +18,16 @@ from dbg_wire.ranks import RankInfo
 from dbg_wire.targets import Target, parse_target, unique_target
 
 from ..attachment.breakpoints import Breakpoints
+from ..core.breakpoint_file import write_breakpoints
 from ..core.broker import link_to_broker
 from ..core.choose import Choice, choose, choose_when_ready
 from ..core.directory import Directory
 from ..core.link import BrokerLink
 from ..core.remembered_groups import read_target
 from ..core.stock_debugger import Stock, dial_stock, parse_stock
-from ..core.waiting import open_and_list, wait_for_stop
+from ..core.waiting import open_and_list, wait_for_stop, with_signal
 from ..core.waiting_line import WaitingLine
-from ..errors import NoTerminal
+from ..errors import NoTerminal, RankEnded
 from ..streams import has_cursor, show_waiting, tell
 from ..words.settings import CommandSettings
 from .options import SessionOptions
@@ -89,7 +92,8 @@ class Attaching:
         self._startup = startup
         self._link = link
         self._may_run_again = may_run_again
-        self._breakpoints = Breakpoints()
+        path = settings.breakpoints_to
+        self._breakpoints = Breakpoints(None if path is None else partial(write_breakpoints, path))
         self._session: Session | None = None
         self.directory = Directory()
         self.line = WaitingLine(show_waiting)
@@ -157,9 +161,14 @@ class Attaching:
         )
         self._session = Session(self._link, self.directory, choice.rank, options, _pick_in_session)
         try:
-            return await self._session.run()
+            outcome = await self._session.run()
         finally:
             self._session = None
+        if isinstance(outcome.error, RankEnded):
+            # The broker sees that a process is gone before its guard has said of which signal.
+            ended = await with_signal(self._link, self.directory, outcome.error.rank)
+            outcome = replace(outcome, error=RankEnded(ended))
+        return outcome
 
     def leave(self) -> None:
         """Detach from the present session, if there is one."""

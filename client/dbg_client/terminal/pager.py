@@ -19,8 +19,8 @@ from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.output import Output
 
 from dbg_wire.errors import printable
+from dbg_wire.look_alikes import look_alike
 
-from ..streams import look_alike
 from .key_presses import ESCAPE_SECONDS, key_bytes
 from .page_text import PageText
 

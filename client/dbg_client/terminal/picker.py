@@ -206,7 +206,12 @@ class Picker:
         return f" {PROMPTS[self._letter]} for {count} rank{'s' if count != 1 else ''}: "
 
     def _title(self) -> str:
-        title = title_text(count=self.list.count, total=self.list.total, selected=self.list.selected_count)
+        title = title_text(
+            count=self.list.count,
+            total=self.list.total,
+            selected=self.list.selected_count,
+            chosen=self.list.chosen,
+        )
         if self.mode is Mode.FILTER or self.list.filter:
             return f" /{printable(self.list.filter)}   {title.removeprefix('Pick a rank to attach to   ')}"
         return f" {title}"

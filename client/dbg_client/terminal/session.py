@@ -259,6 +259,7 @@ class Session:
                 if self._directory.take(event):
                     self._list_changed(now)
                 self.perform(self._attachment.message(event, now))
+                self._note_breakpoints()
                 await self._show_display()
             self._paint()
 

@@ -75,7 +75,7 @@ def open_panes(settings: CommandSettings) -> int:
     Raises DbgError, with nothing left behind.
     """
     if settings.target is None:
-        raise NeedsTarget(settings.verb.value)
+        raise NeedsTarget(settings.called)
     place = _place(os.environ)
     ranks, known = asyncio.run(_find(settings, settings.target))
     plans = plan_panes(settings, settings.target, ranks, known)
@@ -173,7 +173,12 @@ def attach_words(settings: CommandSettings, *, follow: bool) -> list[str]:
         words.append(f"--wait={settings.wait!r}")
     if settings.frame:
         words.append(f"--frame={settings.frame}")
-    for name, value in (("--engine=", settings.wish.asked), ("--broker=", settings.broker), ("-x", settings.commands)):
+    for name, value in (
+        ("--engine=", settings.wish.asked),
+        ("--broker=", settings.broker),
+        ("-x", settings.commands),
+        ("--breakpoints-to=", settings.breakpoints_to),
+    ):
         if value is not None:
             words.append(f"{name}{value}")
     return words

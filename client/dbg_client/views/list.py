@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankInfo, RankState, describe_exit
+from dbg_wire.ranks import RankInfo, RankState, exit_state
 from dbg_wire.targets import unique_targets
 
 from .folding import fold_address
 from .session_status import show_place
 from .time_limits import first_limits, without_limit
-from .waits import Standing
+from .waits import StillRanks
 from .width import text_width
 
 _COLORS = {
@@ -28,7 +28,7 @@ _COLORS = {
 _HEADERS = ("JOB", "RANK", "STATE", "PLACE", "SINCE", "WHO", "", "")
 _JSON_FIELDS = (
     *("address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "state", "reason"),
-    *("where", "engine", "queued", "since", "driver", "watchers", "exit", "driver_silent"),
+    *("where", "engine", "queued", "since", "driver", "watchers", "exit", "detail", "driver_silent"),
 )
 
 
@@ -51,7 +51,7 @@ def show_table(
     """
     if not ranks:
         return ""
-    standing = Standing(ranks if known is None else known)
+    standing = StillRanks(ranks if known is None else known)
     groups = _alike(ranks, now, standing) if fold and len(ranks) > MAX_ROWS else [[rank] for rank in ranks]
     header, lines = _align(groups, ranks, now, standing, color=color)
     return "".join(f"{line}\n" for line in (header, *lines, *first_limits(ranks)))
@@ -61,7 +61,7 @@ def align(
     ranks: Sequence[RankInfo], now: float, *, color: bool = False, known: Sequence[RankInfo] | None = None
 ) -> tuple[str, list[str]]:
     """Return the table's header and a line for each rank; columns that hold nothing are left out."""
-    standing = Standing(ranks if known is None else known)
+    standing = StillRanks(ranks if known is None else known)
     return _align([[rank] for rank in ranks], ranks, now, standing, color=color)
 
 
@@ -69,7 +69,7 @@ def _align(
     groups: Sequence[Sequence[RankInfo]],
     ranks: Sequence[RankInfo],
     now: float,
-    standing: Standing,
+    standing: StillRanks,
     *,
     color: bool,
 ) -> tuple[str, list[str]]:
@@ -110,7 +110,7 @@ def show_json(ranks: Sequence[RankInfo], missing: Sequence[Mapping[str, object]]
 def show_state(rank: RankInfo) -> str:
     """Return a rank's state with what people ask next: why it stopped, how it ended."""
     if rank.state is RankState.EXITED:
-        return describe_exit(rank)
+        return exit_state(rank)
     if rank.state is RankState.STOPPED and rank.reason not in (None, "breakpoint"):
         return f"{rank.state.value} ({printable(rank.reason or '')})"
     return str(rank.state.value)
@@ -133,7 +133,7 @@ def show_people(rank: RankInfo) -> str:
     return ", ".join(part for part in (driver, watching) if part)
 
 
-def _alike(ranks: Sequence[RankInfo], now: float, standing: Standing) -> list[list[RankInfo]]:
+def _alike(ranks: Sequence[RankInfo], now: float, standing: StillRanks) -> list[list[RankInfo]]:
     """Return the ranks whose rows differ in rank, host, process and duration alone, together."""
     groups: defaultdict[tuple[str, ...], list[RankInfo]] = defaultdict(list)
     for rank in ranks:
@@ -148,7 +148,7 @@ def _folded_row(
     group: Sequence[RankInfo],
     hosts: Mapping[tuple[str, str], Sequence[RankInfo]],
     now: float,
-    standing: Standing,
+    standing: StillRanks,
 ) -> tuple[str, ...]:
     job, _, state, place, _, *others = _row(group[0], now, standing)
     listed_there = [rank for name in {(rank.job, rank.host) for rank in group} for rank in hosts[name]]
@@ -158,7 +158,7 @@ def _folded_row(
     return job, fold_address(group, listed_there), f"{len(group)} {state}", place, since, *others
 
 
-def _row(rank: RankInfo, now: float, standing: Standing) -> tuple[str, ...]:
+def _row(rank: RankInfo, now: float, standing: StillRanks) -> tuple[str, ...]:
     queued = f"{rank.queued} queued" if rank.queued else ""
     since = show_duration(now - rank.since) if rank.since else ""
     place = show_place(rank.where) or ""

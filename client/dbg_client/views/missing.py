@@ -81,7 +81,7 @@ def _how(missing: MissingRanks, now: float, *, several_jobs: bool) -> str:
     names = _names(missing.numbers, missing.job if several_jobs else None)
     verb = ("were " if many else "was ") if missing.text.startswith("killed") else ""
     ago = f"{'the first ' if many else ''}{show_duration(now - (missing.since or now))} ago"
-    comma = "," if many or missing.text[-1:].isdigit() else ""
+    comma = "," if many or missing.text[-1:].isdigit() or " from " in missing.text else ""
     return f"rank{'s' if many else ''} {names} {verb}{missing.text}{comma} {ago}"
 
 

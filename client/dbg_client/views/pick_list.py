@@ -11,6 +11,7 @@ from dbg_wire.ranks import RankInfo, RankState
 from ..core.choose import is_ready, may_be_picked
 from .list import align
 from .pick_rows import PickRow, index_of, make_rows
+from .time_limits import first_limits
 
 MOST_ROWS = 100_000
 """Rows before the first look at the screen: nothing is folded by then."""
@@ -179,11 +180,12 @@ def empty_text(*, known: int, filtered: str, away: str | None, url: str) -> str:
     )
 
 
-def title_text(*, count: int, total: int, selected: int) -> str:
-    """Return the line above the list: what it is for, and how many ranks are shown."""
+def title_text(*, count: int, total: int, selected: int, chosen: RankInfo | None = None) -> str:
+    """Return the line above the list: what it is for, how many ranks are shown, and the chosen one's time limit."""
     shown = f"{count} of {total}" if total != 1 else f"{count} of 1 rank"
-    chosen = f"   {selected} selected" if selected else ""
-    return f"Pick a rank to attach to   {shown}{chosen}"
+    several = f"   {selected} selected" if selected else ""
+    limit = f"   {first_limits([chosen])[0]}" if chosen is not None and chosen.limit else ""
+    return f"Pick a rank to attach to   {shown}{several}{limit}"
 
 
 def footer_text(*, away: str | None, filtering: bool, chosen: RankInfo | None, folded: bool | None = None) -> str:

@@ -11,7 +11,7 @@ from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
-from ..core.roll_call import MAX_WORLD
+from ..core.roll_call import never_came
 from .list import align, show_duration
 from .naming import Naming
 from .naming import order as naming_order
@@ -32,12 +32,18 @@ class Terminal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What was learned: ``stacks`` is the tree of them, or why there is none; ``target`` what the user typed, if so."""
+    """What was learned: ``stacks`` is the tree of them, or why there is none; ``target`` what the user typed, if so.
+
+    ``verdict`` is why the jobs do not go on, as text, and ``code`` a line for each file, package and variable that
+    differs between ranks.
+    """
 
     ranks: Sequence[RankInfo]
     welcome: Welcome | None
     url: str
     stacks: str
+    verdict: str
+    code: Sequence[str]
     target: str | None
     now: float
     moment: str
@@ -51,8 +57,9 @@ def show_report(asked: Asked, terminal: Terminal) -> str:
         ("Broker", _broker(asked)),
         *((f"Job {printable(job)}", _job(members, asked.now)) for job, members in _jobs(ranks)),
         ("Ranks", _listed(ranks, asked.now)),
+        ("Why it hangs", asked.verdict.rstrip("\n").split("\n") if ranks else ["no rank to ask"]),
         ("Stacks", asked.stacks.rstrip("\n").split("\n") if ranks else ["no rank to ask"]),
-        ("What differs between ranks", _differences(ranks)),
+        ("What differs between ranks", [*_differences(ranks), *asked.code]),
         ("Time limits and other details of stops", _details(ranks)),
     ]
     about = f" about {printable(asked.target)}" if asked.target is not None else ""
@@ -60,12 +67,6 @@ def show_report(asked: Asked, terminal: Terminal) -> str:
     for title, lines in sections:
         text += f"\n{title}\n" + "".join(f"  {line}".rstrip() + "\n" for line in lines)
     return without_secrets(text)
-
-
-def missing_ranks(members: Sequence[RankInfo]) -> list[int]:
-    """Return the numbers below the world size of one run that no rank has, exited or not."""
-    size = max((rank.world_size or 0 for rank in members if (rank.world_size or 0) <= MAX_WORLD), default=0)
-    return sorted(set(range(size)) - {rank.rank for rank in members if rank.child is None})
 
 
 def _versions(asked: Asked, terminal: Terminal, ranks: Sequence[RankInfo]) -> list[str]:
@@ -99,7 +100,7 @@ def _job(members: Sequence[RankInfo], now: float) -> list[str]:
     of = f", the world size is {size}" if size else ""
     states = ", ".join(f"{count} {state}" for state, count in _count(members))
     lines = [f"{known}{of}; {hosts} host{'s' if hosts > 1 else ''}; {states}"]
-    if missing := missing_ranks(members):
+    if missing := never_came(members):
         lines.append(f"never connected: {format_ranks(missing)}")
     gone = [rank for rank in members if _failed(rank)]
     lines += [_ended(rank, now) for rank in gone[:MAX_ROWS]]
@@ -138,7 +139,7 @@ def _differences(ranks: Sequence[RankInfo]) -> list[str]:
         groups = _grouped(ranks, of)
         if len(groups) > 1:
             lines += [f"{what} {said}: {names}" for said, names in groups]
-    return lines or ["nothing: script, directory, Python, agent and world size are the same"]
+    return lines or ["script, directory, Python, agent and world size are the same"]
 
 
 def _details(ranks: Sequence[RankInfo]) -> list[str]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_wire.collectives import collective_of
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import Place, RankInfo
 
+from ..core.collective_matching import Standing
 from .ages import Age, age_of, oldest, with_age
 from .groups import MAX_NAMES, MAX_REASONS, AnswerGroup, Said, count_answered, group_answers
 from .missing import NOBODY_MISSING, MissingInAnswer
 from .naming import Naming, clip, order
-from .waits import Standing
+from .waits import NO_STANDINGS, StillRanks, show_standing, standing_document
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
 """States that JSON leaves out: `--list` shows them. Other states say how far a stack can be trusted."""
@@ -32,17 +33,21 @@ class StackGroup(AnswerGroup):
     ages: tuple[Age, ...]
     thread: str | None = None
     """The name of the threads with this stack; None where only one thread of each rank was asked for."""
+    standing: Standing | None = None
+    """The collective that most of the ranks are in; None if none has told of one."""
 
 
 def group_stacks(
-    said: Sequence[Said], known: Sequence[RankInfo] | None = None
+    said: Sequence[Said],
+    known: Sequence[RankInfo] | None = None,
+    standings: Mapping[str, Standing] = NO_STANDINGS,
 ) -> tuple[list[StackGroup], list[AnswerGroup]]:
     """Return the groups of equal stacks, the biggest first, and the groups of ranks without one.
 
     ``known`` are all ranks there are, by default those that were asked: a rank in a collective waits for those that
-    stand still.
+    stand still. ``standings`` are the collectives that ranks have told, by their keys.
     """
-    standing = Standing([rank for rank, _ in said] if known is None else known)
+    still = StillRanks([rank for rank, _ in said] if known is None else known)
     gathered: defaultdict[tuple[str, tuple[Place, ...]], list[Said]] = defaultdict(list)
     without: list[Said] = []
     for rank, answer in said:
@@ -60,19 +65,29 @@ def group_stacks(
             ranks=tuple(rank for rank, _ in some),
             text="",
             frames=frames,
-            states=tuple(state_of(rank, answer, standing) for rank, answer in some),
+            states=tuple(state_of(rank, answer, still, standings.get(rank.key)) for rank, answer in some),
             ages=tuple(age_of(answer) for _, answer in some),
+            standing=usual_standing([rank for rank, _ in some], standings),
         )
         for number, (kind, frames, some) in enumerate(members, 1)
     ]
     return stacks, group_answers(without, compare=False)
 
 
-def state_of(rank: RankInfo, answer: RankAnswer, standing: Standing) -> str:
+def state_of(rank: RankInfo, answer: RankAnswer, still: StillRanks, standing: Standing | None = None) -> str:
     """Return the state that an answer tells, or what its rank waits for in a collective."""
     if answer.kind is not Kind.VALUE or answer.text != "running":
         return answer.text
-    return standing.show_wait(collective_of(answer.frames), rank.job) or answer.text
+    if standing is not None:
+        return show_standing(standing)
+    return still.show_wait(collective_of(answer.frames), rank.job) or answer.text
+
+
+def usual_standing(ranks: Sequence[RankInfo], standings: Mapping[str, Standing]) -> Standing | None:
+    """Return the collective that most of these ranks are in; None if none has told of one."""
+    found = {id(standings[rank.key]): standings[rank.key] for rank in ranks if rank.key in standings}
+    counts = Counter(id(standings[rank.key]) for rank in ranks if rank.key in standings)
+    return found[counts.most_common(1)[0][0]] if counts else None
 
 
 def show_states(groups: Sequence[StackGroup], naming: Naming) -> str:
@@ -119,12 +134,13 @@ def _document(group: AnswerGroup, naming: Naming) -> dict[str, object]:
     }
     if not isinstance(group, StackGroup):
         document["text"] = group.text
-        document["age"] = None
+        document |= {"age": None, "collective": None}
         return document
     if group.kind != "stack" or not USUAL_STATES.issuperset(group.states):
         document["text"] = show_states([group], naming)
     seconds = oldest(group.ages)
     document["age"] = None if seconds is None else round(seconds, 3)
+    document["collective"] = standing_document(group.standing)
     if group.thread is not None:
         document["thread"] = group.thread
     document["frames"] = [

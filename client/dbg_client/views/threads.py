@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import Place, RankInfo, ThreadStack
 
+from ..core.collective_matching import Standing
 from .ages import Age, age_of
 from .groups import AnswerGroup, Said, count_answered, counted, group_answers, show_ranks
 from .naming import Naming, order
-from .stacks import StackGroup, stacks_document, state_of
+from .stacks import StackGroup, stacks_document, state_of, usual_standing
 from .tree import draw, show_others
-from .waits import Standing
+from .waits import NO_STANDINGS, StillRanks
 
 MAIN = "MainThread"
 """Python's name of a process's main thread."""
@@ -38,9 +39,16 @@ class ThreadAnswers:
     answered: int
 
 
-def group_threads(said: Sequence[Said], known: Sequence[RankInfo] | None = None) -> ThreadAnswers:
-    """Return the groups: main threads first, then the names that most ranks have; ``known`` are all ranks there are."""
-    standing = Standing([rank for rank, _ in said] if known is None else known)
+def group_threads(
+    said: Sequence[Said],
+    known: Sequence[RankInfo] | None = None,
+    standings: Mapping[str, Standing] = NO_STANDINGS,
+) -> ThreadAnswers:
+    """Return the groups: main threads first, then the names that most ranks have.
+
+    ``known`` are all ranks there are, ``standings`` the collectives that ranks have told, by their keys.
+    """
+    still = StillRanks([rank for rank, _ in said] if known is None else known)
     gathered: defaultdict[tuple[str, str, tuple[Place, ...]], list[tuple[RankInfo, str, Age]]] = defaultdict(list)
     without: list[Said] = []
     for rank, answer in said:
@@ -49,8 +57,10 @@ def group_threads(said: Sequence[Said], known: Sequence[RankInfo] | None = None)
             continue
         kind = answer.kind.value if answer.kind in (Kind.SILENT, Kind.LOST) else "stack"
         for thread in answer.threads or (ThreadStack(name=ONLY_ONE, frames=answer.frames, halted=True),):
-            state = state_of(rank, _of_thread(answer, thread), standing)
-            age = age_of(answer) if _is_asked_one(thread, answer) else Age()
+            is_asked_one = _is_asked_one(thread, answer)
+            standing = standings.get(rank.key) if is_asked_one else None
+            state = state_of(rank, _of_thread(answer, thread), still, standing)
+            age = age_of(answer) if is_asked_one else Age()
             gathered[kind, common_name(thread.name), thread.frames].append((rank, state, age))
     groups = [_group(kind, name, frames, some) for (kind, name, frames), some in gathered.items()]
     others = group_answers(without, compare=False)
@@ -66,7 +76,14 @@ def group_threads(said: Sequence[Said], known: Sequence[RankInfo] | None = None)
             order(one.ranks[0]),
         )
     )
-    stacks = [replace(group, id=f"@{number}") for number, group in enumerate(groups, 1)]
+    stacks = [
+        replace(
+            group,
+            id=f"@{number}",
+            standing=usual_standing(group.ranks, standings) if group.thread in (MAIN, ONLY_ONE) else None,
+        )
+        for number, group in enumerate(groups, 1)
+    ]
     answered = {rank.key for group in stacks if group.kind == "stack" for rank in group.ranks}
     return ThreadAnswers(stacks=stacks, others=others, asked=len(said), answered=len(answered) + count_answered(others))
 

@@ -1,15 +1,23 @@
-"""What a rank in a collective waits for: the ranks of its job that are stopped or held. Pure."""
+"""What a rank in a collective waits for: others that have not come to it, or that are stopped or held. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from dbg_wire.errors import printable
 from dbg_wire.ranks import RankInfo, RankState
 
+from ..core.collective_matching import Matched, Standing, standing_of_each
 
-class Standing:
+MAX_LABEL = 120
+"""Characters of a collective and its group."""
+
+NO_STANDINGS: Mapping[str, Standing] = {}
+"""No rank has told which collective it is in."""
+
+
+class StillRanks:
     """How many ranks of each job stand still, by state; the caller's list may be longer than what it shows."""
 
     def __init__(self, ranks: Iterable[RankInfo]) -> None:
@@ -27,3 +35,33 @@ def show_wait(collective: str, stopped: int, held: int) -> str:
         return ""
     ranks = "rank" if stopped + held == 1 else "ranks"
     return f"waits in {printable(collective, 80)} for {' and '.join(counts)} {ranks}"
+
+
+def recorded_standings(matched: Iterable[Matched]) -> Mapping[str, Standing]:
+    """Return by the rank's key the collective that each rank is in, as far as a library has recorded it."""
+    return {key: standing for key, standing in standing_of_each(matched).items() if not standing.group.is_inferred}
+
+
+def show_standing(standing: Standing) -> str:
+    """Return ``waits in all_reduce #3172 of dp_0, 15 of 16 there``, or ``waits in recv #2 of pp from rank 3``."""
+    label = printable(standing.label, MAX_LABEL)
+    if standing.has_peer:
+        peer = f"rank {standing.peer}" if standing.peer is not None else "any rank"
+        return f"waits in {label} {'from' if standing.is_receive else 'to'} {peer}"
+    return f"waits in {label}, {len(standing.came)} of {len(standing.group.numbers)} there"
+
+
+def standing_document(standing: Standing | None) -> dict[str, object] | None:
+    """Return what becomes the JSON of a collective; of a send or receive two ranks are expected."""
+    if standing is None:
+        return None
+    came, of = len(standing.came), len(standing.group.numbers)
+    if standing.has_peer:
+        came, of = (1 if standing.missing or standing.unheard else 2), 2
+    return {
+        "name": standing.name,
+        "sequence": standing.sequence,
+        "group": standing.group.label,
+        "there": came,
+        "of": of,
+    }

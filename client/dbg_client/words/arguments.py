@@ -7,8 +7,8 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
@@ -16,6 +16,9 @@ from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from .near import is_target, refuse_mistyped, refuse_unknown_option
 from .options import OPTIONS
 from .verbs import BY_FLAG, BY_NAME, VERBS, Operands, VerbRow
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 WAIT_FOR_EVER = ""
 """What argparse puts for ``--wait`` without a value."""
@@ -29,11 +32,13 @@ _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 class Arguments:
     """The command line as it was typed, before options are checked against each other.
 
-    ``verb`` is the verb that was spoken if no flag means the same. ``notes`` are told to the user, each a sentence.
+    ``verb`` is the verb that was spoken if no flag means the same; ``spoken`` is it in any case, None for a flag.
+    ``notes`` are told to the user, each a sentence.
     """
 
     target: str | None = None
     verb: str | None = None
+    spoken: str | None = field(default=None, compare=False)
     shell: str | None = None
     pids: tuple[str, ...] = ()
     mine: bool = False
@@ -43,6 +48,7 @@ class Arguments:
     kill: bool = False
     expression: str | None = None
     command: str | None = None
+    program: tuple[str, ...] | None = None
     where: bool = False
     interrupt: bool = False
     release: bool = False
@@ -54,6 +60,8 @@ class Arguments:
     stats: bool = False
     live: bool = False
     threads: bool = False
+    native: bool = False
+    per_host: bool = False
     frame: str | None = None
     save: str | None = None
     against: str | None = None
@@ -80,6 +88,7 @@ class Arguments:
     broker: str | None = None
     verbose: bool = False
     run: int | None = None
+    breakpoints_to: str | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -88,6 +97,11 @@ class _ArgumentParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(printable(message, 300), f"see `{HELP_PAGE}`")
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        # argparse passes over an error of the write, and a page that is longer than a buffer is lost by that.
+        if message:
+            (file or sys.stderr).write(message)
 
     def format_help(self) -> str:
         """Return the page that is made of the table."""
@@ -113,6 +127,8 @@ def build_parser() -> argparse.ArgumentParser:
             parser.add_argument(*option.flags, dest=option.field, metavar=option.metavar)
     # What `dbg-broker run` starts its terminal with: the socket by which the two talk.
     parser.add_argument("--run", type=int)
+    # The file in which a pane of `dbg-broker run --tmux` tells the breakpoints that are set in it.
+    parser.add_argument("--breakpoints-to")
     parser.add_argument(
         "--version",
         action="version",
@@ -129,6 +145,8 @@ def read_arguments(words: Sequence[str], *, help_page: str = HELP_PAGE) -> Argum
     front, behind = _part(words)
     parser = build_parser()
     found, left = parser.parse_known_args(front)
+    if left and (row := BY_NAME.get(left[0])) is not None and row.operands is Operands.PROGRAM:
+        return Arguments(**vars(found), **_beside(row, left[1:], behind, help_page))
     for word in left:
         if _is_option(word):
             refuse_unknown_option(word, parser._option_string_actions, help_page)
@@ -158,6 +176,7 @@ def _read_operands(row: VerbRow, words: Sequence[str], *, waits_for_ranks: bool)
 
 def _spoken(row: VerbRow, operands: list[str], given: dict[str, Any], help_page: str) -> dict[str, Any]:
     """Return the arguments that a verb and its operands make, together with the options."""
+    given = given | {"spoken": row.name}
     if row.operands is Operands.NONE and operands:
         raise BadInput(f"{row.name} takes no word behind it, and has '{printable(operands[0])}'", "leave it out")
     if row.operands is Operands.SHELL:
@@ -177,6 +196,19 @@ def _spoken(row: VerbRow, operands: list[str], given: dict[str, Any], help_page:
         wait = given["wait"] if given["wait"] is not None else WAIT_FOR_EVER
         return given | {"wait": wait, "target": target}
     return given | {"target": target} | ({"verb": row.name} if row.field is None else {row.field: True})
+
+
+def _beside(row: VerbRow, operands: list[str], program: list[str], help_page: str) -> dict[str, Any]:
+    """Return the ranks that stand before ``--`` and the program behind it."""
+    if not program or not program[0]:
+        what = f"{row.name} needs ranks and, behind --, a command"
+        raise BadInput(what, f"write both, e.g. `{row.example}`")
+    for word in operands:
+        if _is_option(word):
+            refuse_unknown_option(word, build_parser()._option_string_actions, help_page)
+    if not operands:
+        raise BadInput(f"{row.name} needs ranks before the --", f"write them, e.g. `{row.example}`")
+    return {"target": _target(operands, help_page), str(row.field): tuple(program)}
 
 
 def _asked(row: VerbRow, operands: list[str], given: dict[str, Any]) -> dict[str, Any]:

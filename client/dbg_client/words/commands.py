@@ -25,7 +25,7 @@ from .verbs import BY_NAME, VERBS, Operands, VerbRow
 
 _HELP = frozenset({"help", "h", "?", "-h", "--help"})
 
-_HERE = frozenset({"target", "verb", "notes"}).union(
+_HERE = frozenset({"target", "verb", "spoken", "notes"}).union(
     (option.field for option in OPTIONS if option.in_session),
     (verb.field for verb in VERBS if verb.field is not None and verb.in_session is not None),
 )
@@ -36,7 +36,10 @@ _NAMES = {option.field: option.name for option in OPTIONS} | {
 }
 """How the user calls each field."""
 
-USUAL_TARGETS = {Verb.EVAL: "stopped,held", Verb.RELEASE: "all", Verb.WHERE: "all", Verb.STOPS: "all"}
+USUAL_TARGETS = {
+    Verb.EVAL: "stopped,held",
+    **dict.fromkeys((Verb.RELEASE, Verb.WHERE, Verb.WHY, Verb.COLLECTIVES, Verb.STOPS), "all"),
+}
 """The ranks that a command means if it names none."""
 
 
@@ -85,7 +88,7 @@ def _question(row: VerbRow, rest: str) -> Arguments:
     first, _, behind = rest.partition(" ")
     target = first if behind.strip() and is_target(first) else None
     text = behind.strip() if target else rest
-    return replace(Arguments(target=target), **asked, **{str(row.field): text})  # type: ignore[arg-type]
+    return replace(Arguments(target=target, spoken=row.name), **asked, **{str(row.field): text})  # type: ignore[arg-type]
 
 
 def _first_option(row: VerbRow, text: str) -> OptionRow | None:
@@ -102,9 +105,11 @@ def _options(word: str, text: str) -> Arguments | None:
         words = shlex.split(text)
     except ValueError:
         raise BadInput(f"'{printable(text)}' has a quote that is not closed", "close it") from None
-    if _HELP.intersection(words):
+    # Behind -- stands another program's command line.
+    ours = words[: words.index("--")] if "--" in words else words
+    if _HELP.intersection(ours):
         return None
-    if "--version" in words:
+    if "--version" in ours:
         raise BadInput("--version is not for a session", "run `dbg-attach --version`")
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -126,7 +131,7 @@ def _refuse_others(arguments: Arguments) -> None:
 
 def _require_target(settings: CommandSettings) -> None:
     row = next(row for row in VERBS if row.name == settings.verb.name.lower())
-    if settings.target is None and row.in_session in (Operands.TARGET, Operands.COMMAND):
+    if settings.target is None and row.in_session in (Operands.TARGET, Operands.COMMAND, Operands.PROGRAM):
         needed = "ranks and a command" if row.in_session is Operands.COMMAND else "ranks"
         raise BadInput(f"{row.name} needs {needed}, e.g. `{row.example}`", "`help` lists the verbs")
 

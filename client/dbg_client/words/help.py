@@ -27,6 +27,7 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("dbg-attach screen 5", "print the debugger's screen as text"),
     ("dbg-attach continue stopped", "let all stopped ranks go on"),
     ("dbg-attach where", "where all ranks are, running ones too, as one tree"),
+    ("dbg-attach why", "why the job hangs: who is missing where, and what to type next"),
     ("dbg-attach eval all loss", "a value of every stopped rank; equal ones are one group"),
     ("dbg-attach eval @2 'loss, lr'", "the same of a group of the last answer; @err, '@?' work as well"),
     ("dbg-attach command 0-7 n", "one step on each of eight ranks"),

@@ -8,10 +8,12 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dbg_wire import limits
+from dbg_wire.beside import encode_command
 from dbg_wire.completion import SHELLS
+from dbg_wire.duration import read_duration
 from dbg_wire.engines import ENGINES
 from dbg_wire.environment import ENGINE
 from dbg_wire.errors import BadInput, printable
@@ -19,11 +21,10 @@ from dbg_wire.messages import Mode
 
 from .arguments import WAIT_FOR_EVER, Arguments
 from .config import NO_CONFIG, PREFERENCES, Config, Origin, settle_one
-from .duration import read_duration
 from .engine import NO_WISH, Wish
 from .escape_key import DEFAULT_PREFIX, parse_escape_key
 from .options import ATTACH, DEFAULT_TIMEOUT, OPTIONS
-from .verbs import VERBS
+from .verbs import BY_NAME, VERBS
 
 LONGEST_WAIT = 30 * 24 * 3600.0
 """Seconds that ``--wait`` takes at most: no job is in a queue for longer, and event loops still count them exactly."""
@@ -46,7 +47,10 @@ class Verb(enum.Enum):
     KILL = "--kill"
     EVAL = "-e"
     COMMAND = "-c"
+    EXEC = "exec"
     WHERE = "--where"
+    WHY = "why"
+    COLLECTIVES = "collectives"
     INTERRUPT = "--interrupt"
     RELEASE = "--release"
     TMUX = "--tmux"
@@ -63,6 +67,10 @@ class Verb(enum.Enum):
         return self in (Verb.ATTACH, Verb.INTERRUPT, Verb.TMUX)
 
 
+ABOUT_ALL = (Verb.LIST, Verb.WHERE, Verb.WHY, Verb.COLLECTIVES, Verb.REPORT)
+"""Actions that mean all ranks where the user names none."""
+
+
 class Format(enum.Enum):
     """How data is written to stdout."""
 
@@ -75,19 +83,25 @@ class Format(enum.Enum):
 class CommandSettings:
     """What one run of the command does.
 
+    ``called`` is the verb or the flag by which the user has named the action.
     ``wait`` is None without ``--wait``, infinity for ``--wait`` without a limit. ``status`` tells whether the last row
     is a status line. ``prefix`` is the byte of the escape key, None for no such key. ``commands`` is the file whose
-    lines a line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before. ``question`` is
-    the expression or command that ranks are asked, ``frame`` the frame that is meant, empty for the usual one;
-    ``tolerance`` and ``every`` are None where not asked for. ``run`` is the descriptor of the socket to the
-    ``dbg-broker run`` whose terminal this is, None in any other terminal. ``shell`` is the one to complete for,
-    ``pager`` the command for long answers, empty for none. ``notes`` are sentences for the user, told before anything
-    else.
+    lines a line debugger is told on attach, and ``rc`` whether it is told those of ``~/.pdbrc`` before. ``question``
+    is the expression or command that ranks are asked, ``program`` the words of a command beside them, ``frame`` the
+    frame that is meant, empty for the usual one; ``tolerance`` and ``every`` are None where not asked for. ``run`` is
+    the descriptor of the socket to the ``dbg-broker run`` whose terminal this is, None in any other terminal.
+    ``breakpoints_to`` is the file in which a pane of that run tells its breakpoints, None anywhere else. ``shell`` is
+    the one to complete for, ``pager`` the command for long answers, empty for none. ``notes`` are sentences for the
+    user, told before anything else.
     """
 
     target: str | None
     verb: Verb
+    called: str = field(default="", compare=False)
     question: str = ""
+    program: tuple[str, ...] = ()
+    per_host: bool = False
+    native: bool = False
     exact: bool = False
     tolerance: float | None = None
     stats: bool = False
@@ -117,6 +131,7 @@ class CommandSettings:
     verbose: bool = False
     color: bool = False
     run: int | None = None
+    breakpoints_to: str | None = None
     shell: str = ""
     pids: tuple[int, ...] = ()
     mine: bool = False
@@ -138,7 +153,11 @@ def settle(
     return CommandSettings(
         target=target,
         verb=verb,
+        called=_called(arguments, verb),
         question=_question(arguments, verb),
+        program=_program(arguments.program),
+        per_host=arguments.per_host,
+        native=arguments.native,
         exact=arguments.exact,
         tolerance=_tolerance(arguments.tol),
         stats=arguments.stats,
@@ -167,6 +186,7 @@ def settle(
         broker=arguments.broker,
         verbose=arguments.verbose,
         run=arguments.run,
+        breakpoints_to=arguments.breakpoints_to,
         shell=_shell(arguments.shell, verb),
         pids=_pids(arguments, verb),
         mine=arguments.mine,
@@ -183,15 +203,24 @@ def _verb(arguments: Arguments) -> Verb:
         if (row.field is not None and getattr(arguments, row.field) not in (None, False)) or row.name == arguments.verb
     ]
     if len(asked) > 1:
-        raise BadInput(f"{asked[0].value} and {asked[1].value} are two actions", "give one of them")
+        first, second = (_called(arguments, verb) for verb in asked[:2])
+        raise BadInput(f"{first} and {second} are two actions", "give one of them")
     return asked[0] if asked else Verb.ATTACH
 
 
+def _called(arguments: Arguments, verb: Verb) -> str:
+    """Return the verb as the user has named it: the word, or else the flag."""
+    return arguments.spoken if arguments.spoken == verb.name.lower() else verb.value
+
+
 def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
+    called = _called(arguments, verb)
     if arguments.watch and arguments.take:
         raise BadInput("--watch looks only and --take takes the keyboard", "give one of them")
     if arguments.watch and arguments.frame is not None:
         raise BadInput("--frame chooses what the debugger shows and --watch looks only", "give one of them")
+    if arguments.native and arguments.threads:
+        raise BadInput("--native shows the main thread alone and --threads all of them", "give one of them")
     if arguments.json and arguments.plain:
         raise BadInput("--json and --plain are two formats", "give one of them")
     _refuse_misplaced(arguments, verb)
@@ -203,13 +232,13 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
     if arguments.json and verb is Verb.STOPS:
         raise BadInput("stops is a table for people", "leave --json out")
     if arguments.json and verb is Verb.REPORT:
-        raise BadInput("--report is a text for people", "write --list --json or --where --json for programs")
+        raise BadInput(f"{called} is a text for people", "write --list --json or --where --json for programs")
     if arguments.plain and verb is not Verb.LIST:
-        raise BadInput(f"--plain is a format of --list, not of {verb.value}", "write --json, or leave it out")
+        raise BadInput(f"--plain is a format of --list, not of {called}", "write --json, or leave it out")
     if arguments.all and verb not in (Verb.LIST, Verb.WHERE):
         raise BadInput("--all adds exited ranks to --list and --where", "add one of them, or write `all` for all ranks")
     if verb in (Verb.CONFIG, Verb.COMPLETION, Verb.HELP, Verb.ADOPT) and arguments.wait is not None:
-        raise BadInput(f"--wait waits for a rank, and {verb.value} is about none", "give one of them")
+        raise BadInput(f"--wait waits for a rank, and {called} is about none", "give one of them")
     if verb is Verb.INTERRUPT and arguments.wait is not None:
         raise BadInput("--wait waits for a stop and --interrupt makes one", "give one of them")
 
@@ -227,7 +256,9 @@ def _refuse_misplaced(arguments: Arguments, verb: Verb) -> None:
         if verb.name.lower() in option.verbs:
             continue
         if option.group == ATTACH:
-            raise BadInput(f"{option.name} is for attaching and {verb.value} does not attach", "give one of them")
+            raise BadInput(
+                f"{option.name} is for attaching and {_called(arguments, verb)} does not attach", "give one of them"
+            )
         *others, last = (Verb[name.upper()].value for name in option.verbs if name != "wait")
         actions = f"{', '.join(others)} and {last}" if others else last
         first = Verb[option.verbs[0].upper()].value
@@ -250,8 +281,8 @@ def _target_and_wait(arguments: Arguments, verb: Verb) -> tuple[str | None, floa
             raise BadInput("--for bounds a wait, and there is none", "add --wait, or write `wait TARGET --for 60s`")
         return target, None, ()
     if wait == WAIT_FOR_EVER:
-        # A list, a tree and a report are of all ranks; every other action waits for a stop and takes the stopped ranks.
-        return target or (None if verb in (Verb.LIST, Verb.WHERE, Verb.REPORT) else "stopped"), bound or math.inf, ()
+        # Lists, trees and verdicts are of all ranks; every other action waits for a stop and takes the stopped ranks.
+        return target or (None if verb in ABOUT_ALL else "stopped"), bound or math.inf, ()
     if target is None:
         # `--wait 5` and `--wait gpu1:5`: argparse took the only target for the option's value.
         if not math.isnan(_number(wait)) and bound is None:
@@ -368,15 +399,26 @@ def _number(text: str) -> float:
         return math.nan
 
 
+def _program(words: tuple[str, ...] | None) -> tuple[str, ...]:
+    if words is None:
+        return ()
+    if len(encode_command(words)) > limits.MAX_TEXT:
+        raise BadInput(f"the command is longer than {limits.MAX_TEXT:,} characters", "put it into a script")
+    return words
+
+
 def _question(arguments: Arguments, verb: Verb) -> str:
     text = (arguments.expression if verb is Verb.EVAL else arguments.command) or ""
     if verb not in (Verb.EVAL, Verb.COMMAND):
         return ""
-    what = "an expression, e.g. `-e loss`" if verb is Verb.EVAL else "a command, e.g. `-c n`"
+    called = _called(arguments, verb)
+    row = BY_NAME.get(called)
+    example = row.example if row is not None else f"{called} {'loss' if verb is Verb.EVAL else 'n'}"
+    what = f"{'an expression' if verb is Verb.EVAL else 'a command'}, e.g. `{example}`"
     if not text.strip():
-        raise BadInput(f"{verb.value} needs {what}, and has an empty one", "write one")
+        raise BadInput(f"{called} needs {what}, and has an empty one", "write one")
     if len(text) > limits.MAX_TEXT:
         raise BadInput(
-            f"{verb.value} has {len(text):,} characters, and {limits.MAX_TEXT:,} are the most", "put it into a module"
+            f"{called} has {len(text):,} characters, and {limits.MAX_TEXT:,} are the most", "put it into a module"
         )
     return text

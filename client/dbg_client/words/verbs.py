@@ -20,6 +20,7 @@ class Operands(enum.Enum):
     COMMAND = "TARGET CMD"
     SHELL = "bash|zsh|fish"
     PROCESSES = "PID…|--mine"
+    PROGRAM = "TARGET -- CMD..."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,22 @@ VERBS: tuple[VerbRow, ...] = (
         field="where",
     ),
     VerbRow(
+        name="why",
+        operands=Operands.MAYBE_TARGET,
+        help="say why a job does not go on: who is missing, and what that one does",
+        example="why",
+        in_session=Operands.MAYBE_TARGET,
+        help_in_session="why the job does not go on, and who is missing",
+    ),
+    VerbRow(
+        name="collectives",
+        operands=Operands.MAYBE_TARGET,
+        help="show the last collective of each process group, and who is in it",
+        example="collectives",
+        in_session=Operands.MAYBE_TARGET,
+        help_in_session="each group's last collective, and who is in it",
+    ),
+    VerbRow(
         name="eval",
         operands=Operands.EXPRESSION,
         help="evaluate on the stopped and held ranks; equal answers are one group",
@@ -114,6 +131,15 @@ VERBS: tuple[VerbRow, ...] = (
         flags=("-c",),
         field="command",
         changes=True,
+    ),
+    VerbRow(
+        name="exec",
+        operands=Operands.PROGRAM,
+        help="run a command beside each rank, on its host, with DBG_PID and DBG_RANK; equal outputs are one group",
+        example="exec 0-7 -- nvidia-smi -L",
+        in_session=Operands.PROGRAM,
+        help_in_session="run a command beside ranks, e.g. exec 3 -- nvidia-smi",
+        field="program",
     ),
     VerbRow(
         name="screen",

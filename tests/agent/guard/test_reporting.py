@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from dbg_agent.guard import reporting
+from dbg_agent.guard.memory import Memory
 from dbg_agent.guard.reporting import Witness
+from dbg_agent.guard.watched import Ancestor
 
 
 class Killed:
@@ -18,6 +20,8 @@ class Killed:
 
     pid = 2**22
     descriptor = -1
+    memory = Memory(2**22)
+    above: tuple[Ancestor, ...] = ()
 
     def is_alive(self) -> bool:
         return False

@@ -36,6 +36,12 @@ def test_the_broker_of_the_shared_home_is_found(tmp_path: Path) -> None:
     assert opened == [str(path)]
 
 
+def test_the_file_with_the_tokens_of_terminals_is_not_opened(tmp_path: Path) -> None:
+    path = write_home(tmp_path)
+    (tmp_path / "driver.json").write_text("not for ranks")
+    assert find(tmp_path)[1] == [str(path)]
+
+
 def test_no_broker_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(NoBroker):
         find(tmp_path)

@@ -126,3 +126,9 @@ def test_a_stop_within_the_set_up_of_another_is_passed_by(tmp_path: Path) -> Non
     inner, outer = ended.stderr.splitlines()
     assert "passed by what a signal handler or a finalizer asked for" in inner
     assert "no broker is known" in outer
+
+
+def test_help_is_what_was_asked_for_and_no_error(tmp_path: Path) -> None:
+    done = run("-m", "dbg_agent", "--help", directory=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: python -m dbg_agent ")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import json
 import os
 import re
 import select
@@ -30,6 +29,7 @@ from dbg_wire.version import subprotocol
 from tests.broker.peers import Peer, attach, registration
 from tests.broker.processes import SECONDS, Serve, Serving
 from tests.support.time_unit import seconds
+from tests.support.tokens import written_tokens
 
 SCREEN = b"\x1b[?1049h\x1b)0\x1b[?25l\x1b[H" + b"PuDB" * MIN_DRAWN
 DEAR = {
@@ -58,10 +58,9 @@ class Port:
         return calling
 
     async def dial(self, path: str, role: str) -> Peer:
-        document = json.loads((self.serving.home / "broker.json").read_text())
         websocket = await connect(
             self.serving.url + path,
-            additional_headers={"Authorization": f"Bearer {document['tokens'][role]}"},
+            additional_headers={"Authorization": f"Bearer {written_tokens(self.serving.home)[role]}"},
             subprotocols=[Subprotocol(subprotocol())],
             compression=None,
         )

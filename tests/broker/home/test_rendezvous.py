@@ -22,10 +22,10 @@ from dbg_broker.home.rendezvous import (
     write_private,
     write_rendezvous,
 )
-from dbg_dial.find import RENDEZVOUS_FILE
-from dbg_wire.endpoint import format_rendezvous
+from dbg_dial.find import DRIVER_FILE, RENDEZVOUS_FILE
+from dbg_wire.endpoint import format_rendezvous, parse_driver_tokens
 from dbg_wire.errors import BadSecretFile
-from tests.support.reach import RENDEZVOUS, SECRET, said
+from tests.support.reach import RENDEZVOUS, SECRET, TOKENS, said
 
 
 def mode(path: Path) -> int:
@@ -159,8 +159,14 @@ def test_broker_json_reads_back(tmp_path: Path) -> None:
     assert read_rendezvous(home) is None
     write_rendezvous(home, RENDEZVOUS)
     assert read_rendezvous(home) == RENDEZVOUS
-    assert mode(home / RENDEZVOUS_FILE) == 0o600
+    assert mode(home / RENDEZVOUS_FILE) == mode(home / DRIVER_FILE) == 0o600
     assert (home / RENDEZVOUS_FILE).read_text() == format_rendezvous(RENDEZVOUS) + "\n"
+
+
+def test_the_tokens_of_terminals_are_in_a_file_of_their_own(home: Path) -> None:
+    write_rendezvous(home, replace(RENDEZVOUS, tokens={"rank": TOKENS["rank"]}, driver_tokens=TOKENS))
+    assert TOKENS["driver"] not in (home / RENDEZVOUS_FILE).read_text()
+    assert parse_driver_tokens((home / DRIVER_FILE).read_text(), "p") == TOKENS
 
 
 def test_a_bad_broker_json_is_named(home: Path) -> None:

@@ -3,16 +3,29 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.issued import IssuedToken
 from dbg_broker.home.rendezvous import write_private
-from dbg_broker.home.tokens import PATHS, TOKENS_DIRECTORY, Role, Tokens, load_tokens, may_open
+from dbg_broker.home.tokens import (
+    JOB_MARK,
+    PATHS,
+    TOKENS_DIRECTORY,
+    Tokens,
+    digest_of,
+    load_tokens,
+    may_open,
+    rotate_tokens,
+)
 from dbg_wire.endpoint import parse_token
 from dbg_wire.errors import BadSecretFile
+from dbg_wire.throw_away import MARK, is_throw_away
 from tests.support.reach import SECRET, any_text, said
 
 TOKENS = Tokens(rank="rank-" + SECRET, driver="driver-" + SECRET, watcher="watcher-" + SECRET)
@@ -28,7 +41,9 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.mark.parametrize("role", list(Role))
 @pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER   {} "])
 def test_a_token_stands_for_its_role(role: Role, form: str) -> None:
-    assert TOKENS.role_of(form.format(TOKENS.of(role))) is role
+    bearer = TOKENS.bearer_of(form.format(TOKENS.of(role)))
+    assert bearer is not None
+    assert (bearer.role, bearer.name, bearer.job, bearer.expires) == (role, "", None, None)
 
 
 @pytest.mark.parametrize(
@@ -50,12 +65,12 @@ def test_a_token_stands_for_its_role(role: Role, form: str) -> None:
     ],
 )
 def test_anything_else_stands_for_nobody(header: str | None) -> None:
-    assert TOKENS.role_of(header) is None
+    assert TOKENS.bearer_of(header) is None
 
 
 @given(any_text | any_text.map("Bearer {}".format))
 def test_no_header_raises_or_guesses(header: str) -> None:
-    assert TOKENS.role_of(header) is None
+    assert TOKENS.bearer_of(header) is None
 
 
 @pytest.mark.parametrize(
@@ -70,7 +85,7 @@ def test_every_header_is_compared_with_all_three(header: str | None, monkeypatch
         return compare(a, b)
 
     monkeypatch.setattr(hmac, "compare_digest", counting)
-    TOKENS.role_of(header)
+    TOKENS.bearer_of(header)
     assert compared == [0, 0, 0]
 
 
@@ -145,3 +160,44 @@ def test_no_place_for_tokens_is_bad_input(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BadSecretFile, match=r"file/tokens can't be made \(Not a directory\)"):
         load_tokens(tmp_path / "file")
+
+
+def bearer_of(tokens: Tokens, token: str) -> Bearer | None:
+    return tokens.bearer_of(f"Bearer {token}")
+
+
+@pytest.mark.parametrize("rank", [TOKENS.rank, MARK + TOKENS.rank])
+def test_a_jobs_token_stands_for_ranks_of_that_job(rank: str) -> None:
+    tokens = replace(TOKENS, rank=rank)
+    token = tokens.for_job("train.py-4711.2")
+    bearer = bearer_of(tokens, token)
+    assert bearer is not None
+    assert (bearer.role, bearer.job) == (Role.RANK, "train.py-4711.2")
+    assert is_throw_away(token) == is_throw_away(rank)
+    assert tokens.still_know(bearer)
+    assert not replace(tokens, rank="n" * 43).still_know(bearer)
+
+
+def test_a_jobs_token_can_not_be_made_into_that_of_another() -> None:
+    token = TOKENS.for_job("train-1")
+    assert bearer_of(TOKENS, token.replace("train-1", "train-2")) is None
+    assert bearer_of(TOKENS, f"{JOB_MARK}train-1.") is None
+    assert bearer_of(replace(TOKENS, rank=TOKENS.driver), token) is None
+
+
+def test_an_issued_token_stands_for_what_it_was_made_for() -> None:
+    made = IssuedToken(name="alice", role=Role.WATCHER, digest=digest_of(SECRET), made=1.0, job="j", expires=9.0)
+    tokens = replace(TOKENS, issued=(made,))
+    bearer = bearer_of(tokens, SECRET)
+    assert bearer == made.bearer
+    assert tokens.still_know(made.bearer)
+    assert not TOKENS.still_know(made.bearer)
+    assert not replace(tokens, issued=(replace(made, digest=digest_of("other")),)).still_know(made.bearer)
+    assert (made.bearer.is_expired(8.9), made.bearer.is_expired(9.0)) == (False, True)
+
+
+def test_rotation_leaves_no_old_token(tmp_path: Path) -> None:
+    before = load_tokens(tmp_path)
+    after = rotate_tokens(tmp_path)
+    assert not {*before.by_name().values()} & {*after.by_name().values()}
+    assert load_tokens(tmp_path) == after

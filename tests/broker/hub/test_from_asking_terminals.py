@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dbg_broker.home.tokens import Role
+from dbg_broker.home.bearer import Role
 from dbg_broker.hub import close_codes, from_asking_terminals
 from dbg_broker.ranks import answer_budget
 from dbg_wire.messages import (

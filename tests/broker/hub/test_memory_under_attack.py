@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import select
 import signal
 import socket
@@ -25,6 +24,7 @@ from dbg_wire.messages import Action, Answer, Answers, Ask, Goodbye, Greet, Kind
 from dbg_wire.ranks import Breakpoint, Place
 from tests.broker.peers import RUNNING, registration
 from tests.broker.processes import SECONDS, Serving, run
+from tests.support.tokens import written_tokens
 
 BOUND = 16 * limits.MIB
 """Bytes to which each bound is set: a smaller bound shows the same in less time."""
@@ -64,7 +64,7 @@ def resident(serving: Serving) -> int:
 
 def connect(serving: Serving, path: str, role: str) -> socket.socket:
     """Return a WebSocket that reads nothing but the answer to its handshake."""
-    token = json.loads((serving.home / "broker.json").read_text())["tokens"][role]
+    token = written_tokens(serving.home)[role]
     connected = socket.socket()
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * limits.KIB)
     connected.settimeout(SECONDS)

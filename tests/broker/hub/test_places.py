@@ -8,7 +8,7 @@ import contextlib
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from dbg_broker.home.tokens import Role
+from dbg_broker.home.bearer import Role
 from dbg_broker.hub import close_codes
 from dbg_broker.net import capacity
 from dbg_wire import limits

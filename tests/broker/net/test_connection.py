@@ -12,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
 from websockets.typing import Subprotocol
 
-from dbg_broker.home.tokens import Role
+from dbg_broker.home.bearer import Role
 from dbg_broker.net import capacity
 from dbg_broker.net.connection import PeerConnection
 from dbg_wire import limits

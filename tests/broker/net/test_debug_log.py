@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from dbg_broker.home.tokens import Role
+from dbg_broker.home.bearer import Role
 from dbg_broker.net import capacity
 from tests.broker.peers import SECONDS, Broker, registration
 

@@ -6,11 +6,14 @@ import re
 
 import pytest
 
-from dbg_broker.home.tokens import Role, Tokens, proof
+from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.tokens import Tokens, proof
 from dbg_broker.net.capacity import MANY, OWN_DESCRIPTORS, Capacity
 from dbg_broker.net.http import PROMETHEUS, Connected, Gauges, HttpAnswer, Meters, Upgrade, admit, metrics, page
 from dbg_wire import limits
 from dbg_wire.ranks import RankState
+
+NOW = 1_700_000_000.0
 
 TOKENS = Tokens(rank="r" * 43, driver="d" * 43, watcher="w" * 43)
 GAUGES = Gauges(
@@ -31,7 +34,9 @@ def ask(
 ) -> Role | HttpAnswer:
     authorization = None if token is None else f"Bearer {token}"
     connected = Connected(ranks=agents, drivers=clients, watchers=watchers)
-    return admit(Upgrade(path, authorization, origin, subprotocols), TOKENS, connected, Capacity(descriptors))
+    upgrade = Upgrade(path, authorization, origin, subprotocols)
+    answer = admit(upgrade, TOKENS, connected, Capacity(descriptors), NOW)
+    return answer.role if isinstance(answer, Bearer) else answer
 
 
 def refused(answer: Role | HttpAnswer) -> tuple[int, str]:

@@ -131,7 +131,7 @@ def test_the_one_that_the_user_names_is_used_or_nothing(find: Find, serve: Serve
     serving = serve(at=tmp_path / "other")
     rendezvous = read_rendezvous(tmp_path / "other")
     assert rendezvous is not None
-    named = {"DBG_BROKER": str(rendezvous.endpoint), "DBG_TOKEN": rendezvous.tokens["driver"]}
+    named = {"DBG_BROKER": str(rendezvous.endpoint), "DBG_TOKEN": rendezvous.tokens["rank"]}
     assert find(**named) == Found(serving.url)
 
     serving.end()

@@ -29,7 +29,7 @@ def test_the_users_files_are_named_from_the_directory_of_the_run() -> None:
         Wishes(),
         Wishes(stop_at=("a.py:1", "a b.py:20, x > 1"), stop_in=("a.b:C.m",)),
         Wishes(ranks="0-3,7", rank_filter="gpu1:*,!5", engine="pdb", post_mortem=True),
-        Wishes(collective_timeout="600", listen="0.0.0.0:0"),
+        Wishes(collective_timeout="600", hang_after="0", listen="0.0.0.0:0"),
     ],
 )
 def test_what_can_be_used_stays_as_typed(wishes: Wishes) -> None:
@@ -46,6 +46,7 @@ def test_what_can_be_used_stays_as_typed(wishes: Wishes) -> None:
         (Wishes(stop_at=tuple(f"a.py:{line}" for line in range(1, 101)), stop_in=("a:f",)), "101 stops"),
         (Wishes(ranks="3-x"), "3-x"),
         (Wishes(engine="gdb\x1b"), "gdb"),
+        (Wishes(hang_after="soon"), "--hang-after 'soon' is not a number of seconds"),
         (Wishes(collective_timeout="ten"), "--collective-timeout 'ten'"),
         (Wishes(collective_timeout="nan"), "nan"),
         (Wishes(collective_timeout="-1"), "-1"),

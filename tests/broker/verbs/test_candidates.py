@@ -17,7 +17,7 @@ def offered(line: str) -> list[str]:
     ("line", "words"),
     [
         ("s", ["serve", "status"]),
-        ("token --ro", ["--role"]),
+        ("token --rol", ["--role"]),
         ("token --role ", ["rank", "driver", "watcher"]),
         ("completion z", ["zsh"]),
         ("run --output ", [":files"]),
@@ -26,7 +26,7 @@ def offered(line: str) -> list[str]:
         ("status --home ", [":files"]),
         ("serve --listen ", []),
         ("--ver", ["--version"]),
-        ("zebra ", ["serve", "run", "status", "token", "check", "config", "completion"]),
+        ("zebra ", ["serve", "run", "status", "token", "log", "check", "config", "completion"]),
     ],
 )
 def test_what_a_word_may_become(line: str, words: list[str]) -> None:

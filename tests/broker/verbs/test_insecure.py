@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import json
 import signal
 import socket
 import stat
@@ -19,13 +18,13 @@ from dbg_broker.verbs.probe import answers
 from dbg_wire.endpoint import Endpoint
 from dbg_wire.throw_away import MARK
 from tests.broker.processes import SECONDS, Serve, run, tokens
+from tests.support.tokens import written_tokens
 
 INSECURE = ("--listen", "127.0.0.1:0", "--insecure")
 
 
 def throw_away(home: Path) -> dict[str, str]:
-    given: dict[str, str] = json.loads((home / "broker.json").read_text())["tokens"]
-    return given
+    return written_tokens(home)
 
 
 def test_its_tokens_are_its_own_and_end_with_it(home: Path, serve: Serve) -> None:

@@ -13,7 +13,8 @@ import pytest
 from dbg_client.actions.many import refuse_for_sets
 from dbg_client.views.list import show_duration
 from dbg_wire.errors import BadInput
-from dbg_wire.messages import Action, Attach, Change, Kind, Question, RankAnswer
+from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, encode_evidence
+from dbg_wire.messages import Action, Attach, Change, Kind, Look, Question, RankAnswer
 from dbg_wire.ranks import Place, RankInfo, RankState
 from tests.client.actions.test_actions import Desk, command
 from tests.client.fake_broker import FakeBroker, make_rank
@@ -249,6 +250,46 @@ def test_a_group_of_an_answer_is_a_target_of_the_next(environ: dict[str, str]) -
     assert unknown.returncode == 3
     assert "@7" in unknown.stderr
     assert listed.stdout.split("\t")[0] == "gpu013:5"
+
+
+def test_where_names_the_collective_and_who_is_missing_from_it_is_a_target(environ: dict[str, str]) -> None:
+    waits = [replace(stack("/c.py", 9), rows=collective(7), age=252.0) for _ in range(2)]
+    with FakeBroker(*(make_rank(number, state=RankState.RUNNING, reason=None) for number in (3, 4, 5))) as broker:
+        answering(broker, _3=waits[0], _4=waits[1], _5=replace(stack("/data.py", 17), rows=collective(6, waits=False)))
+        desk = Desk(broker, environ)
+        shown, document = desk.run("where"), json.loads(desk.run("where", "--json").stdout)
+        assert broker.wait_for(Question).look is Look.COLLECTIVES
+        desk.run("where", "@missing")
+        assert broker.wait_for(Question, count=3).keys == (make_rank(5).key,)
+        # That answer knows of no collective, and the next command is still about the same ranks.
+        desk.run("eval", "@missing", "step", "--live")
+        assert broker.wait_for(Question, count=4).keys == (make_rank(5).key,)
+        desk.run("eval", "all", "step", "--live")
+        assert desk.run("where", "@missing").returncode == 3
+
+    assert shown.stdout.splitlines() == [
+        "where: 3 of 3 ranks answered, 2 different stacks",
+        "3 [3-5] main t.py:1",
+        "├─ 2 [3-4] f c.py:9 (@1 waits in all_reduce #7 of dp_0, 2 of 3 there, in it for 4 min 12 s)",
+        "└─ 1 [5] f data.py:17 (@2 running)  <- odd one out",
+        "@missing  1 rank  5  not come to all_reduce #7 of dp_0",
+    ]
+    assert [group["collective"] for group in document["groups"]] == [
+        {"name": "all_reduce", "sequence": 7, "group": "dp_0", "there": 2, "of": 3},
+        None,
+    ]
+    assert [group["age"] for group in document["groups"]] == [252.0, None]
+
+
+def collective(sequence: int, *, waits: bool = True) -> tuple[str, ...]:
+    """Return what a rank of the group 3-5 tells that has called so many collectives, and waits in the last one."""
+    finished = sequence - 1 if waits else sequence
+    group = GroupSeen(
+        library="torch", name="0", title="dp_0", members="3-5", enqueued=sequence, started=sequence, completed=finished
+    )
+    state = CollectiveState.STARTED if waits else CollectiveState.COMPLETED
+    call = CollectiveSeen(group="0", name="all_reduce", state=state, sequence=sequence, age=250.0)
+    return encode_evidence([group, call])
 
 
 def test_a_group_of_one_can_be_attached_to(environ: dict[str, str]) -> None:

@@ -39,6 +39,7 @@ def test_it_asks_for_stacks_alone_and_holds_no_token(broker: FakeBroker, environ
     assert (done.returncode, done.stderr) == (0, "")
     assert "where: 2 of 2 ranks answered" in done.stdout
     assert "gpu013:1 was killed by SIGKILL" in done.stdout
+    assert "Why it hangs\n  4711.0: rank 1 (gpu013) was killed by SIGKILL" in done.stdout
     assert TOKEN not in done.stdout
     assert {item.action for item in broker.received if isinstance(item, Question)} == {Action.WHERE}
 
@@ -92,7 +93,7 @@ def test_what_can_not_be_written_is_said(tmp_path: Path) -> None:
         (["--json"], "--report is a text for people"),
         (["--plain"], "--plain is a format of --list"),
         (["--where"], "--where and --report are two actions"),
-        (["--every", "1"], "--every is for --list, -e and --where"),
+        (["--every", "1"], "--every is for --list, -e, --where, why and collectives"),
     ],
 )
 def test_what_makes_no_sense_with_it_is_refused(

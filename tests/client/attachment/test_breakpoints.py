@@ -25,3 +25,12 @@ def test_what_was_cleared_is_gone_unless_another_rank_has_it() -> None:
     kept.note("rank 0", ())
 
     assert kept.all == (at(44),)
+
+
+def test_a_change_is_told_and_the_same_again_is_not() -> None:
+    told: list[tuple[Breakpoint, ...]] = []
+    kept = Breakpoints(told.append)
+    for breakpoints in ((), (at(7),), (at(7),), ()):
+        kept.note("rank 0", breakpoints)
+
+    assert told == [(at(7),), ()]

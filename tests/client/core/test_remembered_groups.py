@@ -60,6 +60,8 @@ def test_the_last_answer_alone_counts(tmp_path: Path) -> None:
 def test_without_an_answer_there_is_no_group(environ: dict[str, str]) -> None:
     with pytest.raises(UnknownGroup, match="no group @2 is remembered"):
         read_target("@2", environ)
+    with pytest.raises(UnknownGroup, match="no rank was missing from a collective"):
+        read_target("@missing", environ)
     assert read_target("2", environ) == parse_target("2")
     with pytest.raises(BadTarget):
         read_target("@@", environ)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.core.roll_call import MAX_WORLD, Missing, RollCall, call_roll, ended_of_live_runs, live_runs
+from dbg_client.core.roll_call import MAX_WORLD, Missing, RollCall, call_roll, ended_of_live_runs, live_runs, never_came
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.targets import parse_target
 from tests.client.fake_broker import make_rank
@@ -142,3 +142,10 @@ def test_who_ended_in_a_run_that_lives_is_listed_once() -> None:
     dead, older = rank(2, EXITED, since=5.0, exit=-9), rank(2, EXITED, key="older", since=1.0)
     gone = rank(1, EXITED, job="gone")
     assert ended_of_live_runs([rank(0), older, dead, gone]) == [dead]
+
+
+def test_a_childs_number_does_not_stand_for_a_rank() -> None:
+    assert never_came([rank(0, world_size=2), rank(1, world_size=2, child=1)]) == (1,)
+    assert never_came([rank(0, world_size=None)]) == ()
+    assert never_came([rank(0, world_size=10**12)]) == ()
+    assert never_came([]) == ()

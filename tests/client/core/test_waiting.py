@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from dbg_client.core.broker import link_to_broker
 from dbg_client.core.directory import Directory
-from dbg_client.core.waiting import list_ranks, open_and_list, wait_for_stop
+from dbg_client.core.waiting import list_ranks, open_and_list, wait_for_stop, with_signal
 from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.errors import TimedOut
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Change, Snapshot, Subscribe
-from dbg_wire.ranks import RankState
+from dbg_wire.ranks import DIED, RankState
 from dbg_wire.targets import parse_target
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.time_unit import seconds
@@ -91,6 +92,31 @@ async def test_a_wait_has_an_end(environ: dict[str, str]) -> None:
         await list_ranks(link, directory, PATIENCE)
         with pytest.raises(TimedOut, match=r"5 did not stop within 0\.01 s"):
             await wait_for_stop(link, directory, parse_target("5"), 0.01)
+        await link.close()
+
+
+async def test_the_signal_of_a_rank_that_died_is_waited_for(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died = make_rank(5, state=RankState.EXITED, reason=DIED)
+    killed = replace(died, exit=-9)
+    exited = make_rank(5, state=RankState.EXITED, exit=0)
+    monkeypatch.setattr("dbg_client.core.waiting.GUARD_SECONDS", PATIENCE)
+    with FakeBroker(died) as broker:
+        link = link_to_broker(None, PATIENCE, environ | broker.environment)
+        await link.open()
+        directory = Directory()
+        await list_ranks(link, directory, PATIENCE)
+        asked = asyncio.ensure_future(with_signal(link, directory, died))
+        await asyncio.sleep(0)
+        broker.tell(Change(rank=killed))
+        assert await asked == killed
+        assert await with_signal(link, directory, exited) == exited
+        # A rank without a guard has nobody to tell it.
+        broker.tell(Change(rank=died))
+        monkeypatch.setattr("dbg_client.core.waiting.GUARD_SECONDS", 0.01)
+        directory.take(Change(rank=died))
+        assert await with_signal(link, directory, died) == died
         await link.close()
 
 

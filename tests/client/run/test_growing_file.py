@@ -66,13 +66,6 @@ def _descriptors() -> int:
     return len([*Path("/proc/self/fd").iterdir()])
 
 
-def test_this_kernel_tells(path: Path) -> None:
-    watch = growing_file.watch_growth(str(path))
-    assert watch is not None
-    os.close(watch)
-    assert growing_file.watch_growth(str(path) + ".missing") is None
-
-
 async def test_what_is_there_and_what_comes_is_read(reader: Reader, path: Path) -> None:
     reader.file.start()
     await reader.has(b"begin ")

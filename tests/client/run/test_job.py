@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.messages import Action, Attach, Change, Question, RankReport, Report, Subscribe
+from dbg_wire.messages import Action, Attach, Change, Question, RankReport, Report
 from dbg_wire.ranks import RankState
 from dbg_wire.run_terminal import Task, Told, decode_told, encode_line
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.terminal import Terminal
-from tests.support.time_unit import seconds
 
 RUN = r"""
 import signal, socket, subprocess, sys
@@ -81,7 +80,8 @@ def test_it_goes_to_the_stop_and_shows_what_the_job_prints_afterwards(
         window.wait_for("Detached from gpu013:5, which stays as it is; Enter comes back.")
         window.wait_for("printed meanwhile")
 
-        assert window.told[-1] == Told(rank=5, took_part=True)
+        # What is told to the run goes its own way, beside what is on the screen.
+        window.wait_for(lambda _: window.told[-1] == Told(rank=5, took_part=True))
 
 
 def test_enter_comes_back_to_what_was_left(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
@@ -133,15 +133,16 @@ def test_what_is_waited_for_is_told_until_the_first_stop(
         assert "connected" not in "\n".join(window.screen)
 
 
-def test_no_line_of_progress_is_in_what_is_no_terminal(
+def test_a_terminal_without_a_cursor_shows_the_output_alone(
     broker: FakeBroker, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    broker.ranks = {}
     with Window(broker, {**environ, "TERM": "dumb"}, tmp_path) as window:
+        window.wait_for("TERM is dumb, so that this terminal goes to no stop;")
         window.wait_for("hello from the job")
-        broker.wait_for(Subscribe)
-        window.read_for(seconds(2.5))
-        assert [row for row in window.screen if row] == ["hello from the job"]
+        window.prints("printed\n")
+        window.wait_for("printed")
+        assert "connected" not in "\n".join(window.screen)
+        assert broker.received == []
 
 
 def test_enter_comes_back_to_the_rank_that_was_left_and_not_to_the_first(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from dbg_client.core.breakpoint_file import write_breakpoints
 from dbg_client.run import rank_panes
 from dbg_client.run.rank_panes import RankPanes
 from dbg_client.tmux.tmux import MAX_PANES, NoTmux
 from dbg_client.words.settings import CommandSettings, Verb
-from dbg_wire.ranks import RankInfo
+from dbg_wire.ranks import Breakpoint, RankInfo
 from tests.client.fake_broker import make_rank
 
 SETTINGS = CommandSettings(target=None, verb=Verb.ATTACH)
@@ -21,12 +24,14 @@ class Panes:
         self.open: list[str] = ["%0"]
         self.asked: list[tuple[str, str, bool]] = []
         self.said: list[str] = []
+        self.files: list[str] = []
         self.is_there = True
 
-    def open_beside(self, _: object, rank: RankInfo, __: object, behind: str, *, is_first: bool) -> str:
+    def open_beside(self, settings: CommandSettings, rank: RankInfo, _: object, behind: str, *, is_first: bool) -> str:
         if not self.is_there:
             raise NoTmux
         self.asked.append((rank.address, behind, is_first))
+        self.files.append(str(settings.breakpoints_to))
         self.open.append(f"%{len(self.asked)}")
         return self.open[-1]
 
@@ -41,8 +46,10 @@ def tmux(monkeypatch: pytest.MonkeyPatch) -> Panes:
 
 
 @pytest.fixture
-def shown(tmux: Panes) -> RankPanes:
-    return RankPanes(SETTINGS, "%0", tmux.said.append)
+def shown(tmux: Panes, tmp_path: Path) -> RankPanes:
+    folder = tmp_path / "panes"
+    folder.mkdir()
+    return RankPanes(SETTINGS, "%0", tmux.said.append, str(folder))
 
 
 async def test_the_first_is_at_the_side_and_the_others_below_it(tmux: Panes, shown: RankPanes) -> None:
@@ -84,3 +91,16 @@ async def test_more_than_can_be_looked_at_are_told(tmux: Panes, shown: RankPanes
         await shown.show(make_rank(number), [])
     assert len(tmux.asked) == MAX_PANES
     assert tmux.said[0].startswith(f"dbg-attach: gpu013:{MAX_PANES} is stopped, and has no pane")
+
+
+async def test_what_is_set_in_the_panes_is_known_until_they_are_closed(tmux: Panes, shown: RankPanes) -> None:
+    first, second = (Breakpoint(file="/home/me/train.py", line=line) for line in (7, 44))
+    for number in (5, 6):
+        await shown.show(make_rank(number), [])
+    write_breakpoints(tmux.files[0], [second])
+    write_breakpoints(tmux.files[1], [second, first])
+
+    assert shown.breakpoints() == (first, second)
+    await shown.close([])
+    write_breakpoints(tmux.files[0], [first])
+    assert shown.breakpoints() == ()

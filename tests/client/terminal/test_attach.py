@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dbg_wire.codec import Input
 from dbg_wire.messages import Action, Attach, Change, Kind, Question, RankAnswer, RankReport, Report, Subscribe
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.ranks import DIED, RankInfo, RankState
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.client.terminal.test_raw import Window
 from tests.support.terminal import Terminal
@@ -134,6 +135,18 @@ def test_following_comes_back_at_the_next_stop_and_not_at_the_one_that_ended(
         broker.wait_for(Attach, count=2)
         window.send("\x1dd")
         assert window.exit_status() == 0
+
+
+def test_the_signal_that_killed_the_rank_is_told_once(broker: FakeBroker, environ: dict[str, str]) -> None:
+    listed(broker, STOPPED)
+    with Window(broker, environ, "5") as window:
+        window.opened()
+        gone = make_rank(5, state=RankState.EXITED, reason=DIED)
+        tell(broker, gone)
+        tell(broker, replace(gone, exit=-9))
+        assert window.exit_status() == 8
+        assert "gpu013:5 was killed by SIGKILL" in window.text
+        assert "died" not in window.text
 
 
 def test_following_goes_over_to_the_next_launch(broker: FakeBroker, environ: dict[str, str]) -> None:

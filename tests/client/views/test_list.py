@@ -61,7 +61,7 @@ def test_the_table_shows_a_crash_and_a_hold() -> None:
     assert first.endswith("  ValueError: bad \\x1b[2J")
     assert second.split()[1] == "held"
     assert "None" not in second
-    assert "detail" not in json.loads(show_json([crashed]))["ranks"][0]
+    assert json.loads(show_json([crashed]))["ranks"][0]["detail"] == crashed.detail
     assert header.split()[-1] == "SINCE"
 
 
@@ -114,7 +114,7 @@ def test_json_has_the_agreed_keys_in_order() -> None:
     assert document["schema"] == 1
     assert ",".join(document["ranks"][0]) == (
         "address,job,run,host,rank,local_rank,world_size,child,pid,state,reason,where,engine,queued,since,driver,"
-        "watchers,exit,driver_silent"
+        "watchers,exit,detail,driver_silent"
     )
     assert document["ranks"][0]["where"] == {"file": "/home/me/train.py", "line": 41, "function": "step"}
     assert (document["ranks"][1]["where"], document["ranks"][1]["state"]) == (None, "running")

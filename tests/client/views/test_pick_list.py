@@ -114,6 +114,14 @@ def test_selecting_a_group_selects_its_ranks() -> None:
     assert picks.selected_count == 0
 
 
+def test_the_time_limit_of_the_chosen_rank_stands_above_the_list() -> None:
+    limit = "gloo collectives that wait for it time out in 28 min"
+    chosen = make_rank(5, detail=limit, limit=limit, limit_seconds=1680.0)
+
+    assert title_text(count=2, total=2, selected=0, chosen=chosen).endswith(f"   2 of 2   gpu013:5: {limit}")
+    assert title_text(count=2, total=2, selected=0, chosen=make_rank(6)).endswith("   2 of 2")
+
+
 def test_the_count_is_of_all_that_have_not_exited() -> None:
     picks = picking(make_rank(1), make_rank(2), make_rank(3, state=RankState.EXITED))
     picks.filter = ":2"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dbg_client.views.report import Asked, Terminal, missing_ranks, show_report
+from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_wire.messages import Welcome
 from dbg_wire.ranks import DIED, RankInfo, RankState
 from tests.client.fake_broker import make_rank
@@ -17,6 +17,8 @@ def report(*ranks: RankInfo, welcome: Welcome | None = WELCOME, target: str | No
         welcome=welcome,
         url="wss://login1:6899#sha256:abc",
         stacks="where: 2 of 2\n├─ 1 [0] step train.py:41\n",
+        verdict="4711.0: 3 of 4 ranks wait in all_reduce #5\n  2  running\n",
+        code=["file model.py  11: 0; 22: 1"],
         target=target,
         now=NOW,
         moment="2026-11-22 12:00:00 +0000",
@@ -42,6 +44,7 @@ def test_versions_of_terminal_broker_and_agents_are_told() -> None:
         "ranks     agent 0.1.0, Python 3.11.7: 1",
     }
     assert section(text, "Broker") == ["wss://login1:6899, pid 4711 on login1, up for 5 min"]
+    assert section(text, "Why it hangs") == ["4711.0: 3 of 4 ranks wait in all_reduce #5", "2  running"]
     assert section(text, "Stacks")[1] == "├─ 1 [0] step train.py:41"
 
 
@@ -72,20 +75,18 @@ def test_dead_and_missing_ranks_are_told() -> None:
     ]
 
 
-def test_a_childs_number_does_not_stand_for_a_rank() -> None:
-    assert missing_ranks([make_rank(0, world_size=2), make_rank(1, world_size=2, child=1)]) == [1]
-    assert missing_ranks([make_rank(0, world_size=None)]) == []
-    assert missing_ranks([make_rank(0, world_size=10**12)]) == []
-    assert missing_ranks([]) == []
-
-
 def test_what_differs_is_grouped_and_what_is_the_same_is_not_told() -> None:
     same = section(report(make_rank(0), make_rank(1)), "What differs between ranks")
     other = make_rank(2, directory="/other", python="3.10.1")
     different = section(report(make_rank(0), make_rank(1), other), "What differs between ranks")
 
-    assert same == ["nothing: script, directory, Python, agent and world size are the same"]
-    assert different == ["directory /home/me: 0-1", "directory /other: 2", "Python not told: 0-1", "Python 3.10.1: 2"]
+    code = "file model.py  11: 0; 22: 1"
+    assert same == ["script, directory, Python, agent and world size are the same", code]
+    directories, versions = (
+        ["directory /home/me: 0-1", "directory /other: 2"],
+        ["Python not told: 0-1", "Python 3.10.1: 2"],
+    )
+    assert different == [*directories, *versions, code]
 
 
 def test_time_limits_are_told_once_for_the_ranks_that_have_the_same() -> None:

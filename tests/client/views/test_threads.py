@@ -4,12 +4,15 @@ import json
 
 import pytest
 
+from dbg_client.core.collective_matching import match_collectives
 from dbg_client.views.groups import Said
 from dbg_client.views.naming import Naming
 from dbg_client.views.threads import common_name, group_threads, show_threads, threads_document
+from dbg_client.views.waits import recorded_standings
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import Place, ThreadStack
 from tests.client.fake_broker import make_rank
+from tests.support.rank_evidence import elsewhere, waiting
 
 MAIN = ("main t.py:1", "step t.py:9")
 FEEDING = ("feed data.py:3", "put data.py:8")
@@ -56,6 +59,20 @@ def test_beside_a_thread_that_stands_the_others_run_and_have_no_age() -> None:
 
     assert told[2].endswith("(@1 stopped for 4 min 12 s)")
     assert told[4].endswith("(@2 running)")
+
+
+def test_the_main_thread_alone_is_in_the_collective_that_its_rank_has_recorded() -> None:
+    rank, answer = said(0, ("MainThread", MAIN), ("feeder", FEEDING))
+    recorded = waiting(0, key=rank.key)
+    standings = recorded_standings(match_collectives([recorded, elsewhere(1)]))
+
+    answers = group_threads([(rank, answer)], None, standings)
+    told = show_threads(answers, Naming([rank]), command="where", color=False).splitlines()
+
+    assert told[2].endswith("(@1 waits in all_reduce #5 of dp_0, 1 of 4 there)")
+    assert told[4].endswith("(@2 running)")
+    groups = json.loads(json.dumps(threads_document(answers, Naming([rank]))))["groups"]
+    assert [group["collective"] is None for group in groups] == [False, True]
 
 
 def test_several_threads_of_one_rank_count_as_one_rank() -> None:

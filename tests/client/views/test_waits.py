@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from dbg_client.core.collective_matching import Standing, match_collectives
+from dbg_client.core.rank_evidence import RankEvidence
 from dbg_client.views.list import show_table
-from dbg_client.views.waits import show_wait
+from dbg_client.views.waits import recorded_standings, show_standing, show_wait, standing_document
+from dbg_wire.evidence import Evidence
 from dbg_wire.ranks import RankState
 from tests.client.fake_broker import make_rank
+from tests.support.rank_evidence import REDUCING, call, elsewhere, group, told, waiting
 
 WAITING = make_rank(6, state=RankState.RUNNING, where=None, reason=None, waits_in="all_reduce")
 
@@ -24,6 +28,45 @@ def test_a_rank_in_a_collective_waits_for_those_that_stand(
     collective: str, stopped: int, held: int, expected: str
 ) -> None:
     assert show_wait(collective, stopped, held) == expected
+
+
+def standing_of(*everybody: RankEvidence) -> Standing:
+    (standing,) = match_collectives(everybody)[0].standings
+    return standing
+
+
+def test_a_recorded_collective_is_named_with_who_is_there() -> None:
+    standing = standing_of(waiting(0), waiting(1), waiting(3), elsewhere(2))
+
+    assert show_standing(standing) == "waits in all_reduce #5 of dp_0, 3 of 4 there"
+    assert standing_document(standing) == {
+        "name": "all_reduce",
+        "sequence": 5,
+        "group": "dp_0",
+        "there": 3,
+        "of": 4,
+    }
+
+
+def test_a_send_or_receive_is_named_with_its_peer() -> None:
+    alone = standing_of(told(0, groups=[group()], calls=[call(1, "recv", peer=2, is_receive=True)]), told(2))
+    sends = standing_of(told(1, groups=[group()], calls=[call(4, "send", peer=3)]), told(3, groups=[group()]))
+
+    assert show_standing(alone) == "waits in recv #1 of dp_0 from rank 2"
+    assert show_standing(sends) == "waits in send #4 of dp_0 to rank 3"
+    assert standing_document(alone) == {"name": "recv", "sequence": 1, "group": "dp_0", "there": 1, "of": 2}
+
+
+def test_what_is_only_on_stacks_is_no_record() -> None:
+    bare = [told(number, frames=REDUCING, age=30.0, evidence=Evidence()) for number in range(3)]
+    assert recorded_standings(match_collectives(bare)) == {}
+    assert set(recorded_standings(match_collectives([waiting(0), elsewhere(1)]))) == {waiting(0).rank.key}
+    assert standing_document(None) is None
+
+
+def test_names_that_a_rank_tells_are_harmless() -> None:
+    evil = waiting(0, name="all\x1b]2;owned\x07reduce")
+    assert "\x1b" not in show_standing(standing_of(evil, elsewhere(1)))
 
 
 def test_a_row_of_the_list_says_so_and_counts_the_ranks_of_its_own_job_alone() -> None:

@@ -122,3 +122,26 @@ def test_a_target_behind_an_expression_is_no_forgotten_quote(words: list[str]) -
     arguments = read_arguments(words)
 
     assert (arguments.target, arguments.expression) == ("all", "loss")
+
+
+def test_the_words_of_a_program_are_taken_as_they_stand() -> None:
+    words = ["exec", "--json", "0-3", "--", "sh", "-c", "echo --timeout 5", "--help", "--", "-w"]
+    assert read_arguments(words) == Arguments(target="0-3", json=True, program=tuple(words[4:]))
+    assert read_arguments(["--timeout", "5", *words]).timeout == "5"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["exec"], "exec needs ranks and, behind --, a command"),
+        (["exec", "5", "nvidia-smi"], "exec needs ranks and, behind --, a command"),
+        (["exec", "5", "nvidia-smi", "-L"], "exec needs ranks and, behind --, a command"),
+        (["exec", "5", "--"], "exec needs ranks and, behind --, a command"),
+        (["exec", "--", "ls"], "exec needs ranks before the --"),
+        (["exec", "1", "2", "--", "ls"], "'1' and '2' are two targets"),
+        (["exec", "1", "--perhost", "--", "ls"], "--perhost"),
+    ],
+)
+def test_a_program_without_its_dashes_is_told_how_to_write_it(words: list[str], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        read_arguments(words)

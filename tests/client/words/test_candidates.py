@@ -26,7 +26,7 @@ def test_the_first_word_is_a_verb_or_a_target() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("wh", {"where"}),
+        ("wh", {"where", "why"}),
         ("s", {"stopped", "stops", "screen"}),
         ("where h", {"held"}),
         ("eval s", {"stopped"}),

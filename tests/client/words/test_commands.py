@@ -97,7 +97,7 @@ def test_help_is_asked_for(text: str) -> None:
     ("text", "says"),
     [
         ("what is this", "'what' is no verb and no rank; `help`"),
-        ("c", "-c needs a command"),
+        ("c", "command needs a command, e.g. `command all n`"),
         ("wher", "`wher` is no verb and no rank; did you mean `where`?"),
         ("stoped", "did you mean `stopped`?"),
         ("wait 5", "wait is not for the command line of a session"),
@@ -107,7 +107,7 @@ def test_help_is_asked_for(text: str) -> None:
         ("attach", "attach needs ranks"),
         ("list --al", "did you mean --all?"),
         ("c n", "command needs ranks and a command"),
-        ("e", "-e needs an expression"),
+        ("e", "eval needs an expression, e.g. `eval 0-7 'loss, lr'`"),
         ("continue", "continue needs ranks"),
         ("kill", "kill needs ranks"),
         ("where 'all", "a quote that is not closed"),
@@ -160,3 +160,10 @@ def test_a_target_is_of_the_sessions_job_unless_it_says_more(target: str, expect
     found = select(read_scope(parse_target(target), "4711.0"), [*here, there, again]).ranks
 
     assert sorted(rank.rank for rank in found if rank.key != "again") == expected
+
+
+def test_a_programs_own_options_are_its_own() -> None:
+    settings = parse_command("exec 3 --timeout 5 -- ps --help -h '--version'", {})
+    assert settings is not None
+    assert (settings.verb, settings.target, settings.timeout) == (Verb.EXEC, "3", 5.0)
+    assert settings.program == ("ps", "--help", "-h", "--version")

@@ -10,7 +10,7 @@ from dbg_client.words.verbs import BY_FLAG, BY_NAME, VERBS
 def test_each_option_fills_a_field_of_its_own() -> None:
     of_options = [option.field for option in OPTIONS]
     of_verbs = {row.field for row in VERBS if row.field is not None}
-    others = {"target", "verb", "shell", "wait", "run", "notes", "pids"}
+    others = {"target", "verb", "shell", "spoken", "wait", "run", "breakpoints_to", "notes", "pids"}
 
     assert len(of_options) == len(set(of_options))
     assert {*of_options, *of_verbs, *others} == {field.name for field in fields(Arguments)}
@@ -40,5 +40,5 @@ def test_the_options_of_a_verb_are_its_own_and_those_of_all() -> None:
 def test_the_help_of_an_option_says_which_verbs_take_it() -> None:
     helps = {option.name: option.full_help for option in OPTIONS}
 
-    assert helps["--exact"].startswith("with eval, command: ")
+    assert helps["--exact"].startswith("with eval, command, exec: ")
     assert helps["--json"] == "one JSON document on stdout"

@@ -65,6 +65,7 @@ from .report import (
     Waiting,
 )
 from .vocabulary import (
+    GUARD_ACTIONS,
     Action,
     Finding,
     Kind,
@@ -76,6 +77,7 @@ from .vocabulary import (
 )
 
 __all__ = [
+    "GUARD_ACTIONS",
     "MAX_ANCESTORS",
     "MESSAGES",
     "Action",

@@ -15,6 +15,7 @@ from ..bounds import (
     Pid,
     RankNumber,
     Sentence,
+    Text,
     Word,
 )
 from ..ranks import Coordinate, Place, Stack, ThreadStacks
@@ -31,6 +32,8 @@ ChildNumber = Annotated[int, Number(1, 10**6)]
 
 SignalNumber = Annotated[int, Number(1, 64)]
 
+ProcessSecret = Annotated[str, Text(64)]
+
 Ancestors = Annotated[tuple[Pid, ...], AtMost(MAX_ANCESTORS)]
 
 Said = Annotated[Kind, OneOf(Kind.VALUE, Kind.ERROR, Kind.RUNNING)]
@@ -42,6 +45,8 @@ class Register(Message, sender=Sender.AGENT):
 
     ``ancestors`` are process ids, the parent first, by which the broker finds the rank of a child process. ``kernel``
     names kernel boot and process-id namespace; a broker with the same name can see whether the process is alive.
+    ``secret`` is known to this process, its guard and the broker alone: no other process takes the rank's place without
+    it. It is empty from agents of a minor below 2.
     """
 
     minor: RankNumber
@@ -62,6 +67,7 @@ class Register(Message, sender=Sender.AGENT):
     python: Word
     report: RankReport
     coordinates: tuple[Coordinate, ...] = ()
+    secret: ProcessSecret = ""
 
 
 class Goodbye(Message, sender=Sender.AGENT):
@@ -98,7 +104,9 @@ class Testimony(Message, sender=Sender.AGENT):
     of the signal that ends or ended the process, if any. ``core`` is the likely path of the core file, or ``|`` and the
     program that gets it; empty if there is none. ``age`` is the seconds since the rank was last known to run.
     ``frames`` is the last known stack, outermost first. ``registration`` is the Register that the rank would send: by
-    it the broker lists a rank that fell silent before it registered.
+    it the broker lists a rank that fell silent before it registered. ``cause`` says who ended the process, if the guard
+    has found that out: ``by the out-of-memory killer of its cgroup``. ``secret`` is that of the
+    rank's process.
     """
 
     minor: RankNumber
@@ -109,6 +117,8 @@ class Testimony(Message, sender=Sender.AGENT):
     age: Age = 0.0
     frames: Stack = ()
     registration: Register | None = None
+    cause: Sentence = ""
+    secret: ProcessSecret = ""
 
     def contradiction(self) -> str:
         """Refuse a registration of another rank."""

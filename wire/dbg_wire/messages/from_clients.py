@@ -64,7 +64,9 @@ class Question(Message, sender=Sender.CLIENT):
     job's stops instead, in the form of :mod:`dbg_wire.stop_states`; an older rank answers with a stack. ``frame`` is
     the frame to evaluate or run in, or to open the debugger at: a function's name, or a number as Python indexes a list
     of the frames, outermost first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the
-    stack; the answer's rows are in the form of :mod:`dbg_wire.evidence`.
+    stack; the answer's rows are in the form of :mod:`dbg_wire.evidence`. The ``text`` of an ``exec`` is the program and
+    its arguments in the form of :mod:`dbg_wire.beside`, and so are the answer's rows. With ``withdrawn`` the commands
+    that the same terminal has asked for are ended.
     """
 
     request: int

@@ -35,6 +35,16 @@ class Action(str, enum.Enum):
     """Break into a running rank."""
     RELEASE = "release"
     """Let a held rank go on."""
+    EXEC = "exec"
+    """Run a command beside the rank; this action and the next two are the guard's, while the rank may run or hang."""
+    NATIVE = "native"
+    """The stack with its native frames, by a profiler that reads the memory of the rank."""
+    RAS = "ras"
+    """What the NCCL of the rank's host says of the job's communicators."""
+
+
+GUARD_ACTIONS = frozenset({Action.EXEC, Action.NATIVE, Action.RAS})
+"""The actions that a rank's guard carries out."""
 
 
 class Look(str, enum.Enum):
@@ -88,6 +98,8 @@ class Finding(str, enum.Enum):
     """A fatal signal came; the process ends by it, unless the program catches that signal itself."""
     ENDED = "ended"
     """The process was ended by a signal."""
+    CALLED = "called"
+    """The rank has called its guard, which is asked for something; the rank itself runs."""
 
 
 class RefusalCode:
@@ -102,3 +114,4 @@ class RefusalCode:
     FULL = "full"
     GONE = "gone"
     CANT_DIAL = "cant-dial"
+    TAKEN = "taken"

@@ -1,13 +1,13 @@
-"""Spans of time as users write them: 60, 60s, 5m, 1h. Pure."""
+"""Spans of time as users write them: 60, 60s, 5m, 1h, 2d. Pure."""
 
 from __future__ import annotations
 
 import re
 
-from dbg_wire.errors import BadInput, printable
+from .errors import BadInput, printable
 
-_SPAN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(s|m|h)?")
-_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SPAN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(s|m|h|d)?")
+_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def read_duration(text: str, name: str, most: float) -> float:

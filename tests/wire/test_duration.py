@@ -2,18 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.words.duration import read_duration
+from dbg_wire.duration import read_duration
 from dbg_wire.errors import BadInput
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("60", 60.0), ("60s", 60.0), ("5m", 300.0), ("1h", 3600.0), ("0.5", 0.5), ("1.5m", 90.0)]
+    ("text", "seconds"),
+    [("60", 60.0), ("60s", 60.0), ("5m", 300.0), ("1h", 3600.0), ("0.5", 0.5), ("1.5m", 90.0), ("2d", 172800.0)],
 )
 def test_a_span_is_read(text: str, seconds: float) -> None:
     assert read_duration(text, "--for", 1e6) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "soon", "5 m", "1d", "nan", "inf", "999999999h", "s", "\x1b"])
+@pytest.mark.parametrize("text", ["", "0", "-1", "soon", "5 m", "1w", "nan", "inf", "999999999h", "s", "\x1b"])
 def test_what_is_none_is_refused_with_the_name_of_the_option(text: str) -> None:
     with pytest.raises(BadInput, match="--for") as error:
         read_duration(text, "--for", 1e6)

@@ -1,0 +1,201 @@
+"""The MPI calls that threads of this process are in, by the code of their callers: mpi4py records nothing.
+
+mpi4py is written in C and leaves no frame. A communicator is asked for its size, name and members only if MPI was
+begun with THREAD_MULTIPLE: any other call into MPI is an error while a thread is in there. On releases before Python
+3.13 the values of the caller's variables stay alive until it returns, as for any debugger that reads them.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType, ModuleType
+from typing import Any
+
+from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
+from dbg_wire.rank_set import format_ranks
+from dbg_wire.records import fitted
+
+from .call_site import UNKNOWN, CallSite, call_site
+
+LIBRARY = "mpi4py"
+
+MODULE = "mpi4py.MPI"
+"""The module of mpi4py that is written in C."""
+
+PICKLING_MODULE = "mpi4py.util.pkl5"
+"""A module of mpi4py that is written in Python, whose methods call those of the other."""
+
+_DESTINATION = {"send", "Send", "ssend", "Ssend", "bsend", "Bsend", "rsend", "Rsend", "sendrecv", "Sendrecv"}
+_SOURCE = {"recv": 1, "Recv": 1, "probe": 0, "Probe": 0, "mprobe": 0, "Mprobe": 0}
+_COLLECTIVES = (
+    {"barrier", "bcast", "gather", "scatter", "allgather", "alltoall", "reduce", "allreduce", "scan", "exscan"}
+    | {"Barrier", "Bcast", "Gather", "Scatter", "Allgather", "Alltoall", "Reduce", "Allreduce", "Scan", "Exscan"}
+    | {"Gatherv", "Scatterv", "Allgatherv", "Alltoallv", "Alltoallw", "Reduce_scatter", "Reduce_scatter_block"}
+    | {"Split", "Split_type", "Dup", "Create", "Free", "Disconnect"}
+)
+_METHODS = _COLLECTIVES | _DESTINATION | set(_SOURCE)
+_WAITS = {"wait", "Wait", "waitall", "Waitall", "waitany", "Waitany", "waitsome", "Waitsome"}
+
+MAX_FRAMES = 40
+"""Innermost frames of a thread in which the pickling module is looked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Communicator:
+    """A communicator, as far as it may be asked; ``ranks`` are its members as ranks of MPI_COMM_WORLD."""
+
+    name: str = ""
+    ranks: tuple[int, ...] = ()
+
+
+def mpi_seen() -> list[SourceSeen | GroupSeen | CollectiveSeen]:
+    """Return the calls that threads are in, with their communicators; empty if the program does not use mpi4py."""
+    mpi = sys.modules.get(MODULE)
+    # Two threads may be in the same communicator.
+    return list(dict.fromkeys(_seen(mpi))) if mpi is not None else []
+
+
+def _seen(mpi: ModuleType) -> Iterator[SourceSeen | GroupSeen | CollectiveSeen]:
+    may_ask = _may_ask(mpi)
+    lack = "mpi4py counts no calls, so which call of several equal ones a rank is in is not known"
+    if not may_ask:
+        lack = f"{lack}; MPI runs without THREAD_MULTIPLE, so no communicator may be asked while a thread is in a call"
+    package = sys.modules.get("mpi4py")
+    version = vars(package).get("__version__") if package is not None else None
+    yield fitted(SourceSeen, library=LIBRARY, version=version if type(version) is str else "", lack=lack)
+    for frame in list(sys._current_frames().values()):
+        yield from thread_seen(mpi, frame, may_ask=may_ask)
+
+
+def thread_seen(mpi: ModuleType, innermost: FrameType, *, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:
+    """Yield the call that a thread is in, by its innermost frame, and the call's communicator; nothing without one."""
+    call = _call_of(mpi, innermost)
+    if call is not None:
+        yield from _call_seen(mpi, call, may_ask)
+
+
+def _may_ask(mpi: ModuleType) -> bool:
+    """Tell whether communicators may be asked in this thread while another thread is in MPI."""
+    try:
+        # These three are allowed at any time, in any thread.
+        return bool(mpi.Is_initialized() and not mpi.Is_finalized() and mpi.Query_thread() == mpi.THREAD_MULTIPLE)
+    except Exception:
+        return False
+
+
+# ------------------------------------------------------------------------------------------------------------- calls
+
+
+def _call_of(mpi: ModuleType, innermost: FrameType) -> CallSite | None:
+    pickling = _pickling(innermost)
+    if pickling is not None:
+        own = dict(pickling.f_locals)
+        return CallSite(own.get("self", UNKNOWN), pickling.f_code.co_name, (), own)
+    call = call_site(innermost)
+    if call is None or call.method not in _METHODS | _WAITS:
+        return None
+    kinds = tuple(kind for kind in (vars(mpi).get("Comm"), vars(mpi).get("Request")) if isinstance(kind, type))
+    if issubclass(type(call.target), kinds):
+        return call
+    # Many classes have a method `send` or `wait`, but hardly one of them has an `Allreduce`.
+    is_telling = call.method in _COLLECTIVES and call.method[0].isupper() and call.method not in ("Free", "Create")
+    return call if call.target is UNKNOWN and is_telling else None
+
+
+def _pickling(frame: FrameType | None) -> FrameType | None:
+    """Return the outermost frame of the pickling module that is a method which people call."""
+    module = sys.modules.get(PICKLING_MODULE)
+    found = None
+    for _ in range(MAX_FRAMES):
+        if frame is None or module is None:
+            break
+        if frame.f_globals is vars(module) and frame.f_code.co_name in _METHODS:
+            found = frame
+        frame = frame.f_back
+    return found
+
+
+def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:
+    communicator = _communicator(mpi, call.target, may_ask)
+    ranks = communicator.ranks
+    # Open MPI gives all parts of a split the same name.
+    name = f"{communicator.name} {format_ranks(ranks)}".strip()
+    if name:
+        yield fitted(
+            GroupSeen,
+            library=LIBRARY,
+            name=name,
+            title=communicator.name or "a communicator",
+            members=format_ranks(ranks),
+            size=len(ranks) or None,
+            backend="mpi",
+        )
+    shape, kind, size = _buffer(call)
+    yield fitted(
+        CollectiveSeen,
+        group=name,
+        name=call.method,
+        state=CollectiveState.ENQUEUED,
+        peer=_peer(call, ranks),
+        is_receive=call.method in _SOURCE,
+        shapes=shape,
+        types=kind,
+        size=size,
+    )
+
+
+def _peer(call: CallSite, ranks: tuple[int, ...]) -> int | None:
+    """Return the partner as a rank of MPI_COMM_WORLD; None for any partner, or if it can't be read."""
+    if call.method in _DESTINATION:
+        local = call.argument(1, "dest")
+    elif call.method in _SOURCE:
+        local = call.argument(_SOURCE[call.method], "source")
+    else:
+        return None
+    is_rank = type(local) is int and 0 <= local < len(ranks)
+    return ranks[local] if is_rank else None
+
+
+def _buffer(call: CallSite) -> tuple[str, str, int | None]:
+    """Return shape, type and bytes of the first argument if it is an array of numpy."""
+    numpy = sys.modules.get("numpy")
+    array: Any = call.argument(0, "sendbuf")
+    if numpy is None or type(array) is not vars(numpy).get("ndarray"):
+        return "", "", None
+    shape = [int(size) for size in array.shape]
+    return str(shape), str(array.dtype.name), math.prod(shape) * int(array.dtype.itemsize)
+
+
+# ----------------------------------------------------------------------------------------------------- communicators
+
+
+def _communicator(mpi: ModuleType, target: Any, may_ask: bool) -> Communicator:
+    kind = vars(mpi).get("Comm")
+    if not isinstance(kind, type) or not issubclass(type(target), kind):
+        return Communicator()
+    try:
+        # A comparison and a test for null look at the handle alone. The methods are those of mpi4py's own class.
+        if not may_ask or not kind.__bool__(target):  # type: ignore[attr-defined]
+            return Communicator(name="MPI_COMM_WORLD" if _is_world(mpi, kind, target) else "")
+        return Communicator(name=kind.Get_name(target), ranks=_ranks(mpi, kind, target))  # type: ignore[attr-defined]
+    except Exception:
+        return Communicator()
+
+
+def _is_world(mpi: ModuleType, kind: Any, communicator: Any) -> bool:
+    return kind.__eq__(communicator, mpi.COMM_WORLD) is True
+
+
+def _ranks(mpi: ModuleType, kind: Any, communicator: Any) -> tuple[int, ...]:
+    """Return the members as ranks of MPI_COMM_WORLD; no other process takes part in this."""
+    own, world = kind.Get_group(communicator), kind.Get_group(mpi.COMM_WORLD)
+    try:
+        numbers = list(range(own.Get_size()))
+        ranks = mpi.Group.Translate_ranks(own, numbers, world)
+        return tuple(int(rank) for rank in ranks if rank >= 0)
+    finally:
+        own.Free()
+        world.Free()

@@ -1,0 +1,107 @@
+"""The collectives of torch that threads of this process are in, by their stacks: for whatever no recorder records."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType, ModuleType
+
+from .process_groups import Group
+
+_PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
+"""Functions for one partner, and the argument that is the partner's global rank."""
+
+_COLLECTIVES = frozenset(
+    {
+        *("all_gather", "all_gather_into_tensor", "all_reduce", "all_reduce_coalesced", "all_to_all"),
+        *("all_to_all_single", "barrier", "broadcast", "gather", "reduce", "reduce_scatter", "reduce_scatter_tensor"),
+        *("scatter",),
+    }
+)
+
+MAX_FRAMES = 1000
+"""Frames of a stack that are searched, from the innermost one on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A call that a thread is in; ``peer`` is a global rank, or a rank of the group if ``is_local``."""
+
+    group: object
+    name: str
+    peer: int | None = None
+    is_local: bool = False
+    tensor: object = None
+
+    @property
+    def is_p2p(self) -> bool:
+        """Tell whether the call is for one partner."""
+        return self.name in _PEERS
+
+
+def calls_on_stacks(module: ModuleType) -> list[Call]:
+    """Return the calls that the threads of this process are in, the innermost one of each thread."""
+    own = module.__dict__
+    found = []
+    for frame in list(sys._current_frames().values()):
+        call = _innermost(frame, own)
+        if call is not None:
+            found.append(call)
+    return found
+
+
+def _innermost(frame: FrameType | None, own: dict[str, object]) -> Call | None:
+    frames = list(_frames(frame, own))
+    # `send` calls `isend` and waits: the arguments are those of the outer one, and what ends is the outer one.
+    for number, inner in enumerate(frames):
+        outer = frames[number + 1] if number + 1 < len(frames) else None
+        name = inner.f_code.co_name
+        if name in _PEERS:
+            is_of_outer = outer is not None and outer.f_code.co_name == name.removeprefix("i")
+            return _p2p(outer if is_of_outer and outer is not None else inner)
+        if name in _COLLECTIVES:
+            local = inner.f_locals
+            return Call(group=local.get("group"), name=name, tensor=local.get("tensor"))
+    return None
+
+
+def _frames(frame: FrameType | None, own: dict[str, object]) -> Iterator[FrameType]:
+    """Yield the frames of torch's module, the innermost one first."""
+    for _ in range(MAX_FRAMES):
+        if frame is None:
+            return
+        if frame.f_globals is own:
+            yield frame
+        frame = frame.f_back
+
+
+def _p2p(frame: FrameType) -> Call:
+    name, local = frame.f_code.co_name, frame.f_locals
+    argument = _PEERS[name]
+    # A caller gives the partner as a global rank, or as a rank of the group; torch turns one into the other.
+    peer, of_group = local.get(argument), local.get(f"group_{argument}")
+    is_local = type(of_group) is int
+    number = of_group if is_local else peer
+    return Call(
+        group=local.get("group"),
+        name=name.removeprefix("i"),
+        peer=number if type(number) is int else None,
+        is_local=is_local,
+        tensor=local.get("tensor"),
+    )
+
+
+def group_of(call: Call, groups: list[Group]) -> Group | None:
+    """Return the group of a call; the first one, which is everybody's, for a call without a group."""
+    if call.group is None:
+        return groups[0] if groups else None
+    return next((group for group in groups if group.handle is call.group), None)
+
+
+def shape_of(tensor: object) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
+    """Return shapes and types of a tensor; nothing for an object of another class, which might run code."""
+    torch = sys.modules.get("torch")
+    if torch is None or type(tensor) is not vars(torch).get("Tensor"):
+        return (), ()
+    return (tuple(int(size) for size in tensor.shape),), (str(tensor.dtype).removeprefix("torch."),)  # type: ignore[attr-defined]

@@ -1,0 +1,248 @@
+"""What this process's torch knows of collectives, as records of an answer."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from types import ModuleType
+
+from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
+from dbg_wire.rank_set import format_ranks
+from dbg_wire.records import fitted
+
+from .flight_recorder import NATIVE_MODULE, Before, Entry, Recorded, read, recorders_of
+from .process_groups import MODULE, Group, process_groups
+from .torch_calls import Call, calls_on_stacks, group_of, shape_of
+from .torch_words import bytes_of, name_of, peer_of, shapes_text, types_text
+
+BUFFER_VARIABLES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+"""Variables by which a user sets the entries that a recorder keeps; the second is the older name."""
+
+LIBRARY = "torch"
+
+_before = Before()
+
+Seen = SourceSeen | GroupSeen | CollectiveSeen
+
+
+def torch_seen(is_still: bool) -> list[Seen]:
+    """Return what torch tells; empty if the program has not loaded it. ``is_still`` is that of flight_recorder.read."""
+    torch, module = sys.modules.get("torch"), sys.modules.get(MODULE)
+    if torch is None:
+        return []
+    version = _version(torch)
+    groups = process_groups(module) if module is not None else []
+    if module is None or not groups:
+        return [_source(version, "torch.distributed is not initialised, or has no group left")]
+    native = sys.modules.get(NATIVE_MODULE)
+    recorders = recorders_of(native) if native is not None else []
+    told = {recorder.backend: read(recorder, _before, is_still=is_still) for recorder in recorders}
+    entries = [entry for recorded in told.values() for entry in recorded.entries or ()]
+    calls = calls_on_stacks(module)
+    return [
+        _source(version, _lack(version, groups, told)),
+        *_groups_seen(groups, entries, calls, told),
+        *_entries_seen(groups, entries),
+        *_calls_seen(groups, entries, calls, told),
+    ]
+
+
+def _version(torch: ModuleType) -> str:
+    version = vars(torch).get("__version__")
+    # torch has a class of its own for it, a kind of text.
+    return str.__str__(version) if isinstance(version, str) else ""
+
+
+def _source(version: str, lack: str) -> SourceSeen:
+    return fitted(SourceSeen, library=LIBRARY, version=version, lack=lack)
+
+
+def _lack(version: str, groups: Sequence[Group], told: dict[str, Recorded]) -> str:
+    """Say what torch can't tell and what would change that; empty if it tells all."""
+    failures = {recorded.failure for recorded in told.values() if recorded.failure}
+    if failures:
+        return f"torch's flight recorder can't be read ({', '.join(sorted(failures))})"
+    backends = dict.fromkeys(backend for group in groups for backend in group.backends if group.sequence)
+    silent = [
+        backend for backend in backends if not (backend in told and (told[backend].is_used or told[backend].is_on))
+    ]
+    if not silent or any(recorded.is_used for recorded in told.values()):
+        return ""
+    if silent[0] not in told:
+        return f"torch {version} has no flight recorder for {silent[0]}: the stack tells what it waits in"
+    return _remedy(version)
+
+
+def _remedy(version: str) -> str:
+    off = [f"{name}={os.environ[name]}" for name in BUFFER_VARIABLES if name in os.environ]
+    if off:
+        return f"{off[0]} switches torch's flight recorder off; 2000 instead of 0 switches it on when a job starts"
+    older = f"{BUFFER_VARIABLES[1]} before torch 2.9"
+    remedy = f"{BUFFER_VARIABLES[0]}=2000 in a job's environment ({older}) changes that"
+    return f"torch {version} has recorded nothing; {remedy}"
+
+
+# ------------------------------------------------------------------------------------------------------------- groups
+
+
+def _key(name: str, library: str) -> str:
+    """Name a group for matching: each backend of a group counts its collectives apart."""
+    return f"{name}:{library}"
+
+
+def _groups_seen(
+    groups: list[Group], entries: Sequence[Entry], calls: Sequence[Call], told: dict[str, Recorded]
+) -> list[Seen]:
+    return [
+        _unread(seen, told.get(library)) if len(groups) == 1 else seen
+        for group in groups
+        for library in _libraries(group, entries)
+        for seen in [_group_seen(group, library, entries, _called(library, group, groups, calls, told))]
+    ]
+
+
+def _unread(seen: GroupSeen, recorded: Recorded | None) -> GroupSeen:
+    """Add the numbers of the only group there is, if the entries of its recorder were not read."""
+    if recorded is None or recorded.entries is not None or len(recorded.numbers) != 1:
+        return seen
+    ((enqueued, completed),) = recorded.numbers
+    return replace(seen, enqueued=enqueued, completed=completed)
+
+
+def _libraries(group: Group, entries: Sequence[Entry]) -> list[str]:
+    """Return the backends of a group that have recorded something; if none has, the one that would be asked first."""
+    used = dict.fromkeys(entry.library for entry in entries if entry.group == group.name)
+    return list(used) or list(group.backends[:1]) or ["unknown"]
+
+
+def _group_seen(group: Group, library: str, entries: Sequence[Entry], counted: int | None) -> GroupSeen:
+    own = [e for e in entries if e.group == group.name and e.library == library and not e.is_p2p]
+    unfinished = [entry for entry in own if entry.is_unfinished]
+    completed = max((entry.sequence for entry in own if not entry.is_unfinished), default=None)
+    enqueued = max((entry.sequence for entry in own), default=None)
+    started = None
+    if library == "nccl":
+        started = max((e.sequence for e in own if e.state != "scheduled" or e.is_retired), default=None)
+    enqueued = counted if enqueued is None else enqueued
+    if completed is None and unfinished and enqueued is not None:
+        completed = min(entry.sequence for entry in unfinished) - 1
+    return fitted(
+        GroupSeen,
+        library=LIBRARY,
+        name=_key(group.name, library),
+        title=group.title,
+        members=format_ranks(group.ranks),
+        size=len(group.ranks),
+        backend=library,
+        enqueued=enqueued,
+        started=started,
+        completed=completed,
+    )
+
+
+def _called(
+    library: str, group: Group, groups: list[Group], calls: Sequence[Call], told: dict[str, Recorded]
+) -> int | None:
+    """Return how many collectives a group without a recorded one has called; None if that is not known."""
+    if library in told and told[library].is_on and not told[library].is_used:
+        # Sends and receives of gloo are not recorded, and the group's own count has them.
+        return 0
+    return _counted(library, group, groups, calls, told)
+
+
+def _counted(
+    library: str, group: Group, groups: list[Group], calls: Sequence[Call], told: dict[str, Recorded]
+) -> int | None:
+    """Return how many collectives a group has counted by itself; None if a recorder tells, or nobody can."""
+    if group.sequence is None:
+        return None
+    if library == "nccl":
+        return group.sequence
+    if library in told and told[library].is_used:
+        return None
+    # gloo counts sends and receives as well. At least those that are not over are known.
+    return group.sequence - sum(call.is_p2p and group_of(call, groups) is group for call in calls)
+
+
+# -------------------------------------------------------------------------------------------------------- collectives
+
+
+def _entries_seen(groups: Sequence[Group], entries: Sequence[Entry]) -> list[CollectiveSeen]:
+    by_name = {group.name: group for group in groups}
+    now = time.time_ns()
+    return [_entry_seen(by_name[entry.group], entry, now) for entry in entries if entry.group in by_name]
+
+
+def _entry_seen(group: Group, entry: Entry, now: int) -> CollectiveSeen:
+    name, is_receive = name_of(entry.name)
+    state = CollectiveState.ENQUEUED
+    if not entry.is_unfinished:
+        state = CollectiveState.COMPLETED
+    elif entry.state == "started":
+        state = CollectiveState.STARTED
+    return fitted(
+        CollectiveSeen,
+        group=_key(group.name, entry.library),
+        name=name,
+        state=state,
+        sequence=entry.sequence,
+        peer=_global(group, peer_of(entry.name)),
+        is_receive=is_receive,
+        shapes=shapes_text(entry.shapes),
+        types=types_text(entry.types),
+        size=bytes_of(entry.shapes, entry.types),
+        # The recorder has the time of day alone; a clock that was set back makes no negative age.
+        age=max(0.0, (now - entry.created) / 1e9) if entry.created else None,
+        timeout=entry.timeout / 1000 if entry.timeout > 0 else None,
+    )
+
+
+def _global(group: Group, local: int | None) -> int | None:
+    return group.ranks[local] if local is not None and 0 <= local < len(group.ranks) else None
+
+
+def _calls_seen(
+    groups: list[Group], entries: Sequence[Entry], calls: Sequence[Call], told: dict[str, Recorded]
+) -> list[CollectiveSeen]:
+    """Return the calls on stacks that no recorder has: gloo records no sends and receives, and old torch nothing."""
+    found = []
+    for call in calls:
+        group = group_of(call, groups)
+        if group is None:
+            continue
+        if not _is_recorded(call, group, entries, told):
+            library = _libraries(group, entries)[0]
+            # The call that a thread is in is mostly the last one that the group has counted.
+            sequence = None if call.is_p2p else _counted(library, group, groups, calls, told)
+            found.append(_call_seen(call, group, library, sequence))
+    return found
+
+
+def _is_recorded(call: Call, group: Group, entries: Sequence[Entry], told: dict[str, Recorded]) -> bool:
+    recorded = [told[backend] for backend in group.backends if backend in told and told[backend].is_used]
+    if call.is_p2p:
+        return any(e.group == group.name and e.is_p2p and e.is_unfinished for e in entries)
+    # While the entries are not read, the stack would give a collective without its number.
+    return any(one.entries is not None for one in recorded) and any(
+        entry.group == group.name and entry.is_unfinished for entry in entries
+    )
+
+
+def _call_seen(call: Call, group: Group, library: str, sequence: int | None) -> CollectiveSeen:
+    shapes, types = shape_of(call.tensor)
+    peer = _global(group, call.peer) if call.is_local else call.peer
+    return fitted(
+        CollectiveSeen,
+        group=_key(group.name, library),
+        name=call.name,
+        state=CollectiveState.ENQUEUED,
+        sequence=sequence,
+        peer=peer if peer is not None and peer >= 0 else None,
+        is_receive=call.name == "recv",
+        shapes=shapes_text(shapes),
+        types=types_text(types),
+        size=bytes_of(shapes, types),
+    )

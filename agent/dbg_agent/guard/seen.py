@@ -1,0 +1,118 @@
+"""What a guard tells of a rank that can't answer: its process as the kernel sees it, and what its main thread is in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from dbg_wire.errors import printable
+from dbg_wire.evidence import MAX_WAIT_FRAMES, EvidenceRecord, ProcessSeen, ThreadWait, WaitKind, encode_evidence
+from dbg_wire.messages import Look
+from dbg_wire.ranks import Place
+from dbg_wire.records import fitted
+
+from .memory import Memory
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+_NAMES = """
+read 0 63|write 1 64|poll 7 -|ioctl 16 29|select 23 -|nanosleep 35 101|connect 42 203|accept 43 202|sendto 44 206
+recvfrom 45 207|sendmsg 46 211|recvmsg 47 212|wait4 61 260|fcntl 72 25|fsync 74 82|futex 202 98|clock_nanosleep 230 115
+epoll_wait 232 -|waitid 247 95|openat 257 56|pselect6 270 72|ppoll 271 73|epoll_pwait 281 22
+"""
+"""System calls in which programs wait, with their numbers on x86_64 and aarch64."""
+
+_COLUMNS = {"x86_64": 1, "aarch64": 2}
+
+
+def evidence_rows(look: Look, pid: int, memory: Memory, text: str, frames: Sequence[Place]) -> tuple[str, ...]:
+    """Return the rows of an answer; ``text`` says what the rank is in, ``frames`` are its last known stack.
+
+    There are none for a look at less than evidence. For any thread; it never raises.
+    """
+    if look not in (Look.EVIDENCE, Look.CODE):
+        return ()
+    inner = tuple(frames)[-MAX_WAIT_FRAMES:]
+    wait = fitted(ThreadWait, thread="MainThread", kind=WaitKind.NATIVE, text=text, is_main=True, frames=inner)
+    records: list[EvidenceRecord] = [wait, process_of(pid, memory)]
+    return encode_evidence(records)
+
+
+def process_of(pid: int, memory: Memory) -> ProcessSeen:
+    """Return what /proc tells of another process; empty fields where it tells nothing."""
+    words, main = _stat(f"/proc/{pid}/stat"), _stat(f"/proc/{pid}/task/{pid}/stat")
+    status, files = _fields(f"/proc/{pid}/status"), _fields(f"/proc/{pid}/io")
+    memory.note()
+    return fitted(
+        ProcessSeen,
+        state=words[0] if words else "",
+        system_call=_system_call(pid),
+        cpu=_cpu(words),
+        main_cpu=_cpu(main),
+        input=_amount(files.get("rchar", "")),
+        output=_amount(files.get("wchar", "")),
+        memory=memory.held or None,
+        memory_limit=memory.limit(),
+        note=_note(status),
+    )
+
+
+def suspended_by(pid: int) -> str:
+    """Return who has stopped a process: SIGSTOP, or the tracer by name and number."""
+    return _tracer(_fields(f"/proc/{pid}/status")) or "SIGSTOP"
+
+
+def _note(status: dict[str, str]) -> str:
+    tracer = _tracer(status)
+    state = status.get("State", "")[:1]
+    if tracer:
+        return f"{tracer} has stopped it" if state == "t" else f"{tracer} traces it"
+    if state == "T":
+        return "SIGSTOP or a like signal has stopped it; SIGCONT lets it go on"
+    if state == "D":
+        return (
+            "it waits in the kernel, where no signal reaches it: often a file system or a device that does not answer"
+        )
+    return ""
+
+
+def _tracer(status: dict[str, str]) -> str:
+    number = status.get("TracerPid", "0")
+    if not number.isdecimal() or number == "0":
+        return ""
+    name = _read(f"/proc/{number}/comm").strip()
+    return f"{printable(name)} (pid {number})" if name else f"process {number}"
+
+
+def _system_call(pid: int) -> str:
+    number = _read(f"/proc/{pid}/syscall").partition(" ")[0].strip()
+    column = _COLUMNS.get(os.uname().machine)
+    if not number.isdecimal() or column is None:
+        return ""
+    rows = (row.split() for row in _NAMES.strip().replace("\n", "|").split("|"))
+    return next((row[0] for row in rows if row[column] == number), f"number {number}")
+
+
+def _cpu(words: Sequence[str]) -> float | None:
+    return (int(words[11]) + int(words[12])) / TICKS if len(words) > 12 else None
+
+
+def _stat(path: str) -> list[str]:
+    return _read(path).rpartition(")")[2].split()
+
+
+def _fields(path: str) -> dict[str, str]:
+    lines = (line.partition(":") for line in _read(path).splitlines())
+    return {name: value.strip() for name, _, value in lines}
+
+
+def _amount(text: str) -> float | None:
+    return float(text) if text.isdecimal() else None
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return file.read()
+    except OSError:
+        return ""

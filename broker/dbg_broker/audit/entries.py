@@ -1,0 +1,110 @@
+"""One line of the audit log: what happened, who did it, from where, and at which ranks. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from enum import Enum
+
+from dbg_wire.rank_set import format_ranks
+
+MAX_TEXT = 2000
+"""Characters of a question, or of any other text of an entry: an expression is shorter, a pasted block is cut."""
+
+MAX_LINE = 16 * 1024
+"""Bytes of a line that are read; a longer one is not ours."""
+
+
+class What(str, Enum):
+    """What has happened."""
+
+    CONNECT = "connect"
+    """A token was used."""
+    REFUSE = "refuse"
+    """A token was unknown, had expired, or was for something else."""
+    LEAVE = "leave"
+    ATTACH = "attach"
+    TAKE = "take"
+    DETACH = "detach"
+    QUESTION = "question"
+    """Something was asked of ranks, with its text: a value, a command, a stack, a kill."""
+    INTERRUPT = "interrupt"
+    INPUT = "input"
+    """Something was typed; only if the broker was told to note it."""
+    TOKEN_MADE = "token-made"  # noqa: S105 - a word
+    TOKEN_REVOKED = "token-revoked"  # noqa: S105 - a word
+    TOKENS_ROTATED = "tokens-rotated"
+    RUN = "run"
+    """`dbg-broker run` started a job; ``text`` is its command."""
+    START = "start"
+    """The broker serves."""
+    END = "end"
+    CUT = "cut"
+    """Entries were lost, ``count`` of them: the disk was slow or full."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One event. ``at`` is in seconds since the epoch.
+
+    ``role`` and ``token`` are what the broker knows of who did it: the token's role, and the name that it was made for.
+    ``terminal`` is what the terminal calls itself. ``address`` is where it came from. ``ranks`` are a rank set, or one
+    rank's address, of ``job``.
+    """
+
+    at: float
+    what: What
+    role: str = ""
+    token: str = ""
+    terminal: str = ""
+    address: str = ""
+    job: str = ""
+    ranks: str = ""
+    action: str = ""
+    text: str = ""
+    count: int = 0
+
+
+_TEXTS = tuple(one.name for one in fields(Entry) if one.name not in ("at", "what", "count"))
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """Return the line of an entry; what is empty is left out."""
+    document: dict[str, object] = {"at": round(entry.at, 3), "what": entry.what.value}
+    for name in _TEXTS:
+        text = getattr(entry, name)
+        if text:
+            document[name] = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+    if entry.count:
+        document["count"] = entry.count
+    # A lone surrogate, which a rank's name may hold, is escaped.
+    return json.dumps(document).encode() + b"\n"
+
+
+def decode_entry(line: bytes) -> Entry | None:
+    """Return the entry of a line; None for a line that is none."""
+    try:
+        document = json.loads(line) if len(line) <= MAX_LINE else None
+        if not isinstance(document, dict):
+            return None
+        at, count = document["at"], document.get("count", 0)
+        texts = {name: document.get(name, "") for name in _TEXTS}
+        is_right = (
+            isinstance(at, (int, float))
+            and not isinstance(at, bool)
+            and math.isfinite(at)
+            and abs(at) < 1e11
+            and type(count) is int
+            and all(isinstance(text, str) for text in texts.values())
+        )
+        return Entry(at=float(at), what=What(document["what"]), count=count, **texts) if is_right else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def shown_ranks(named: Iterable[tuple[int, str]]) -> str:
+    """Return ranks of one job, given by number and address, as one text: the address of one, the set of several."""
+    ranks = list(named)
+    return ranks[0][1] if len(ranks) == 1 else format_ranks({number for number, _ in ranks})

@@ -1,0 +1,50 @@
+"""The files of the audit log: the present one, and earlier ones with a number, the latest being 1."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+AUDIT_FILE = "audit.jsonl"
+
+MAX_BYTES = 8 * 1024 * 1024
+"""Bytes of one file: some forty thousand entries."""
+
+KEPT = 5
+"""Earlier files that are kept."""
+
+
+def append(home: Path, data: bytes, max_bytes: int = MAX_BYTES) -> None:
+    """Append whole lines in one write, so that lines of two processes do not mix. Raise OSError.
+
+    A file that has grown too large becomes the latest earlier one, and the oldest of those is removed.
+    """
+    path = home / AUDIT_FILE
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        written = os.write(descriptor, data)
+        if written < len(data):
+            raise OSError(f"only {written} of {len(data)} bytes were written")
+        size = os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+    if size >= max_bytes:
+        _rotate(path)
+
+
+def audit_files(home: Path) -> list[Path]:
+    """Return the files that there are, the oldest first."""
+    return [path for path in (*_earlier(home / AUDIT_FILE)[::-1], home / AUDIT_FILE) if path.exists()]
+
+
+def _rotate(path: Path) -> None:
+    earlier = _earlier(path)
+    with contextlib.suppress(FileNotFoundError):
+        for older, newer in zip(earlier[::-1], [*earlier[-2::-1], path], strict=True):
+            if newer.exists():
+                newer.replace(older)
+
+
+def _earlier(path: Path) -> list[Path]:
+    return [path.with_name(f"{path.name}.{number}") for number in range(1, KEPT + 1)]

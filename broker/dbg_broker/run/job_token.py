@@ -1,0 +1,27 @@
+"""The token that a run gives to its job: ranks of that job may use it, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dbg_broker.home.job_tokens import write_job_token
+from dbg_broker.home.rendezvous import read_rendezvous
+from dbg_broker.home.tokens import job_token
+from dbg_wire.environment import BROKER, TOKEN, TOKEN_FILE
+
+MINOR_OF_JOB_TOKENS = 2
+"""Protocol minor of brokers that know tokens for one job."""
+
+
+def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None:
+    """Return a new file with the token of a job. Raise BadSecretFile if it can't be written.
+
+    Return None where the user has named a broker or a token, or where the broker is of an older release.
+    """
+    if any(environ.get(name) for name in (BROKER, TOKEN, TOKEN_FILE)):
+        return None
+    serving = read_rendezvous(Path(home))
+    if serving is None or serving.minor < MINOR_OF_JOB_TOKENS or "rank" not in serving.tokens:
+        return None
+    return str(write_job_token(Path(home), job, job_token(serving.tokens["rank"], job)))

@@ -1,0 +1,132 @@
+"""``dbg-broker log``: the audit log of a home, as people read it."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dbg_broker.audit.entries import MAX_LINE, Entry, What, decode_entry
+from dbg_broker.audit.files import AUDIT_FILE, audit_files
+from dbg_dial.growth import watch_growth
+from dbg_wire.errors import printable
+
+MAX_SECONDS = 10 * 365 * 86400.0
+"""Seconds of the longest --since, ten years."""
+
+LOOK_SECONDS = 1.0
+"""Seconds between two looks where the kernel tells nothing of files that grow."""
+
+MAX_SHOWN = 200
+"""Characters of a question that a line shows; ``--json`` has more."""
+
+Say = Callable[[str], None]
+"""Print one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogWishes:
+    """What is to be shown; ``since`` is in seconds before now, None for all."""
+
+    job: str | None = None
+    since: float | None = None
+    follow: bool = False
+    as_json: bool = False
+
+
+def show_log(home: Path, wishes: LogWishes, say: Say) -> int:
+    """Print the entries that there are and, if wished, those that come, until Ctrl-C. Return the exit status."""
+    begin = None if wishes.since is None else time.time() - wishes.since
+    for line in _lines(home, follow=wishes.follow):
+        entry = decode_entry(line)
+        if entry is None or not _is_wanted(entry, wishes.job, begin):
+            continue
+        say(line.decode("utf-8", "replace").rstrip("\n") if wishes.as_json else shown(entry))
+    return 0
+
+
+def shown(entry: Entry) -> str:
+    """Return an entry as one line; what a terminal calls itself is in quotes."""
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at))
+    words = [when, entry.what.value, entry.action, _where(entry), _who(entry)]
+    if entry.text:
+        words.append(f": {printable(entry.text, MAX_SHOWN)}")
+    if entry.count > 1 or entry.what is What.CUT:
+        words.append(f"({entry.count} times)" if entry.what is not What.CUT else f"({entry.count} entries were lost)")
+    return " ".join(word for word in words if word).replace(" : ", ": ")
+
+
+def _where(entry: Entry) -> str:
+    if not entry.job:
+        return ""
+    return f"at {printable(entry.job)}/{printable(entry.ranks)}" if entry.ranks else f"at {printable(entry.job)}"
+
+
+def _who(entry: Entry) -> str:
+    parts = []
+    if entry.role:
+        parts.append(f"by a {printable(entry.role)}")
+    if entry.token:
+        parts.append(f"({printable(entry.token)})")
+    if entry.terminal:
+        parts.append(f'"{printable(entry.terminal)}"')
+    if entry.address:
+        parts.append(f"from {printable(entry.address)}")
+    return " ".join(parts)
+
+
+def _is_wanted(entry: Entry, job: str | None, begin: float | None) -> bool:
+    return (job is None or entry.job == job) and (begin is None or entry.at >= begin)
+
+
+def _lines(home: Path, *, follow: bool) -> Iterator[bytes]:
+    """Yield the lines of all files, the oldest first; with ``follow`` those that come as well, without an end."""
+    watch = watch_growth(str(home)) if follow else None
+    for path in audit_files(home):
+        if path.name != AUDIT_FILE:
+            yield from _whole_lines(path)
+    path = home / AUDIT_FILE
+    while True:
+        try:
+            file = path.open("rb")
+        except FileNotFoundError:
+            if not follow:
+                return
+            _wait(watch)
+            continue
+        with file:
+            while True:
+                # The broker appends whole lines in one write.
+                while line := file.readline(2 * MAX_LINE):
+                    yield line
+                if not follow:
+                    return
+                if _is_replaced(path, file.fileno()):
+                    break
+                _wait(watch)
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while line := file.readline(2 * MAX_LINE):
+            yield line
+
+
+def _is_replaced(path: Path, descriptor: int) -> bool:
+    """Tell whether another file has the name by now, so that this one gets no more lines."""
+    try:
+        return path.stat().st_ino != os.fstat(descriptor).st_ino
+    except FileNotFoundError:
+        return False
+
+
+def _wait(watch: int | None) -> None:
+    """Wait until a file of the home has changed."""
+    if watch is None:
+        time.sleep(LOOK_SECONDS)
+        return
+    select.select([watch], [], [])
+    os.read(watch, 4096)

@@ -1,0 +1,176 @@
+"""``dbg-broker token``: print a home's tokens, make others for somebody, and take them back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dbg_broker.audit.entries import Entry, What, encode_entry
+from dbg_broker.audit.files import append
+from dbg_broker.home.bearer import Role
+from dbg_broker.home.issued import (
+    JOB,
+    NAME,
+    IssuedToken,
+    load_issued,
+    save_issued,
+    with_token,
+    without_token,
+)
+from dbg_broker.home.job_tokens import renew_job_tokens
+from dbg_broker.home.rendezvous import read_rendezvous
+from dbg_broker.home.tokens import digest_of, load_tokens, new_token, rotate_tokens
+from dbg_broker.verbs.probe import reload_tokens
+from dbg_broker.verbs.which_broker import own_name, token_of
+from dbg_wire.errors import BadInput, BadSecretFile, BrokerUnreachable, printable
+
+MAX_SECONDS = 10 * 365 * 86400.0
+"""Seconds for which a token may be made, ten years; without --for it has no end."""
+
+TELL_SECONDS = 5.0
+"""Seconds given to a broker that serves to take a change of its tokens."""
+
+Say = Callable[[str], None]
+"""Print one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenWishes:
+    """What was typed; ``seconds`` is for how long a new token is good, None for always."""
+
+    role: Role
+    job: str | None = None
+    name: str | None = None
+    seconds: float | None = None
+
+
+def print_token(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> int:
+    """Print the token that is wished for, which is made if it is for somebody, or for a time. Raise DbgError."""
+    if wishes.job is not None and not JOB.fullmatch(wishes.job):
+        raise BadInput(f"--job {printable(wishes.job)!r} is no job", "write one as `dbg-attach --list` shows it")
+    if wishes.name is None and wishes.seconds is None:
+        if wishes.job is None:
+            say(token_of(wishes.role, home))
+            return 0
+        if wishes.role is Role.RANK:
+            say(load_tokens(home).for_job(wishes.job))
+            return 0
+    _make(home, wishes, say, aside)
+    return 0
+
+
+def _make(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> None:
+    name = wishes.name or f"{wishes.role.value}-{secrets.token_hex(3)}"
+    if not NAME.fullmatch(name):
+        raise BadInput(f"--name {printable(name)!r} is no name", "use up to 64 of A-Z a-z 0-9 . _ -")
+    _require_tls(home)
+    now, text = time.time(), new_token()
+    expires = None if wishes.seconds is None else now + wishes.seconds
+    made = IssuedToken(name=name, role=wishes.role, digest=digest_of(text), made=now, job=wishes.job, expires=expires)
+    save_issued(home, with_token(load_issued(home), made))
+    _note(home, What.TOKEN_MADE, f"{name}, {_described(made, now)}", job=wishes.job or "")
+    _tell_broker(home, aside)
+    say(text)
+    aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` takes it back")
+
+
+def list_tokens(home: Path, say: Say, *, as_json: bool) -> int:
+    """Print the tokens that have been made, none of their texts. Raise BadSecretFile."""
+    found, now = load_issued(home), time.time()
+    if as_json:
+        say(json.dumps({"schema": 1, "tokens": [_document(one, now) for one in found]}))
+    elif not found:
+        say("no token has a name; `dbg-broker token --name NAME` makes one")
+    else:
+        width = max(len(one.name) for one in found)
+        for one in found:
+            say(f"{one.name:<{width}}  {_described(one, now)}")
+    return 0
+
+
+def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
+    """Take a token back; connections that were made with it end at once. Raise DbgError."""
+    save_issued(home, without_token(load_issued(home), name))
+    _note(home, What.TOKEN_REVOKED, name)
+    say(f"{name} is revoked{_tell_broker(home, aside)}")
+    return 0
+
+
+def rotate(home: Path, say: Say, aside: Say) -> int:
+    """Replace the home's own three tokens; terminals that have the old ones are closed. Raise DbgError."""
+    _require_tls(home)
+    tokens = load_tokens(home)
+    after = rotate_tokens(home)
+    renew_job_tokens(home, after)
+    _note(home, What.TOKENS_ROTATED, "")
+    told = _tell_broker(home, aside, driver=tokens.driver)
+    say(
+        f"the home has new tokens{told}; give them to the jobs that don't share this home before their ranks dial again"
+    )
+    return 0
+
+
+def _tell_broker(home: Path, aside: Say, *, driver: str | None = None) -> str:
+    """Have the broker that serves this home read the tokens anew; return the end of a sentence about it."""
+    serving = read_rendezvous(home)
+    if serving is None:
+        return ""
+    try:
+        reload_tokens(serving.endpoint, driver or load_tokens(home).driver, TELL_SECONDS)
+    except BrokerUnreachable as error:
+        aside(
+            f"the broker at {printable(serving.url)} takes the change at its next start, as it can't be told: {error}"
+        )
+        return ""
+    return ", and the broker that serves has been told"
+
+
+def _note(home: Path, what: What, text: str, job: str = "") -> None:
+    entry = Entry(at=time.time(), what=what, terminal=own_name(os.environ), job=job, text=text)
+    # A full disk is no reason to leave a token valid.
+    with contextlib.suppress(OSError):
+        append(home, encode_entry(entry))
+
+
+def _require_tls(home: Path) -> None:
+    try:
+        serving = read_rendezvous(home)
+    except BadSecretFile:
+        return
+    if serving is not None and serving.fingerprint is None:
+        raise BadInput(
+            "the broker of this home serves --insecure, and lasting tokens would cross the network in the clear",
+            "start `dbg-broker serve` without --insecure",
+        )
+
+
+def _described(one: IssuedToken, now: float) -> str:
+    job = f" of job {one.job}" if one.job is not None else ""
+    if one.expires is None:
+        end = "without an end"
+    elif one.expires <= now:
+        end = f"expired {_date(one.expires)}"
+    else:
+        end = f"until {_date(one.expires)}"
+    return f"a {one.role.value}{job}, {end}"
+
+
+def _document(one: IssuedToken, now: float) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "role": one.role.value,
+        "job": one.job,
+        "made": one.made,
+        "expires": one.expires,
+        "expired": one.bearer.is_expired(now),
+    }
+
+
+def _date(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

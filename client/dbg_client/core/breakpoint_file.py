@@ -1,0 +1,33 @@
+"""The breakpoints that people have set in one pane of tmux, in a file for the run that has opened the pane."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from dbg_wire.bounds import InvalidMessage
+from dbg_wire.ranks import Breakpoint
+
+MAX_FILE = 1024 * 1024
+"""Bytes of one file that are read: a hundred breakpoints with long conditions take less."""
+
+
+def write_breakpoints(path: str, breakpoints: Sequence[Breakpoint]) -> None:
+    """Replace the file as a whole; nothing happens where that is not possible, as after the end of the run. Blocks."""
+    with contextlib.suppress(OSError):
+        new = Path(f"{path}.new")
+        new.write_text(json.dumps([asdict(one) for one in breakpoints]), encoding="utf-8")
+        os.replace(new, path)  # noqa: PTH105 - of two names, one of which is a text
+
+
+def read_breakpoints(path: str) -> tuple[Breakpoint, ...]:
+    """Return the breakpoints in a file; none if it is missing or nothing that was written here. Blocks."""
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            return tuple(Breakpoint(**each) for each in json.loads(file.read(MAX_FILE)))
+    except (OSError, ValueError, TypeError, InvalidMessage):
+        return ()

@@ -1,0 +1,261 @@
+"""Which collectives a job stands in: who has come to each, who has not, and for how long. Pure.
+
+A rank that hangs stands in the first collective of a group that it has called and not finished. All ranks that have
+called that one have come to it; the other members of the group are missing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from dbg_wire.collectives import collective_of
+from dbg_wire.evidence import CollectiveSeen, CollectiveState
+
+from .process_groups import ProcessGroup, has_peer, inferred_group, process_groups
+from .rank_evidence import RankEvidence, Roster, rosters
+from .roll_call import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A collective, or a send or receive, in which ranks of one run wait. Ranks are told by their numbers.
+
+    ``calls`` are those of the ranks that wait in it, ``came`` the ranks that have called it, those included that have
+    gone on, and ``finished`` the calls of those that still tell of it. ``missing`` have told that they have not called
+    it, ``unheard`` have told nothing of the group. ``peer`` is the other rank of a send or receive. ``sequence`` is
+    None where the library does not count.
+    """
+
+    group: ProcessGroup
+    name: str
+    sequence: int | None
+    calls: Mapping[int, CollectiveSeen]
+    came: tuple[int, ...]
+    missing: tuple[int, ...]
+    unheard: tuple[int, ...]
+    peer: int | None = None
+    is_receive: bool = False
+    finished: Mapping[int, CollectiveSeen] = field(default_factory=dict)
+
+    @property
+    def all_calls(self) -> dict[int, CollectiveSeen]:
+        """Return the calls of the ranks that wait in it, and of those that have finished it."""
+        return {**self.finished, **self.calls}
+
+    @property
+    def waiting(self) -> tuple[int, ...]:
+        """Return the ranks that wait in it."""
+        return tuple(sorted(self.calls))
+
+    @property
+    def has_peer(self) -> bool:
+        """Return whether it is a send or receive."""
+        return self.is_receive or self.peer is not None
+
+    @property
+    def age(self) -> float | None:
+        """Return for how many seconds the first of them has waited; None if that is unknown."""
+        return max((call.age for call in self.calls.values() if call.age is not None), default=None)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Return the seconds until the library gives up in the first of them; None if that is unknown."""
+        left = [
+            call.timeout - call.age
+            for call in self.calls.values()
+            if call.timeout is not None and call.age is not None and call.timeout > call.age
+        ]
+        return min(left, default=None)
+
+    @property
+    def call(self) -> str:
+        """Return what it is called, as in ``all_reduce #3172``."""
+        name = self.name or "a collective"
+        return f"{name} #{self.sequence}" if self.sequence is not None else name
+
+    @property
+    def label(self) -> str:
+        """Return what it is called with its group, as in ``all_reduce #3172 of dp_0``."""
+        return f"{self.call} of {self.group.label}" if self.group.label else self.call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matched:
+    """The groups of one run, and the collectives that its ranks stand in."""
+
+    run: Run
+    roster: Roster
+    groups: tuple[ProcessGroup, ...]
+    standings: tuple[Standing, ...]
+
+
+def match_collectives(everybody: Iterable[RankEvidence]) -> list[Matched]:
+    """Return for each run its groups and the collectives in which its ranks stand."""
+    return [_matched(run, roster) for run, roster in rosters(everybody).items()]
+
+
+def standing_of_each(matched: Iterable[Matched]) -> dict[str, Standing]:
+    """Return by the rank's key what each rank waits in; of several the one that most others have not come to."""
+    found: dict[str, Standing] = {}
+    for one in matched:
+        for standing in sorted(one.standings, key=_importance):
+            for number in standing.waiting:
+                found.setdefault(one.roster[number].rank.key, _as_called_by(number, standing))
+    return found
+
+
+def _as_called_by(number: int, standing: Standing) -> Standing:
+    """Return a standing as one rank sees it: those that have called another collective in its place have not come."""
+    name = standing.calls[number].name
+    if not name or standing.has_peer or {call.name for call in standing.all_calls.values()} == {name}:
+        return standing
+    others = {other for other, call in standing.all_calls.items() if call.name not in ("", name)}
+    return replace(standing, name=name, came=tuple(other for other in standing.came if other not in others))
+
+
+def _importance(standing: Standing) -> tuple[object, ...]:
+    return not standing.missing, -len(standing.missing), -(standing.age or 0.0), standing.group.label, standing.call
+
+
+def _matched(run: Run, roster: Roster) -> Matched:
+    groups = process_groups(run, roster)
+    standings = [standing for group in groups for standing in (*_in_order(group, roster), *_with_peers(group, roster))]
+    if not standings:
+        inferred = inferred_group(run, roster)
+        if inferred is not None:
+            groups.append(inferred)
+            standings = _in_order(inferred, roster)
+    return Matched(run=run, roster=roster, groups=tuple(groups), standings=tuple(standings))
+
+
+def _in_order(group: ProcessGroup, roster: Roster) -> list[Standing]:
+    """Return the collectives of a group, one for each number that is the first unfinished one of a rank."""
+    first: defaultdict[tuple[int | None, str], dict[int, CollectiveSeen]] = defaultdict(dict)
+    for number, member in group.members.items():
+        open_calls = member.open_calls
+        call = min(open_calls, key=_sequence) if open_calls else _unlisted(group, number, roster[number])
+        if call is not None:
+            # Without numbers two names are two collectives; with numbers they are one, called in different ways.
+            first[call.sequence, call.name if call.sequence is None else ""][number] = call
+    found = [_standing(group, sequence, calls, roster) for (sequence, _), calls in first.items()]
+    return sorted(found, key=lambda standing: (_number(standing.sequence), standing.name))
+
+
+def _standing(
+    group: ProcessGroup, sequence: int | None, calls: Mapping[int, CollectiveSeen], roster: Roster
+) -> Standing:
+    came: list[int] = []
+    missing: list[int] = []
+    unheard: list[int] = []
+    finished: dict[int, CollectiveSeen] = {}
+    for number in group.numbers:
+        member = group.members.get(number)
+        call = member.call_of(sequence) if member is not None and sequence is not None else None
+        if call is not None and call.state is CollectiveState.COMPLETED:
+            finished[number] = call
+        if number in calls:
+            came.append(number)
+        elif member is None:
+            # A rank that tells of other groups and not of this one has not made it, so it has not come either.
+            told = number in roster and roster[number].would_tell_of(group.library)
+            (missing if told else unheard).append(number)
+        elif sequence is None:
+            missing.append(number)
+        elif member.called is None:
+            (missing if member.seen.completed is None and all(map(has_peer, member.calls)) else unheard).append(number)
+        else:
+            (came if member.called >= sequence else missing).append(number)
+    return Standing(
+        group=group,
+        name=_usual_name(calls.values()),
+        sequence=sequence,
+        calls=calls,
+        came=tuple(came),
+        missing=tuple(missing),
+        unheard=tuple(unheard),
+        finished=finished,
+    )
+
+
+def _unlisted(group: ProcessGroup, number: int, one: RankEvidence) -> CollectiveSeen | None:
+    """Return the collective that a rank is in if the library counts collectives and keeps no list of them."""
+    seen = group.members[number].seen
+    if seen.enqueued is None or group.members[number].calls:
+        return None
+    name = collective_of(one.answer.frames)
+    if seen.completed is not None:
+        if seen.completed >= seen.enqueued:
+            return None
+        return CollectiveSeen(
+            group=group.name, name=name, state=CollectiveState.ENQUEUED, sequence=seen.completed + 1, age=one.answer.age
+        )
+    # Only the stack tells that the last one is not finished. It may be that of another group, whose members agree.
+    others = {member.seen.enqueued for member in group.members.values()}
+    if not name or len(others) == 1:
+        return None
+    return CollectiveSeen(
+        group=group.name, name=name, state=CollectiveState.ENQUEUED, sequence=seen.enqueued, age=one.answer.age
+    )
+
+
+def _with_peers(group: ProcessGroup, roster: Roster) -> list[Standing]:
+    """Return the sends and receives of a group that wait, the oldest one for each pair of ranks and direction."""
+    found = []
+    for number, member in group.members.items():
+        waiting: dict[tuple[int | None, bool], CollectiveSeen] = {}
+        for call in sorted(filter(has_peer, member.calls), key=_sequence):
+            if call.state is not CollectiveState.COMPLETED:
+                waiting.setdefault((call.peer, _receives(call)), call)
+        found += [_exchange(group, number, call, roster) for call in waiting.values()]
+    return found
+
+
+def _exchange(group: ProcessGroup, number: int, call: CollectiveSeen, roster: Roster) -> Standing:
+    peer = call.peer
+    if peer is None and len(group.numbers) == 2:
+        peer = next((other for other in group.numbers if other != number), None)
+    missing: list[int] = []
+    unheard: list[int] = []
+    if peer is not None and not _answers(group, peer, number, call):
+        told = peer in roster and roster[peer].would_tell_of(group.library)
+        (missing if told else unheard).append(peer)
+    return Standing(
+        group=group,
+        name=call.name,
+        sequence=call.sequence,
+        calls={number: call},
+        came=(number,),
+        missing=tuple(missing),
+        unheard=tuple(unheard),
+        peer=peer,
+        is_receive=_receives(call),
+    )
+
+
+def _answers(group: ProcessGroup, peer: int, number: int, call: CollectiveSeen) -> bool:
+    """Tell whether the peer is in the other half of a send or receive."""
+    member = group.members.get(peer)
+    return member is not None and any(
+        other.peer in (number, None) and _receives(other) is not _receives(call)
+        for other in member.calls
+        if has_peer(other) and other.state is not CollectiveState.COMPLETED
+    )
+
+
+def _receives(call: CollectiveSeen) -> bool:
+    return call.is_receive or call.name.lower() in ("recv", "irecv", "mrecv")
+
+
+def _usual_name(calls: Iterable[CollectiveSeen]) -> str:
+    names = Counter(call.name for call in calls if call.name)
+    return min(names, key=lambda name: (-names[name], name), default="")
+
+
+def _sequence(call: CollectiveSeen) -> tuple[float, float]:
+    return _number(call.sequence), -(call.age or 0.0)
+
+
+def _number(sequence: int | None) -> float:
+    return float("inf") if sequence is None else sequence

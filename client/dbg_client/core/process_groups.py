@@ -1,0 +1,211 @@
+"""The process groups of a run, put together from what each of their ranks has told. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from dbg_wire.collectives import collective_of
+from dbg_wire.errors import BadTarget
+from dbg_wire.evidence import CollectiveSeen, CollectiveState, Evidence, GroupSeen
+from dbg_wire.rank_set import format_ranks, parse_ranks
+
+from .rank_evidence import RankEvidence, Roster
+from .roll_call import MAX_WORLD, Run
+
+STACKS = "stacks"
+"""Stands in place of a library for the group that is inferred from stacks, where no library tells of groups."""
+
+MAX_TITLE = 60
+"""Characters of a group's title in a label."""
+
+MAX_MEMBERS_SHOWN = 20
+"""Characters of the members behind a title that several groups have."""
+
+_POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "ssend", "bsend", "rsend", "sendrecv", "mrecv"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """What one rank has told of one group, and of its collectives in it."""
+
+    seen: GroupSeen
+    calls: tuple[CollectiveSeen, ...]
+
+    @property
+    def open_calls(self) -> list[CollectiveSeen]:
+        """Return the collectives without a peer that are not finished."""
+        return [call for call in self.calls if call.state is not CollectiveState.COMPLETED and not has_peer(call)]
+
+    @property
+    def called(self) -> int | None:
+        """Return the number of the last collective that the rank has called; None if that is unknown."""
+        if self.calls and self.seen.completed is None and all(map(has_peer, self.calls)):
+            # A library that has recorded sends and receives alone may have counted them.
+            return None
+        numbers = [call.sequence for call in self.calls if call.sequence is not None and not has_peer(call)]
+        return max((n for n in (*numbers, self.seen.enqueued, self.seen.completed) if n is not None), default=None)
+
+    def call_of(self, sequence: int | None) -> CollectiveSeen | None:
+        """Return the collective of this number, if the rank tells of it."""
+        return next((call for call in self.calls if call.sequence == sequence and not has_peer(call)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessGroup:
+    """A process group of one run.
+
+    ``label`` is its name for people, unlike that of any other group of the run. ``numbers`` are the global ranks in it,
+    ``members`` those of them that have told of it. ``library`` is STACKS if the group is only inferred.
+    """
+
+    run: Run
+    library: str
+    name: str
+    label: str
+    numbers: tuple[int, ...]
+    members: Mapping[int, Member]
+
+    @property
+    def is_inferred(self) -> bool:
+        """Return whether stacks alone tell of it, so that neither its members nor its calls are certain."""
+        return self.library == STACKS
+
+
+def has_peer(call: CollectiveSeen) -> bool:
+    """Tell whether this is a send or a receive."""
+    return call.peer is not None or call.is_receive or call.name.lower() in _POINT_TO_POINT
+
+
+def process_groups(run: Run, roster: Roster) -> list[ProcessGroup]:
+    """Return the groups that the libraries of these ranks tell of, ordered by their labels."""
+    told: defaultdict[tuple[str, str, str], dict[int, Member]] = defaultdict(dict)
+    for number, one in roster.items():
+        if one.evidence is not None:
+            for seen, calls in _told_by(one.evidence):
+                key = seen.library, seen.name, seen.members
+                told[key].setdefault(number, Member(seen=seen, calls=_with_ages(calls, one)))
+    _join_unlisted(told)
+    numbers = _Numbers(roster)
+    groups = [
+        ProcessGroup(
+            run=run,
+            library=library,
+            name=name,
+            label=_title(members.values()),
+            numbers=numbers.of(listed, members),
+            members=members,
+        )
+        for (library, name, listed), members in told.items()
+    ]
+    return sorted(_told_apart(groups), key=lambda group: (group.label, group.library, group.name, group.numbers))
+
+
+def inferred_group(run: Run, roster: Roster) -> ProcessGroup | None:
+    """Return all ranks of a run as one group, whose calls are those on their stacks; None if no stack has any."""
+    members = {
+        number: Member(seen=GroupSeen(library=STACKS, name="", title=""), calls=_calls_on_stack(one))
+        for number, one in roster.items()
+        if one.answer.frames
+    }
+    if not any(member.calls for member in members.values()):
+        return None
+    numbers = sorted({*range(world_size(roster) or 0), *roster})
+    return ProcessGroup(run=run, library=STACKS, name="", label="", numbers=tuple(numbers), members=members)
+
+
+def world_size(roster: Roster) -> int | None:
+    """Return how many ranks the run has; None if no rank knows, or one tells a number that nobody can believe."""
+    size = max((one.rank.world_size or 0 for one in roster.values()), default=0)
+    return size if 0 < size <= MAX_WORLD else None
+
+
+def _told_by(evidence: Evidence) -> Iterable[tuple[GroupSeen, tuple[CollectiveSeen, ...]]]:
+    calls: defaultdict[str, list[CollectiveSeen]] = defaultdict(list)
+    for call in evidence.collectives:
+        calls[call.group].append(call)
+    for group in evidence.groups:
+        yield group, tuple(calls.pop(group.name, ()))
+    for name, unplaced in calls.items():
+        yield GroupSeen(library="unknown", name=name, title=name), tuple(unplaced)
+
+
+def _with_ages(calls: tuple[CollectiveSeen, ...], one: RankEvidence) -> tuple[CollectiveSeen, ...]:
+    """Take the age of the stack for a call that the rank is in and whose age the library does not tell."""
+    if one.answer.age is None or all(call.age is not None for call in calls) or not collective_of(one.answer.frames):
+        return calls
+    return tuple(
+        replace(call, age=one.answer.age) if call.age is None and call.state is not CollectiveState.COMPLETED else call
+        for call in calls
+    )
+
+
+def _calls_on_stack(one: RankEvidence) -> tuple[CollectiveSeen, ...]:
+    name = collective_of(one.answer.frames)
+    if not name:
+        return ()
+    return (CollectiveSeen(group="", name=name, state=CollectiveState.STARTED, age=one.answer.age),)
+
+
+def _join_unlisted(told: dict[tuple[str, str, str], dict[int, Member]]) -> None:
+    """Put ranks that do not tell a group's members to those that do, if only one group has its name."""
+    for library, name, listed in list(told):
+        same = [key for key in told if key[:2] == (library, name) and key[2]]
+        if not listed and len(same) == 1:
+            told[same[0]] = told.pop((library, name, "")) | told[same[0]]
+
+
+class _Numbers:
+    """Read the members of groups; a thousand ranks tell the same text."""
+
+    def __init__(self, roster: Roster) -> None:
+        self._everybody = tuple(sorted({*range(world_size(roster) or 0), *roster}))
+        self._read: dict[str, tuple[int, ...]] = {}
+
+    def of(self, listed: str, members: Mapping[int, Member]) -> tuple[int, ...]:
+        if listed:
+            if listed not in self._read:
+                self._read[listed] = self._parsed(listed)
+            if self._read[listed]:
+                return tuple(sorted({*self._read[listed], *members}))
+        if any(member.seen.size == len(self._everybody) for member in members.values()):
+            return self._everybody
+        return tuple(sorted(members))
+
+    @staticmethod
+    def _parsed(listed: str) -> tuple[int, ...]:
+        try:
+            numbers = parse_ranks(listed)
+        except BadTarget:
+            return ()
+        return tuple(numbers) if len(numbers) <= MAX_WORLD else ()
+
+
+def _title(members: Iterable[Member]) -> str:
+    titles = Counter(member.seen.title or member.seen.name or member.seen.library for member in members)
+    return min(titles, key=lambda title: (-titles[title], title))[:MAX_TITLE]
+
+
+def _told_apart(groups: list[ProcessGroup]) -> list[ProcessGroup]:
+    """Add the members, or else the name, to the label of groups that have the same one."""
+    for way in (_with_members, _with_name, _with_library):
+        times = Counter(group.label for group in groups)
+        groups = [group if times[group.label] == 1 else replace(group, label=way(group)) for group in groups]
+    return groups
+
+
+def _with_members(group: ProcessGroup) -> str:
+    return f"{group.label} ({_clipped(format_ranks(group.numbers))})"
+
+
+def _with_name(group: ProcessGroup) -> str:
+    return f"{group.label} [{group.name[:MAX_TITLE]}]"
+
+
+def _with_library(group: ProcessGroup) -> str:
+    return f"{group.label} of {group.library}"
+
+
+def _clipped(names: str) -> str:
+    return names if len(names) <= MAX_MEMBERS_SHOWN else f"{names[:MAX_MEMBERS_SHOWN].rpartition(',')[0]},…"

@@ -1,0 +1,110 @@
+"""Which ranks run other files, packages or environments than most, and a table of what differs. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dbg_wire.errors import printable
+from dbg_wire.evidence import CodeKind, CodePart, CodeSeen
+from dbg_wire.rank_set import format_ranks
+
+from ..core.rank_evidence import Roster
+from .collective_verdicts import Scene
+from .verdict import MAX_EVIDENCE, Verdict, VerdictKind
+
+MAX_VERSIONS = 8
+"""Different codes of which a rank each is asked for its parts."""
+
+MAX_NAME, MAX_VALUE = 60, 60
+
+_WORDS = {CodeKind.FILE: "file", CodeKind.PACKAGE: "package", CodeKind.VARIABLE: "variable"}
+
+ABSENT = "absent"
+"""Stands for a part that a rank does not have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeVersion:
+    """Ranks with the same digests, the usual ones first; ``parts`` are what is behind them, once one was asked."""
+
+    code: CodeSeen
+    numbers: tuple[int, ...]
+
+    @property
+    def representative(self) -> int:
+        """Return the rank that is asked for all of them."""
+        return self.numbers[0]
+
+
+def code_versions(roster: Roster) -> list[CodeVersion]:
+    """Return the different codes of a run, the one that most ranks run first; ranks that do not tell are left out."""
+    ranks: defaultdict[CodeSeen, list[int]] = defaultdict(list)
+    for number, one in roster.items():
+        code = one.evidence.code if one.evidence is not None else None
+        if code is not None and (code.files or code.packages or code.environment):
+            ranks[code].append(number)
+    versions = [CodeVersion(code=code, numbers=tuple(numbers)) for code, numbers in ranks.items()]
+    return sorted(versions, key=lambda version: (-len(version.numbers), version.numbers))
+
+
+def differing(versions: Sequence[CodeVersion]) -> list[str]:
+    """Return what differs between versions: files, packages, environments."""
+    found = []
+    for name, what in (("files", "files"), ("packages", "packages"), ("environment", "environment variables")):
+        if len({getattr(version.code, name) for version in versions} - {""}) > 1:
+            found.append(what)
+    return found
+
+
+def different_verdict(scene: Scene, parts: Mapping[int, Sequence[CodePart]]) -> Verdict | None:
+    """Return a verdict on the ranks that run other code than most, None if all run the same.
+
+    ``parts`` are those of the ranks that were asked, by their number.
+    """
+    versions = code_versions(scene.matched.roster)
+    what = differing(versions)
+    if not what:
+        return None
+    usual = versions[0]
+    others = tuple(sorted(number for version in versions[1:] for number in version.numbers))
+    run = "runs" if len(others) == 1 else "run"
+    with_what = " and ".join(filter(None, [", ".join(what[:-1]), what[-1]]))
+    sentence = f"{scene.names.described(others)} {run} with other {with_what} than {scene.names.ranks(usual.numbers)}"
+    table = code_table(scene.matched.roster, parts)
+    left_out = len(table) - MAX_EVIDENCE
+    evidence = [*table[:MAX_EVIDENCE], *([f"and {left_out} more; `dbg-attach report` has all"] if left_out > 0 else [])]
+    return Verdict(
+        kind=VerdictKind.DIFFERENT,
+        job=scene.job,
+        sentence=sentence,
+        ranks=others,
+        others=usual.numbers,
+        evidence=tuple(evidence),
+    )
+
+
+def code_table(roster: Roster, parts: Mapping[int, Sequence[CodePart]]) -> list[str]:
+    """Return a line for each part that differs between the codes of a run, of which a rank each was asked."""
+    versions = code_versions(roster)
+    told = [(version.numbers, parts[number]) for version in versions if (number := version.representative) in parts]
+    return difference_table(told)
+
+
+def difference_table(told: Sequence[tuple[Sequence[int], Iterable[CodePart]]]) -> list[str]:
+    """Return a line for each part that differs: its name, and each value with the ranks that have it."""
+    if len(told) < 2:
+        return []
+    values = [{(part.kind, part.name): part.value for part in parts} for _, parts in told]
+    lines = []
+    for kind, name in sorted({key for one in values for key in one}, key=lambda key: (key[0].value, key[1])):
+        ranks: defaultdict[str, list[int]] = defaultdict(list)
+        for (numbers, _), one in zip(told, values, strict=True):
+            ranks[one.get((kind, name), ABSENT)] += numbers
+        if len(ranks) > 1:
+            said = "; ".join(
+                f"{printable(value, MAX_VALUE)}: {format_ranks(some)[:40]}" for value, some in ranks.items()
+            )
+            lines.append(f"{_WORDS[kind]} {printable(name, MAX_NAME)}  {said}")
+    return lines

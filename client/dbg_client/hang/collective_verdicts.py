@@ -1,0 +1,313 @@
+"""Verdicts on collectives: somebody has not come, calls differ, partners are missing, or all are there. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dbg_wire.errors import printable
+from dbg_wire.ranks import RankState
+
+from ..core.collective_matching import Matched, Standing
+from .causes import Cause, Causes, named_differently, payload
+from .condition import Condition
+from .named_ranks import NamedRanks
+from .payload_words import full_name, payload_of, short_name, since, time_left
+from .rank_lines import rank_lines, thread_lines
+from .verdict import Verdict, VerdictKind
+
+MAX_ALSO = 3
+"""Further collectives that a line of evidence names."""
+
+MAX_DEADLOCKS = 4
+"""Ranks whose deadlocked threads are told of one by one."""
+
+MAX_SIDES = 4
+"""Different calls of one collective that a sentence names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """All that the verdicts on one run are made from."""
+
+    matched: Matched
+    conditions: Mapping[int, Condition]
+    names: NamedRanks
+
+    @property
+    def job(self) -> str:
+        """Return the name of the job."""
+        return self.matched.run[0]
+
+    def lines(
+        self, numbers: Sequence[int], standing: Standing | None = None, *, is_cause_told: bool = False
+    ) -> list[str]:
+        """Return the lines of evidence about these ranks, then deadlocked threads and what the kernel tells."""
+        group = standing.group if standing is not None else None
+        conditions = {} if is_cause_told else self.conditions
+        lines = rank_lines(numbers, self.matched.roster, conditions, group, self._waits(standing))
+        for number in numbers[:MAX_DEADLOCKS]:
+            if number in self.conditions:
+                condition = self.conditions[number]
+                lines += thread_lines(condition)
+                lines += [f"rank {number}: {condition.note}"] if condition.note else []
+        return lines
+
+    def _waits(self, told: Standing | None) -> dict[int, str]:
+        """Return what each rank waits in, apart from what the sentence has told."""
+        found: dict[int, str] = {}
+        for standing in self.matched.standings:
+            if standing is not told:
+                for number in standing.calls:
+                    found.setdefault(number, short_name(standing))
+        return found
+
+
+def collective_verdicts(scene: Scene, causes: Causes) -> list[tuple[Verdict, tuple[Standing, ...]]]:
+    """Return the verdicts on a run's collectives, each with the collectives that it is about."""
+    found: list[tuple[Verdict, tuple[Standing, ...]]] = []
+    for cause in causes.missing:
+        verdict = _no_partner(scene, cause) if cause.standing.has_peer else _missing(scene, cause)
+        found.append((verdict, (cause.standing,)))
+    found += [(_conflict(scene, standing), (standing,)) for standing in causes.conflicts]
+    found += [(_lonely(scene, standing), (standing,)) for standing in causes.lonely]
+    found += [(_circle(scene, circle), circle) for circle in causes.circles]
+    found += [(_peerless(scene, standing), (standing,)) for standing in causes.peerless]
+    found += [(_doubtful(scene, standing), (standing,)) for standing in causes.doubtful]
+    found += [(_complete(scene, standing), (standing,)) for standing in causes.complete]
+    return found
+
+
+def _about(scene: Scene, kind: VerdictKind, sentence: str, standing: Standing, ranks: Sequence[int]) -> Verdict:
+    others = tuple(number for number in standing.waiting if number not in ranks)
+    return Verdict(
+        kind=kind,
+        job=scene.job,
+        sentence=sentence,
+        ranks=tuple(sorted(ranks)),
+        others=others,
+        group=standing.group.label or None,
+        collective=standing.name or None,
+        sequence=standing.sequence,
+        age=standing.age,
+    )
+
+
+def _with(verdict: Verdict, evidence: Sequence[str], command: tuple[str | None, str]) -> Verdict:
+    return replace(verdict, evidence=tuple(evidence), next=command[0], purpose=command[1])
+
+
+def _who_waits(standing: Standing) -> str:
+    of = len(standing.group.numbers)
+    waiting = len(standing.calls)
+    return f"{waiting} of {of} ranks wait" if waiting > 1 or of > 2 else f"rank {standing.waiting[0]} waits"
+
+
+def _missing(scene: Scene, cause: Cause) -> Verdict:
+    standing, culprits = cause.standing, cause.culprits
+    who = scene.names.described(culprits)
+    have = "has" if len(culprits) == 1 else "have"
+    inferred = ", as their stacks say" if standing.group.is_inferred else ""
+    wait = f"{_who_waits(standing)} in {full_name(standing)}{since(standing.age)}{inferred}"
+    stopped = [number for number in culprits if _is_stopped(scene, number)]
+    if len(stopped) == len(culprits):
+        stand = scene.conditions[culprits[0]].text if len(culprits) == 1 else "stand in the debugger"
+        them = "it" if len(culprits) == 1 else "them"
+        count = f"{len(standing.calls)} rank{'s wait' if len(standing.calls) > 1 else ' waits'}"
+        sentence = f"{who} {stand}; {count} for {them} in {full_name(standing)}{since(standing.age)}{inferred}"
+    else:
+        why = _common_cause(scene, culprits)
+        sentence = f"{wait}; {who} {have} not come{f': {why}' if why else ''}"
+    lines = scene.lines(culprits, standing, is_cause_told=len(culprits) == 1)
+    evidence = [*lines, *_others(scene, cause), *time_left(standing)]
+    return _with(
+        _about(scene, VerdictKind.MISSING, sentence, standing, culprits), evidence, scene.names.entering(culprits)
+    )
+
+
+def _is_stopped(scene: Scene, number: int) -> bool:
+    one = scene.matched.roster.get(number)
+    return one is not None and one.rank.state is RankState.STOPPED
+
+
+def _common_cause(scene: Scene, culprits: Sequence[int]) -> str:
+    causes = {scene.conditions[number].cause if number in scene.conditions else "" for number in culprits}
+    if not any(number in scene.matched.roster for number in culprits):
+        return "it has never connected" if len(culprits) == 1 else "they have never connected"
+    return causes.pop() if len(culprits) == 1 else ""
+
+
+def _others(scene: Scene, cause: Cause) -> list[str]:
+    """Tell of the silent members, and of the collectives that wait for the same ranks or behind them."""
+    lines = []
+    silent = [number for number in cause.standing.unheard if number not in cause.culprits]
+    if silent:
+        lines.append(f"{scene.names.ranks(silent)} did not tell of the group and may be missing, too")
+    later = [number for number in cause.standing.missing if number not in cause.culprits]
+    if later:
+        lines.append(f"{scene.names.ranks(later)} {'has' if len(later) == 1 else 'have'} not come either")
+    for what, standings in (("for the same", cause.also), ("behind them", cause.behind)):
+        if standings:
+            named = ", ".join(short_name(one) for one in standings[:MAX_ALSO])
+            more = f" and {len(standings) - MAX_ALSO} more" if len(standings) > MAX_ALSO else ""
+            ranks = {number for one in standings for number in one.calls}
+            wait = "waits" if len(ranks) == 1 else "wait"
+            lines.append(f"{scene.names.ranks(ranks)} {wait} {what} in {named}{more}")
+    return lines
+
+
+def _sides(standing: Standing) -> list[tuple[str, list[int]]]:
+    """Return the different calls of one collective with their ranks, the usual one first."""
+    by_name = named_differently(standing)
+    sides: defaultdict[str, list[int]] = defaultdict(list)
+    for number, call in sorted(standing.all_calls.items()):
+        what = call.name or "another collective"
+        if not by_name:
+            if payload(standing, number) == ("", ""):
+                continue
+            shapes = f" {call.shapes}" if call.shapes else ""
+            alone = payload_of(_alone(standing, number))
+            what = f"{alone}{shapes}" if call.size is not None else alone
+        sides[printable(what, 120)].append(number)
+    return sorted(sides.items(), key=lambda side: (-len(side[1]), side[1][0]))
+
+
+def _alone(standing: Standing, number: int) -> Standing:
+    return replace(standing, calls={number: standing.all_calls[number]}, finished={})
+
+
+def _conflict(scene: Scene, standing: Standing) -> Verdict:
+    sides = _sides(standing)
+    culprits = sorted(number for _, numbers in sides[1:] for number in numbers)
+    by_name = named_differently(standing)
+    said = [
+        f"{scene.names.ranks(numbers)} {'is' if len(numbers) == 1 else 'are'} in {what}"
+        if by_name
+        else f"{what} in {scene.names.ranks(numbers)}"
+        for what, numbers in sides[:MAX_SIDES]
+    ]
+    group = f" of group {printable(standing.group.label, 100)}" if standing.group.label else ""
+    if by_name:
+        number = f"collective #{standing.sequence}" if standing.sequence is not None else "a collective"
+        sentence = f"ranks have called different collectives as {number}{group}{since(standing.age)}: {', '.join(said)}"
+    else:
+        call = printable(standing.call, 80)
+        sentence = f"ranks exchange different data in {call}{group}{since(standing.age)}: {'; '.join(said)}"
+    evidence = [*scene.lines(standing.waiting, standing)]
+    finished = sorted(set(standing.finished) - set(standing.calls))
+    if finished:
+        have = "has" if len(finished) == 1 else "have"
+        evidence.append(f"{scene.names.ranks(finished)} {have} finished it and gone on")
+    if standing.missing:
+        evidence.append(f"{scene.names.described(standing.missing)} has come to neither")
+    evidence += time_left(standing)
+    kind = VerdictKind.ORDER if by_name else VerdictKind.MISMATCH
+    looked_at = [numbers[0] for _, numbers in sides[:2]]
+    verdict = _about(scene, kind, sentence, standing, culprits)
+    others = tuple(number for number in sorted(standing.all_calls) if number not in culprits)
+    return _with(replace(verdict, others=others), evidence, scene.names.looking(looked_at))
+
+
+def _lonely(scene: Scene, standing: Standing) -> Verdict:
+    number = standing.waiting[0]
+    sentence = (
+        f"{scene.names.described([number])} waits in {full_name(standing)}{since(standing.age)}, a group that no other "
+        "rank has made"
+    )
+    others = [other for other in standing.group.numbers if other != number]
+    evidence = [*scene.lines([number], standing), *scene.lines(others, standing), *time_left(standing)]
+    verdict = _about(scene, VerdictKind.ORDER, sentence, standing, [number])
+    return _with(verdict, evidence, scene.names.entering([number]))
+
+
+def _circle(scene: Scene, circle: tuple[Standing, ...]) -> Verdict:
+    ranks = sorted({number for standing in circle for number in standing.waiting})
+    pieces = []
+    for standing, following in zip(circle, (*circle[1:], circle[0]), strict=True):
+        awaited = [number for number in standing.missing if number in following.calls] or list(standing.missing)
+        waits = "waits" if len(standing.calls) == 1 else "wait"
+        pieces.append(f"{scene.names.ranks(standing.waiting)} {waits} in {short_name(standing)} for {_few(awaited)}")
+    peers = all(standing.has_peer for standing in circle)
+    kind = VerdictKind.PARTNER if peers else VerdictKind.ORDER
+    if peers:
+        end = "nobody sends" if all(standing.is_receive for standing in circle) else "nobody takes the other's call"
+    else:
+        end = "they call them in different orders"
+    shown = ", and ".join(pieces[:MAX_SIDES])
+    sentence = f"{shown}{since(max((one.age or 0.0 for one in circle), default=None))}: {end}"
+    evidence = [*scene.lines(ranks), *time_left(circle[0])]
+    verdict = _about(scene, kind, sentence, circle[0], ranks)
+    first = [standing.waiting[0] for standing in circle[:2]]
+    return _with(verdict, evidence, scene.names.looking(first))
+
+
+def _few(numbers: Sequence[int]) -> str:
+    return (
+        f"rank{'s' if len(numbers) != 1 else ''} {', '.join(map(str, numbers[:4]))}{', …' if len(numbers) > 4 else ''}"
+    )
+
+
+def _no_partner(scene: Scene, cause: Cause) -> Verdict:
+    standing, (peer, *_) = cause.standing, cause.culprits
+    waits = "waits to receive from" if standing.is_receive else "waits to send to"
+    does_not = "has not sent" if standing.is_receive else "does not receive"
+    elsewhere = next((other for other in cause.behind if peer in other.calls), None)
+    why = f"it waits in {short_name(elsewhere)}" if elsewhere is not None else _common_cause(scene, cause.culprits)
+    who = scene.names.described([peer])
+    place = f" in {full_name(standing)}" if standing.group.label or standing.sequence is not None else ""
+    sentence = (
+        f"rank {standing.waiting[0]} {waits} rank {peer}{place}{since(standing.age)}; {who} {does_not}"
+        f"{f': {why}' if why else ''}"
+    )
+    evidence = [
+        *scene.lines([peer], standing, is_cause_told=True),
+        *scene.lines(standing.waiting, standing),
+        *_others(scene, cause),
+    ]
+    evidence += time_left(standing)
+    verdict = _about(scene, VerdictKind.PARTNER, sentence, standing, [peer])
+    return _with(verdict, evidence, scene.names.entering([peer]))
+
+
+def _peerless(scene: Scene, standing: Standing) -> Verdict:
+    number = standing.waiting[0]
+    other = "sends" if standing.is_receive else "receives"
+    sentence = (
+        f"{scene.names.described([number])} waits in {full_name(standing)}{since(standing.age)}, and no rank of the "
+        f"group {other}; who should is not known"
+    )
+    evidence = [*scene.lines([number], standing), *time_left(standing)]
+    verdict = _about(scene, VerdictKind.PARTNER, sentence, standing, [number])
+    return _with(verdict, evidence, scene.names.entering([number]))
+
+
+def _doubtful(scene: Scene, standing: Standing) -> Verdict:
+    silent = len(standing.unheard)
+    sentence = (
+        f"{_who_waits(standing)} in {full_name(standing)}{since(standing.age)}; "
+        f"{scene.names.described(standing.unheard)} did not tell of it, so that who is missing can't be told"
+    )
+    evidence = [*scene.lines(standing.unheard, standing), *time_left(standing)]
+    verdict = _about(scene, VerdictKind.UNKNOWN, sentence, standing, standing.unheard)
+    there = [number for number in standing.unheard if number in scene.matched.roster]
+    command = scene.names.looking(there[:silent]) if there else (None, "")
+    return _with(verdict, evidence, command)
+
+
+def _complete(scene: Scene, standing: Standing) -> Verdict:
+    ranks = sorted({*standing.waiting, *([standing.peer] if standing.peer is not None else [])})
+    who = {1: scene.names.described(ranks), 2: f"both {_few(ranks)}"}.get(len(ranks), f"all {len(ranks)} ranks")
+    are = "is" if len(ranks) == 1 else "are"
+    if standing.group.is_inferred:
+        end = "which call of which group it is they do not tell"
+        sentence = f"{who} {are} in {short_name(standing)}{since(standing.age)}, as their stacks say; {end}"
+    elif len(ranks) == 1:
+        end = "it is the only one in the group, so that nobody is missing"
+        sentence = f"{who} {are} in {full_name(standing)}{since(standing.age)}; {end}"
+    else:
+        end = "nobody is missing, so that it is the network or a device that does not go on"
+        sentence = f"{who} {are} in {full_name(standing)}{since(standing.age)}; {end}"
+    evidence = [*scene.lines(ranks, standing), *time_left(standing)]
+    verdict = _about(scene, VerdictKind.UNKNOWN, sentence, standing, ranks)
+    return _with(verdict, evidence, scene.names.looking(ranks))

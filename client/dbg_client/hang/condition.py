@@ -1,0 +1,126 @@
+"""What one rank does by itself, whatever others wait for: it has died, it is suspended, its threads wait. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dbg_wire.collectives import collective_of
+from dbg_wire.errors import printable
+from dbg_wire.evidence import ThreadWait, WaitKind
+from dbg_wire.messages import Kind
+from dbg_wire.ranks import Place, RankInfo, RankState, describe_exit
+
+from ..core.rank_evidence import RankEvidence
+from ..views.ages import show_age
+from .verdict import VerdictKind
+
+MAX_TEXT = 160
+"""Characters of a text that a rank has told, in one line."""
+
+MAX_NAME, MAX_THREADS = 40, 4
+"""Characters of the name of a thread, and threads of a deadlock, in one sentence."""
+
+_WAITS: Mapping[WaitKind, VerdictKind] = {
+    **dict.fromkeys(
+        (WaitKind.LOCK, WaitKind.DATA, WaitKind.FILE, WaitKind.SOCKET, WaitKind.CHILD, WaitKind.SLEEP),
+        VerdictKind.WAITING,
+    ),
+    WaitKind.NATIVE: VerdictKind.STUCK,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """What is wrong with a rank, if anything: ``text`` follows ``rank 3``, as in ``is suspended (SIGSTOP)``.
+
+    ``cause`` is the same after ``has not come:``. ``age`` is for how many seconds it has been so. ``is_still`` says
+    that the rank can't go on by itself, or has been at one instruction for ``age``.
+    """
+
+    kind: VerdictKind | None
+    text: str = ""
+    age: float | None = None
+    is_still: bool = False
+    threads: tuple[ThreadWait, ...] = ()
+    note: str = ""
+    """What the kernel tells of the process, such as that a tracer has stopped it."""
+
+    @property
+    def cause(self) -> str:
+        """Return the text as the second half of a sentence about a single rank."""
+        return f"it {self.text}" if self.text else ""
+
+
+def condition_of(one: RankEvidence, now: float) -> Condition:
+    """Return the condition of a rank; ``now`` is wall-clock seconds, as the broker tells them."""
+    process = one.evidence.process if one.evidence is not None else None
+    note = printable(process.note, 2 * MAX_TEXT) if process is not None else ""
+    return replace(_condition(one, now), note=note)
+
+
+def _condition(one: RankEvidence, now: float) -> Condition:
+    rank = one.rank
+    since = max(0.0, now - rank.since) if rank.since else None
+    if rank.state is RankState.EXITED:
+        return Condition(kind=VerdictKind.DEAD, text=_end(rank, since), age=since, is_still=True)
+    if rank.state is RankState.LOST or one.answer.kind is Kind.LOST:
+        ago = f" since {show_age(since)}" if since is not None else ""
+        text = f"is lost: its connection is gone{ago}, and its process may live"
+        return Condition(kind=VerdictKind.DEAD, text=text, age=since, is_still=True)
+    if rank.state is RankState.STOPPED:
+        text = f"stands in the debugger{_at(rank.where)}"
+        return Condition(kind=VerdictKind.WAITING, text=text, age=since, is_still=True)
+    if rank.state is RankState.HELD:
+        text = f"is held{_at(rank.where)} for others that stand in the debugger"
+        return Condition(kind=None, text=text, age=since, is_still=True)
+    return _of_live(one, since)
+
+
+def _of_live(one: RankEvidence, since: float | None) -> Condition:
+    process = one.evidence.process if one.evidence is not None else None
+    text = printable(one.answer.text, MAX_TEXT).partition(";")[0]
+    if text.startswith("suspended") or (process is not None and process.state in ("T", "t")):
+        said = text if text.startswith("suspended") else "suspended"
+        return Condition(kind=VerdictKind.SUSPENDED, text=f"is {said}", age=one.answer.age, is_still=True)
+    if text.startswith("stuck"):
+        return Condition(kind=VerdictKind.STUCK, text=f"is {text}", age=one.answer.age, is_still=True)
+    if one.rank.state is RankState.UNRESPONSIVE:
+        ago = f" for {show_age(since)}" if since is not None else ""
+        text = f"has been silent{ago}: its interpreter is stuck in C code, or its process is suspended"
+        return Condition(kind=VerdictKind.STUCK, text=text, age=since, is_still=True)
+    return _of_threads(one)
+
+
+def _of_threads(one: RankEvidence) -> Condition:
+    waits = one.evidence.waits if one.evidence is not None else ()
+    locked = tuple(wait for wait in waits if wait.deadlock)
+    age = one.answer.age
+    if locked:
+        first = tuple(wait for wait in locked if wait.deadlock == locked[0].deadlock)
+        text = f"has a deadlock: {_circle(first)}"
+        return Condition(kind=VerdictKind.DEADLOCK, text=text, age=age, is_still=True, threads=first)
+    main = next((wait for wait in waits if wait.is_main), None)
+    if main is None or collective_of(one.answer.frames):
+        return Condition(kind=None, age=age)
+    kind = _WAITS.get(main.kind)
+    return Condition(kind=kind, text=printable(main.text, MAX_TEXT) if kind else "", age=age)
+
+
+def _circle(threads: tuple[ThreadWait, ...]) -> str:
+    if len(threads) == 1:
+        return f"thread {printable(threads[0].thread, MAX_NAME)} {printable(threads[0].text, MAX_TEXT)}"
+    names = [printable(one.thread, MAX_NAME) for one in threads[:MAX_THREADS]]
+    more = " and others" if len(threads) > MAX_THREADS else ""
+    return f"threads {', '.join(names[:-1])} and {names[-1]}{more} wait for each other"
+
+
+def _end(rank: RankInfo, since: float | None) -> str:
+    how = describe_exit(rank)
+    verb = "" if how == "died" else "was " if how.startswith("killed") else "has "
+    detail = f" ({printable(rank.detail, MAX_TEXT)})" if rank.detail and rank.detail not in how else ""
+    return f"{verb}{how}{detail}" + (f" {show_age(since)} ago" if since is not None else "")
+
+
+def _at(place: Place | None) -> str:
+    return f" ({printable(place.file.rpartition('/')[2], MAX_TEXT)}:{place.line})" if place is not None else ""

@@ -1,0 +1,240 @@
+"""The verdicts on jobs, from one look at their ranks or several. Pure.
+
+A collective, or a place in the code, in which ranks are since five seconds is no part of usual work. What is younger
+may be, so it takes another look to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dbg_wire.evidence import CodePart
+from dbg_wire.messages import Kind
+from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
+
+from ..core.collective_matching import Matched, Standing, match_collectives
+from ..core.process_groups import world_size
+from ..core.rank_evidence import RankEvidence
+from ..core.roll_call import Run
+from ..views.ages import show_age
+from .causes import find_causes
+from .code_differences import code_table, different_verdict
+from .collective_verdicts import Scene, collective_verdicts
+from .condition import condition_of
+from .moving import Movement, busy_verdict, movement
+from .named_ranks import NamedRanks
+from .own_verdicts import OLD_SECONDS, absent_verdict, own_verdicts
+from .payload_words import short_name
+from .untold import lacks, silence_verdict, unmoved_verdict
+from .verdict import HARMLESS, IN_COLLECTIVES, Verdict, VerdictKind, worst_first
+
+PATIENT_SECONDS = 60.0
+"""Seconds for which ranks may wait for one that works, before it counts as missing all the same."""
+
+LAST_LOOK_SECONDS = 5.0
+"""Seconds after the first look at which nothing is young any more."""
+
+STANDING_STILL = (RankState.STOPPED, RankState.HELD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLook:
+    """What all ranks told ``at`` seconds after the first look."""
+
+    at: float
+    everybody: Sequence[RankEvidence]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The verdicts, the worst first; not ``is_settled`` if another look might tell more.
+
+    ``asked`` counts the ranks of the world sizes, ``answered`` those that answered. ``missing`` are the ranks that
+    verdicts name as missing from a collective, ``differences`` a line for each part of the code that differs.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    asked: int
+    answered: int
+    missing: tuple[RankInfo, ...]
+    is_settled: bool
+    differences: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Judged:
+    """The verdicts on one run's collectives: those that hold, and what may be usual work.
+
+    ``young`` are the ranks in collectives that are too young to tell, ``notes`` say who works while others wait, and
+    ``is_open`` says that another look would tell.
+    """
+
+    certain: list[Verdict] = field(default_factory=list)
+    young: set[int] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    is_open: bool = False
+
+
+def explain(
+    looks: Sequence[JobLook], now: float, parts: Mapping[Run, Mapping[int, Sequence[CodePart]]] | None = None
+) -> Explanation:
+    """Return the verdicts on the jobs of the last look; ``now`` is wall-clock seconds.
+
+    The first look tells what has moved since. ``parts`` are the files, packages and variables of some ranks of a run.
+    """
+    first, last = looks[0], looks[-1]
+    before = {one.run: one for one in match_collectives(first.everybody)} if len(looks) > 1 else {}
+    matched = match_collectives(last.everybody)
+    several_jobs = len({one.run[0] for one in matched}) > 1
+    found: list[Verdict] = []
+    missing: list[RankInfo] = []
+    differences: list[str] = []
+    is_settled = True
+    for one in matched:
+        run = _RunVerdicts(one, before.get(one.run), last.at - first.at, now, several_jobs=several_jobs)
+        verdicts, settled = run.verdicts((parts or {}).get(one.run, {}))
+        found += verdicts
+        differences += code_table(one.roster, (parts or {}).get(one.run, {}))
+        is_settled = is_settled and settled
+        numbers = {number for verdict in verdicts if verdict.kind is VerdictKind.MISSING for number in verdict.ranks}
+        missing += [one.roster[number].rank for number in sorted(numbers) if number in one.roster]
+    if not matched:
+        found.append(_nobody())
+    # A rank may read what it has recorded only once it is seen to stand still.
+    telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS
+    culprits = any(verdict.kind in telling and verdict.is_certain for verdict in found)
+    return Explanation(
+        verdicts=tuple(worst_first(found)),
+        asked=sum(max(world_size(one.roster) or 0, len(one.roster)) for one in matched),
+        answered=sum(one.answer.kind is Kind.VALUE for each in matched for one in each.roster.values()),
+        missing=tuple(missing),
+        is_settled=is_settled or culprits,
+        differences=tuple(differences),
+    )
+
+
+def _nobody() -> Verdict:
+    return Verdict(kind=VerdictKind.UNKNOWN, job="", sentence="there is no rank with an agent that could tell")
+
+
+class _RunVerdicts:
+    def __init__(
+        self, matched: Matched, before: Matched | None, seconds: float, now: float, *, several_jobs: bool
+    ) -> None:
+        roster = matched.roster
+        conditions = {number: condition_of(one, now) for number, one in roster.items()}
+        names = NamedRanks(matched.run, roster, several_jobs=several_jobs)
+        self._scene = Scene(matched=matched, conditions=conditions, names=names)
+        self._matched = matched
+        self._seconds = seconds
+        self._has_two = before is not None
+        self._moved = movement(before, matched, seconds) if before is not None else Movement()
+        self._seen = {_key(standing) for standing in before.standings} if before is not None else set()
+
+    def verdicts(self, parts: Mapping[int, Sequence[CodePart]]) -> tuple[list[Verdict], bool]:
+        """Return the verdicts, and whether another look would tell nothing more."""
+        judged = self._judge()
+        found = judged.certain
+        culprits = {n for one in found if one.kind in (VerdictKind.MISSING, VerdictKind.PARTNER) for n in one.ranks}
+        found += own_verdicts(self._scene, culprits, self._moved.moved, has_waits=bool(found) or not self._has_two)
+        found += absent_verdict(self._scene, culprits)
+        silence = silence_verdict(self._scene)
+        different = different_verdict(self._scene, parts)
+        unmoved = self._unmoved(judged.young)
+        is_quiet = not any(verdict.kind not in (VerdictKind.ABSENT, VerdictKind.DEAD) for verdict in found)
+        answers = any(one.answer.kind is Kind.VALUE for one in self._matched.roster.values())
+        if is_quiet and silence is None and (answers or not found):
+            found.append(self._of_quiet_job(judged, unmoved, different))
+        if different is not None and not (
+            found and found[-1].kind is VerdictKind.BUSY and _is_environment_alone(different)
+        ):
+            found.append(different)
+        if silence is not None and not any(set(silence.ranks) <= set(verdict.ranks) for verdict in found):
+            found.append(replace(silence, evidence=(*silence.evidence, *lacks(self._scene))))
+        is_open = judged.is_open or (is_quiet and bool(unmoved) and self._seconds < LAST_LOOK_SECONDS)
+        return found, self._has_two and not is_open
+
+    def _of_quiet_job(self, judged: _Judged, unmoved: set[int], different: Verdict | None) -> Verdict:
+        if unmoved or not (self._moved.moved or judged.young):
+            return unmoved_verdict(self._scene, unmoved, self._moved)
+        notes = list(judged.notes)
+        if different is not None and _is_environment_alone(different):
+            notes += [different.sentence, *different.evidence]
+        return busy_verdict(self._scene, self._moved, tuple(notes))
+
+    def _judge(self) -> _Judged:
+        judged = _Judged()
+        causes = find_causes(self._matched, self._scene.conditions)
+        for verdict, standings in collective_verdicts(self._scene, causes):
+            if not any(self._is_old(standing) for standing in standings):
+                self._keep_open(judged, standings)
+            elif self._may_work(verdict, standings):
+                self._note_work(judged, verdict, standings)
+            elif any(standing.group.is_inferred for standing in standings) or verdict.kind is VerdictKind.UNKNOWN:
+                judged.certain.append(replace(verdict, evidence=(*verdict.evidence, *lacks(self._scene))))
+            else:
+                judged.certain.append(verdict)
+        return judged
+
+    def _is_old(self, standing: Standing) -> bool:
+        if self._has_two and _key(standing) not in self._seen:
+            # Calls may be enqueued long before their turn comes: what was finished meanwhile counts for more.
+            return False
+        return max(standing.age or 0.0, self._seconds) >= OLD_SECONDS
+
+    def _keep_open(self, judged: _Judged, standings: Sequence[Standing]) -> None:
+        judged.young.update(number for standing in standings for number in (*standing.calls, *standing.missing))
+        if not self._has_two or any(_key(standing) in self._seen for standing in standings):
+            judged.is_open = True
+
+    def _may_work(self, verdict: Verdict, standings: Sequence[Standing]) -> bool:
+        """Tell whether those that others wait for seem to work, or the data still goes to and fro."""
+        if verdict.kind is VerdictKind.UNKNOWN:
+            return bool(self._moved.data & set(verdict.others + verdict.ranks))
+        if verdict.kind not in (VerdictKind.MISSING, VerdictKind.PARTNER):
+            return False
+        if max(standing.age or 0.0 for standing in standings) >= PATIENT_SECONDS:
+            return False
+        conditions = [self._scene.conditions.get(number) for number in verdict.ranks]
+        if any(one is None or one.is_still or (one.age or 0.0) >= OLD_SECONDS for one in conditions):
+            return False
+        return not self._has_two or set(verdict.ranks) <= self._moved.moved
+
+    def _note_work(self, judged: _Judged, verdict: Verdict, standings: Sequence[Standing]) -> None:
+        judged.young.update(number for standing in standings for number in (*standing.calls, *standing.missing))
+        if not self._has_two:
+            judged.is_open = True
+            return
+        standing = standings[0]
+        work = "works" if len(verdict.ranks) == 1 else "work"
+        waited = f" since {show_age(standing.age)}" if standing.age is not None else ""
+        if verdict.kind is VerdictKind.UNKNOWN:
+            judged.notes.append(f"{short_name(standing)}{waited} goes on: its ranks exchange data")
+            return
+        others = self._scene.names.ranks(verdict.others)
+        whom = self._scene.names.described(verdict.ranks)
+        waits = "waits" if len(verdict.others) == 1 else "wait"
+        judged.notes.append(f"{others} {waits} in {short_name(standing)}{waited} for {whom}, which {work}")
+
+    def _unmoved(self, young: set[int]) -> set[int]:
+        """Return the ranks that answered and have not moved, and are in no collective that may be usual work."""
+        return {
+            number
+            for number, one in self._matched.roster.items()
+            if one.rank.state in LIVE_STATES
+            and one.rank.state not in STANDING_STILL
+            and one.answer.kind is Kind.VALUE
+            and number not in self._moved.moved
+            and number not in young
+        }
+
+
+def _is_environment_alone(different: Verdict) -> bool:
+    return "with other environment variables than" in different.sentence
+
+
+def _key(standing: Standing) -> tuple[object, ...]:
+    name = standing.name if standing.sequence is None or standing.has_peer else ""
+    waiting = standing.waiting if standing.has_peer else ()
+    return standing.group.library, standing.group.name, standing.group.numbers, standing.sequence, name, waiting

@@ -1,0 +1,136 @@
+"""Verdicts on what ranks do by themselves: they have died, never came, are suspended, stuck, or wait. Pure."""
+
+from __future__ import annotations
+
+import signal
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from dbg_wire.ranks import LIVE_STATES, RankState
+
+from ..core.process_groups import world_size
+from ..views.ages import show_age
+from .collective_verdicts import Scene
+from .condition import Condition
+from .verdict import Verdict, VerdictKind
+
+OLD_SECONDS = 5.0
+"""Seconds at one instruction, or in one collective, after which that is no part of usual work."""
+
+AT_ONCE_SECONDS = 0.1
+"""Seconds between the deaths of ranks that have died of the same."""
+
+_SEVERAL = {
+    VerdictKind.DEAD: "have died or are lost",
+    VerdictKind.SUSPENDED: "are suspended",
+    VerdictKind.DEADLOCK: "have threads that wait for each other",
+    VerdictKind.STUCK: "are stuck in C code",
+    VerdictKind.WAITING: "wait",
+}
+
+
+def own_verdicts(scene: Scene, culprits: Collection[int], moved: Collection[int], *, has_waits: bool) -> list[Verdict]:
+    """Return a verdict for each kind of condition that ranks are in.
+
+    ``culprits`` are the ranks that a verdict on a collective has named. ``moved`` ranks are in no wait. Where
+    ``has_waits`` says that ranks wait in a collective, usual waits of ranks that nobody waits for are no news.
+    """
+    ranks: defaultdict[VerdictKind, list[int]] = defaultdict(list)
+    for number, condition in scene.conditions.items():
+        if condition.kind is None or not _counts(scene, number, condition):
+            continue
+        if number in culprits or condition.is_still or not (has_waits or number in moved):
+            ranks[condition.kind].append(number)
+    dead, after = _first_to_die(scene, ranks.get(VerdictKind.DEAD, []))
+    if after:
+        ranks[VerdictKind.DEAD] = dead
+    verdicts = [_verdict(scene, kind, numbers, culprits) for kind, numbers in sorted(ranks.items())]
+    return [_with_those_after(scene, one, after) if one.kind is VerdictKind.DEAD else one for one in verdicts]
+
+
+def absent_verdict(scene: Scene, culprits: Collection[int]) -> list[Verdict]:
+    """Return a verdict on the ranks that never connected, if there are such."""
+    roster = scene.matched.roster
+    world = world_size(roster)
+    absent = [number for number in range(world or 0) if number not in roster]
+    if not absent:
+        return []
+    have = "has" if len(absent) == 1 else "have"
+    sentence = f"{scene.names.ranks(absent)} {have} never connected; {len(roster)} of {world} ranks have"
+    verdict = Verdict(
+        kind=VerdictKind.ABSENT,
+        job=scene.job,
+        sentence=sentence,
+        ranks=tuple(absent),
+        is_told=culprits_hold(culprits, absent),
+    )
+    return [verdict]
+
+
+def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the ranks that have died by themselves, and those that a launcher has ended or that failed after them."""
+    ranks = {number: scene.matched.roster[number].rank for number in numbers}
+    if any(rank.state is not RankState.EXITED for rank in ranks.values()):
+        return list(numbers), []
+    by_themselves = [number for number, rank in ranks.items() if rank.exit != -signal.SIGTERM]
+    if not by_themselves:
+        return list(numbers), []
+    first = min(ranks[number].since for number in by_themselves)
+    dead = [number for number in by_themselves if ranks[number].since <= first + AT_ONCE_SECONDS]
+    return dead, [number for number in numbers if number not in dead]
+
+
+def _with_those_after(scene: Scene, verdict: Verdict, after: Sequence[int]) -> Verdict:
+    if not after:
+        return verdict
+    return replace(verdict, evidence=(*verdict.evidence, "after that:", *scene.lines(after)))
+
+
+def culprits_hold(culprits: Collection[int], numbers: Collection[int]) -> bool:
+    """Tell whether a verdict on a collective has named all of these ranks, and so has told what they do."""
+    return bool(numbers) and set(numbers) <= set(culprits)
+
+
+def _counts(scene: Scene, number: int, condition: Condition) -> bool:
+    rank = scene.matched.roster[number].rank
+    if rank.state is RankState.EXITED:
+        return rank.exit != 0
+    if condition.kind in (VerdictKind.DEADLOCK, VerdictKind.SUSPENDED) or rank.state is not RankState.RUNNING:
+        return True
+    return condition.age is not None and condition.age >= OLD_SECONDS
+
+
+def _verdict(scene: Scene, kind: VerdictKind, numbers: Sequence[int], culprits: Collection[int]) -> Verdict:
+    first = scene.conditions[numbers[0]]
+    if len(numbers) == 1:
+        sentence = f"{scene.names.described(numbers)} {first.text}{_how_long(scene, numbers[0])}"
+    elif all(scene.matched.roster[number].rank.state is RankState.STOPPED for number in numbers):
+        sentence = f"{scene.names.ranks(numbers)} stand in the debugger"
+    else:
+        sentence = f"{scene.names.ranks(numbers)} {_SEVERAL[kind]}"
+    evidence = scene.lines(numbers, is_cause_told=len(numbers) == 1)
+    deadlocked = kind is VerdictKind.DEADLOCK
+    live = scene.matched.roster[numbers[0]].rank.state in LIVE_STATES
+    command = scene.names.looking(numbers[:1], threads=True) if deadlocked and live else scene.names.entering(numbers)
+    return Verdict(
+        kind=kind,
+        job=scene.job,
+        sentence=sentence,
+        ranks=tuple(numbers),
+        age=max((scene.conditions[number].age or 0.0 for number in numbers), default=0.0) or None,
+        evidence=tuple(evidence),
+        next=command[0],
+        purpose=command[1],
+        is_told=culprits_hold(culprits, numbers),
+        is_certain=kind is not VerdictKind.WAITING or first.is_still,
+    )
+
+
+def _how_long(scene: Scene, number: int) -> str:
+    condition = scene.conditions[number]
+    rank = scene.matched.roster[number].rank
+    if condition.age is None or condition.age < 1 or rank.state not in (RankState.RUNNING, RankState.STOPPED):
+        return ""
+    is_said = condition.kind in (VerdictKind.SUSPENDED, VerdictKind.DEADLOCK)
+    return "" if is_said else f" for {show_age(condition.age)}"

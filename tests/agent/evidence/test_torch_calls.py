@@ -1,0 +1,64 @@
+"""The collectives of torch that threads are in, by their stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dbg_agent.evidence.process_groups import process_groups
+from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, shape_of
+
+from .fake_torch import FakeTorch
+
+
+def during(torch: FakeTorch, call: Callable[[], None]) -> list[Call]:
+    """Return the calls that are seen while this one goes on."""
+    found: list[Call] = []
+    vars(torch.module)["look"] = lambda: found.extend(calls_on_stacks(torch.module))
+    call()
+    return found
+
+
+def test_a_collective_has_its_group(torch: FakeTorch) -> None:
+    default, pair = torch.add("default_pg", 0, 1, 2), torch.add("pair", 0, 2)
+    groups = process_groups(torch.module)
+
+    (call,) = during(torch, lambda: torch.module.all_reduce("tensor", group=pair))
+    assert (call.name, call.tensor, call.is_p2p) == ("all_reduce", "tensor", False)
+    assert group_of(call, groups) == groups[1]
+    (call,) = during(torch, lambda: torch.module.all_reduce("tensor"))
+    assert group_of(call, groups) == groups[0]
+    assert group_of(Call(group=object(), name="all_reduce"), groups) is None
+    assert group_of(call, []) is None
+    assert default is not pair
+
+
+def test_partners_are_told_as_the_caller_gave_them(torch: FakeTorch) -> None:
+    assert during(torch, lambda: torch.module.recv("t", 2)) == [Call(group=None, name="recv", peer=2, tensor="t")]
+    assert during(torch, lambda: torch.module.recv("t")) == [Call(group=None, name="recv", tensor="t")]
+    expected = [Call(group=None, name="recv", peer=1, is_local=True, tensor="t")]
+    assert during(torch, lambda: torch.module.recv("t", group_src=1)) == expected
+
+
+def test_a_send_is_one_call_though_it_calls_isend(torch: FakeTorch) -> None:
+    assert during(torch, lambda: torch.module.send("t", 5)) == [Call(group=None, name="send", peer=5, tensor="t")]
+    assert during(torch, lambda: torch.module.isend("t", 5)) == [Call(group=None, name="send", peer=5, tensor="t")]
+
+
+def test_a_thread_that_is_elsewhere_is_in_no_call(torch: FakeTorch) -> None:
+    assert calls_on_stacks(torch.module) == []
+    assert during(torch, torch.module.new_group) == []
+
+
+def test_an_object_that_is_no_tensor_has_no_shape(torch: FakeTorch) -> None:
+    class Tensor:
+        shape = (2, 3)
+        dtype = "torch.float32"
+
+    class Ours(Tensor):
+        @property
+        def shape(self) -> None:  # type: ignore[override]
+            raise SystemExit
+
+    vars(torch.torch)["Tensor"] = Tensor
+    assert shape_of(Tensor()) == (((2, 3),), ("float32",))
+    assert shape_of(Ours()) == shape_of(None) == ((), ())

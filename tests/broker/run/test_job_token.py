@@ -1,0 +1,42 @@
+"""A run gives its job a token for that job alone, where broker and token are the home's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dbg_broker.home.rendezvous import open_home, write_rendezvous
+from dbg_broker.home.tokens import job_token
+from dbg_broker.run.job_token import token_file_of
+from dbg_wire.endpoint import Rendezvous
+from tests.support.reach import PIN, TOKENS
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return open_home(str(tmp_path / "home"))
+
+
+def serving(home: Path, minor: int) -> None:
+    told = Rendezvous(url="wss://h:1", host="h", pid=7, fingerprint=PIN, tokens={"rank": TOKENS["rank"]}, minor=minor)
+    write_rendezvous(home, told)
+
+
+def test_the_file_holds_a_token_of_the_job(home: Path) -> None:
+    serving(home, 2)
+    path = token_file_of("train-1", str(home), {})
+    assert path is not None
+    assert Path(path).read_text().strip() == job_token(TOKENS["rank"], "train-1")
+
+
+@pytest.mark.parametrize("chosen", ["DBG_BROKER", "DBG_TOKEN", "DBG_TOKEN_FILE"])
+def test_what_the_user_has_chosen_is_left_alone(home: Path, chosen: str) -> None:
+    serving(home, 2)
+    assert token_file_of("train-1", str(home), {chosen: "x"}) is None
+
+
+def test_a_broker_of_an_older_release_knows_no_such_token(home: Path) -> None:
+    assert token_file_of("train-1", str(home), {}) is None
+    serving(home, 1)
+    assert token_file_of("train-1", str(home), {}) is None

@@ -1,0 +1,88 @@
+"""``dbg-broker log``: who did what, as people and programs read it, and what comes meanwhile."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dbg_broker.audit.entries import Entry, What, encode_entry
+from dbg_broker.audit.files import append
+from dbg_broker.home.rendezvous import open_home
+from dbg_broker.verbs.log import shown
+from tests.broker.processes import Serve, environment, run
+
+ASKED = Entry(
+    at=1_700_000_000.25,
+    what=What.QUESTION,
+    action="eval",
+    role="driver",
+    token="alice",  # noqa: S106 - a name
+    terminal="me@login1\x1b[2J",
+    address="10.0.0.7:4711",
+    job="train-1",
+    ranks="0-7",
+    text="os.remove('x')",
+)
+
+
+def test_an_entry_is_one_line_that_no_terminal_obeys() -> None:
+    line = shown(ASKED)
+    assert line.isprintable()
+    assert line.endswith(
+        "question eval at train-1/0-7 by a driver (alice) \"me@login1\\x1b[2J\" from 10.0.0.7:4711: os.remove('x')"
+    )
+    assert shown(Entry(at=0.0, what=What.CUT, count=7)).endswith("cut (7 entries were lost)")
+    assert shown(Entry(at=0.0, what=What.REFUSE, address="h:1", text="no", count=3)).endswith(
+        "refuse from h:1: no (3 times)"
+    )
+
+
+@pytest.fixture
+def written(home: Path) -> Path:
+    open_home(str(home))
+    append(home, encode_entry(ASKED))
+    append(home, b"no entry\n")
+    append(home, encode_entry(Entry(at=time.time(), what=What.ATTACH, job="train-2", ranks="h:1")))
+    return home
+
+
+@pytest.mark.parametrize(
+    ("words", "jobs"),
+    [
+        ((), ["train-1", "train-2"]),
+        (("--job", "train-1"), ["train-1"]),
+        (("--since", "1h"), ["train-2"]),
+        (("--since", "1h", "--job", "train-1"), []),
+    ],
+)
+def test_the_log_is_shown_by_job_and_time(written: Path, words: tuple[str, ...], jobs: list[str]) -> None:
+    lines = run(written, "log", "--json", *words).stdout.splitlines()
+    assert [json.loads(line)["job"] for line in lines] == jobs
+    assert len(run(written, "log", *words).stdout.splitlines()) == len(jobs)
+
+
+def test_without_a_log_nothing_is_shown(home: Path) -> None:
+    done = run(home, "log")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_broker_writes_and_follow_shows_what_comes_also_in_the_next_file(home: Path, serve: Serve) -> None:
+    open_home(str(home))
+    command = [sys.executable, "-m", "dbg_broker", "log", "--follow"]
+    with subprocess.Popen(command, env=environment(home), stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        serving = serve()
+        assert f"start: {serving.url}, pid {serving.pid}" in following.stdout.readline()
+        token = run(home, "token", "--role", "driver", "--name", "bob").stdout.strip()
+        assert "token-made" in following.stdout.readline()
+        append(home, encode_entry(ASKED), max_bytes=1)
+        assert "eval" in following.stdout.readline()
+        serving.end()
+        assert "end: pid" in following.stdout.readline()
+        following.terminate()
+    assert token not in "".join(path.read_text() for path in home.glob("audit.jsonl*"))

@@ -1,0 +1,139 @@
+"""``dbg-broker token`` against a broker that serves: what is made is known, and what is revoked ends, at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Subprotocol
+
+from dbg_wire.version import subprotocol
+from tests.broker.peers import trusting_context
+from tests.broker.processes import SECONDS, Serve, run, tokens
+from tests.support.time_unit import seconds
+from tests.support.tokens import written_tokens
+
+REVOKED = 4003
+
+
+@contextmanager
+def terminal(url: str, token: str) -> Iterator[ClientConnection]:
+    with connect(
+        f"{url}/client",
+        additional_headers={"Authorization": f"Bearer {token}"},
+        subprotocols=[Subprotocol(subprotocol())],
+        ssl=trusting_context(),
+        compression=None,
+        proxy=None,
+        open_timeout=SECONDS,
+    ) as connected:
+        yield connected
+
+
+def closed(connected: ClientConnection) -> tuple[int, str]:
+    """Return code and reason with which the broker has closed a connection."""
+    with pytest.raises(ConnectionClosed) as caught:
+        connected.recv(SECONDS)
+    assert caught.value.rcvd is not None
+    return caught.value.rcvd.code, caught.value.rcvd.reason
+
+
+def test_a_token_with_a_name_opens_until_it_is_revoked(home: Path, serve: Serve) -> None:
+    serving = serve()
+    made = run(home, "token", "--role", "watcher", "--job", "train-1", "--for", "2h", "--name", "alice")
+    token = made.stdout.strip()
+    assert "alice: a watcher of job train-1, until " in made.stderr
+    assert token not in made.stderr
+    assert token not in "".join(path.read_text() for path in home.rglob("*") if path.is_file())
+    with terminal(serving.url, token) as alice:
+        assert run(home, "token", "--revoke", "alice").stdout == (
+            "alice is revoked, and the broker that serves has been told\n"
+        )
+        assert closed(alice)[0] == REVOKED
+    check = run(home, "check", changes={"DBG_TOKEN": token})
+    assert check.returncode == 5
+    assert "does not know the token" in check.stderr + check.stdout
+
+
+def test_a_token_ends_when_its_time_is_over(home: Path, serve: Serve) -> None:
+    serving = serve()
+    token = run(home, "token", "--role", "driver", "--for", f"{seconds(1.5):g}").stdout.strip()
+    with terminal(serving.url, token) as driver:
+        assert closed(driver) == (REVOKED, "its token has expired")
+    check = run(home, "check", changes={"DBG_TOKEN": token})
+    assert "has expired" in check.stderr + check.stdout
+    assert json.loads(run(home, "token", "--list", "--json").stdout)["tokens"][0]["expired"]
+
+
+def test_the_list_shows_names_and_no_tokens(home: Path) -> None:
+    assert run(home, "token", "--list").stdout == "no token has a name; `dbg-broker token --name NAME` makes one\n"
+    token = run(home, "token", "--role", "driver", "--name", "bob").stdout.strip()
+    assert run(home, "token", "--list").stdout == "bob  a driver, without an end\n"
+    document = json.loads(run(home, "token", "--list", "--json").stdout)
+    assert token not in json.dumps(document)
+    assert document["schema"] == 1
+    assert [(one["name"], one["role"], one["job"], one["expired"]) for one in document["tokens"]] == [
+        ("bob", "driver", None, False)
+    ]
+
+
+def test_rotation_closes_terminals_and_gives_new_tokens_to_all(home: Path, serve: Serve) -> None:
+    serving = serve()
+    before = tokens(home)
+    with terminal(serving.url, before[1]) as driver:
+        assert (
+            "the home has new tokens, and the broker that serves has been told" in run(home, "token", "--rotate").stdout
+        )
+        assert closed(driver)[0] == REVOKED
+    after = tokens(home)
+    assert not set(before) & set(after)
+    assert list(written_tokens(home).values()) == after
+    assert run(home, "check").returncode == 0
+    assert run(home, "check", changes={"DBG_TOKEN": before[1]}).returncode == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--name", "a b"), "--name 'a b' is no name"),
+        (("--name", "x", "--job", "a/b"), "--job 'a/b' is no job"),
+        (("--for", "soon"), "--for 'soon' is no span of time"),
+        (("--revoke", "nobody"), "no token has the name 'nobody'"),
+        (("--list", "--rotate"), "not allowed with"),
+    ],
+)
+def test_what_can_not_be_done_is_said(home: Path, words: tuple[str, ...], says: str) -> None:
+    refused = run(home, "token", *words)
+    assert refused.returncode == 2
+    assert says in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def test_a_broker_without_tls_gets_no_lasting_tokens(home: Path, serve: Serve) -> None:
+    serve("--listen", "127.0.0.1:0", "--insecure")
+    for words in (("--name", "x"), ("--rotate",)):
+        refused = run(home, "token", *words)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "serves --insecure" in refused.stderr
+
+
+def test_a_strangers_request_has_nothing_read_anew(home: Path, serve: Serve) -> None:
+    serving = serve()
+    for token, status in (("nobody" * 5, b"401"), (tokens(home)[0], b"403"), (tokens(home)[2], b"403")):
+        assert reload(serving.port, token).startswith(b"HTTP/1.1 " + status)
+
+
+def reload(port: int, token: str) -> bytes:
+    import socket
+
+    with trusting_context().wrap_socket(socket.create_connection(("127.0.0.1", port), SECONDS)) as secured:
+        secured.sendall(f"GET /reload HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+        answer = b""
+        while data := secured.recv(4096):
+            answer += data
+        return answer

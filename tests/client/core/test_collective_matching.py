@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from dbg_client.core.collective_matching import Matched, match_collectives, standing_of_each
+from dbg_client.core.rank_evidence import RankEvidence
+from dbg_wire.evidence import Evidence, GroupSeen, SourceSeen
+from tests.support.rank_evidence import LOADING, REDUCING, call, done, elsewhere, group, silent, told, waiting
+
+
+def match(*everybody: RankEvidence) -> Matched:
+    (matched,) = match_collectives(everybody)
+    return matched
+
+
+def test_who_has_not_come_to_the_collective_in_which_the_others_wait() -> None:
+    matched = match(waiting(0), waiting(1), waiting(3), elsewhere(2))
+
+    (standing,) = matched.standings
+    assert standing.label == "all_reduce #5 of dp_0"
+    assert (standing.came, standing.missing, standing.unheard) == ((0, 1, 3), (2,), ())
+    assert (standing.age, standing.seconds_left) == (60.0, 1740.0)
+
+
+def test_calls_that_are_enqueued_far_ahead_are_one_standing() -> None:
+    ahead = [
+        told(number, groups=[group(at=4)], calls=[call(sequence, age=90.0 - sequence) for sequence in (5, 6, 7)])
+        for number in range(3)
+    ]
+
+    (standing,) = match(*ahead, elsewhere(3)).standings
+
+    assert (standing.sequence, standing.missing, standing.age) == (5, (3,), 85.0)
+
+
+def test_a_rank_that_has_left_a_collective_has_come_to_it() -> None:
+    first, second = match(waiting(0, 5), waiting(1, 7), waiting(2, 7), elsewhere(3, 6)).standings
+
+    assert (first.sequence, first.came, first.missing) == (5, (0, 1, 2, 3), ())
+    assert (second.sequence, second.came, second.missing) == (7, (1, 2), (0, 3))
+
+
+def test_a_rank_without_the_group_has_not_come_and_a_silent_one_may_have() -> None:
+    other = told(2, groups=[group("9", "0-9", title="tp")], calls=[])
+
+    (standing,) = match(waiting(0), waiting(1), other, silent(3)).standings
+
+    assert (standing.came, standing.missing, standing.unheard) == ((0, 1), (2,), (3,))
+
+
+def test_groups_of_one_title_are_told_apart_by_their_members() -> None:
+    first = [told(n, groups=[group("1", "0-1", title="dp")], calls=[call(1, group="1")]) for n in (0, 1)]
+    second = [told(n, groups=[group("2", "2-3", title="dp")], calls=[call(1, group="2")]) for n in (2, 3)]
+
+    matched = match(*first, *second)
+
+    assert [one.label for one in matched.groups] == ["dp (0-1)", "dp (2-3)"]
+    assert [one.numbers for one in matched.groups] == [(0, 1), (2, 3)]
+
+
+def test_a_rank_that_does_not_tell_the_members_is_in_the_group_of_that_name() -> None:
+    unlisted = told(1, groups=[group(members="", at=4)], calls=[call(5)])
+
+    (standing,) = match(waiting(0), unlisted).standings
+
+    assert (standing.came, standing.unheard) == ((0, 1), (2, 3))
+
+
+def test_collectives_without_numbers_are_matched_by_their_names() -> None:
+    world = GroupSeen(library="mpi4py", name="w", title="MPI_COMM_WORLD", size=4)
+    inside = [told(n, groups=[world], calls=[call(None, "Allreduce", group="w")]) for n in (0, 1, 2)]
+
+    (standing,) = match(*inside, told(3, groups=[world])).standings
+
+    assert standing.label == "Allreduce of MPI_COMM_WORLD"
+    assert (standing.came, standing.missing) == ((0, 1, 2), (3,))
+
+
+def test_a_receive_waits_for_a_peer_that_does_not_send() -> None:
+    receiving = told(0, groups=[group()], calls=[call(1, "recv", peer=2, is_receive=True)])
+
+    (alone,) = match(receiving, told(2, groups=[group()])).standings
+    (matched,) = [
+        one
+        for one in match(receiving, told(2, groups=[group()], calls=[call(1, "send", peer=0)])).standings
+        if one.is_receive
+    ]
+
+    assert (alone.peer, alone.waiting, alone.missing) == (2, (0,), (2,))
+    assert matched.missing == ()
+
+
+def test_numbers_alone_tell_who_is_behind_where_the_library_lists_no_calls() -> None:
+    numbers = [
+        told(n, groups=[GroupSeen(library="torch", name="0", title="default", members="0-3", enqueued=8, completed=7)])
+        for n in range(3)
+    ]
+    behind = told(
+        3, groups=[GroupSeen(library="torch", name="0", title="default", members="0-3", enqueued=7, completed=7)]
+    )
+
+    (standing,) = match(*numbers, behind).standings
+
+    assert (standing.label, standing.missing) == ("a collective #8 of default", (3,))
+
+
+def test_stacks_tell_of_a_collective_where_no_library_does() -> None:
+    bare = [told(n, frames=REDUCING, age=30.0, evidence=Evidence()) for n in range(3)]
+
+    matched = match(*bare, told(3, frames=LOADING, evidence=Evidence()))
+
+    (standing,) = matched.standings
+    assert standing.group.is_inferred
+    assert (standing.label, standing.came, standing.missing) == ("all_reduce", (0, 1, 2), (3,))
+
+
+def test_nobody_waits_where_all_is_finished() -> None:
+    assert match(*(elsewhere(n) for n in range(4))).standings == ()
+
+
+def test_each_rank_is_told_the_collective_that_others_have_not_come_to() -> None:
+    both = told(
+        0,
+        groups=[group(at=4), group("1", "0-1", title="tp", at=2)],
+        calls=[call(5), call(3, "broadcast", group="1")],
+    )
+    peer = told(1, groups=[group(at=4), group("1", "0-1", title="tp", at=2)], calls=[done(4)])
+    matched = match(both, peer)
+
+    standings = standing_of_each([matched])
+
+    assert set(standings) == {both.rank.key}
+    assert standings[both.rank.key].missing == (1,)
+
+
+def test_children_of_a_rank_are_no_members() -> None:
+    child = waiting(0, child=1, address="gpu013:0.1", key="child")
+
+    matched = match(waiting(0), child, elsewhere(1))
+
+    assert list(matched.roster) == [0, 1]
+
+
+def test_a_rank_is_told_the_collective_that_it_has_called_itself() -> None:
+    matched = match(waiting(0, name="barrier"), *map(waiting, (1, 2, 3)))
+
+    told_of = standing_of_each([matched])
+
+    labels = [(one.label, one.came) for _, one in sorted(told_of.items())]
+    assert labels == [("barrier #5 of dp_0", (0,)), *[("all_reduce #5 of dp_0", (1, 2, 3))] * 3]
+
+
+def test_a_rank_whose_library_tells_of_no_call_is_in_none() -> None:
+    mpi = SourceSeen(library="mpi4py", lack="mpi4py counts no calls")
+    seen = GroupSeen(library="mpi4py", name="MPI_COMM_WORLD", title="MPI_COMM_WORLD", members="0-2", size=3)
+    inside = Evidence(sources=(mpi,), groups=(seen,), collectives=(call(None, "allreduce", group="MPI_COMM_WORLD"),))
+    ranks = [told(0, evidence=inside), told(1, evidence=inside), told(2, evidence=Evidence(sources=(mpi,)))]
+
+    (standing,) = match(*ranks).standings
+
+    assert (standing.came, standing.missing, standing.unheard) == ((0, 1), (2,), ())

@@ -1,0 +1,644 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.hang.explain import Explanation, JobLook, explain
+from dbg_client.hang.show import show_verdicts, verdicts_document
+from dbg_client.hang.verdict import Verdict, VerdictKind, exit_status
+from dbg_wire.evidence import (
+    CodeKind,
+    CodePart,
+    CodeSeen,
+    CollectiveSeen,
+    CollectiveState,
+    Evidence,
+    GroupSeen,
+    ProcessSeen,
+    SourceSeen,
+    ThreadWait,
+    WaitKind,
+)
+from dbg_wire.messages import Kind
+from dbg_wire.ranks import Coordinate, Place, RankState
+from tests.support.rank_evidence import (
+    LOADING,
+    MAIN,
+    REDUCING,
+    call,
+    done,
+    elsewhere,
+    group,
+    silent,
+    told,
+    waiting,
+)
+
+NOW = 1760000100.0
+OTHER = Place(file="/home/me/train.py", line=50, function="step")
+
+
+def once(*everybody: RankEvidence) -> Explanation:
+    return explain([JobLook(at=0.0, everybody=everybody)], NOW)
+
+
+def twice(before: Sequence[RankEvidence], now: Sequence[RankEvidence], seconds: float = 1.0) -> Explanation:
+    return explain([JobLook(at=0.0, everybody=before), JobLook(at=seconds, everybody=now)], NOW)
+
+
+def first(found: Explanation) -> Verdict:
+    return found.verdicts[0]
+
+
+def kinds(found: Explanation) -> list[str]:
+    return [verdict.kind.value for verdict in found.verdicts]
+
+
+def waits(one: RankEvidence, *threads: ThreadWait) -> RankEvidence:
+    assert one.evidence is not None
+    return replace(one, evidence=replace(one.evidence, waits=threads))
+
+
+def without_answer(one: RankEvidence) -> RankEvidence:
+    return RankEvidence(rank=one.rank, answer=replace(one.answer, kind=Kind.LOST))
+
+
+def main(kind: WaitKind, text: str) -> ThreadWait:
+    return ThreadWait(thread="MainThread", kind=kind, text=text, is_main=True)
+
+
+# ----------------------------------------------------------------------------------------------------- collectives
+
+
+def test_the_sentence_names_who_has_not_come_and_the_evidence_where_that_one_is() -> None:
+    late = elsewhere(2, coordinates=(Coordinate(axis="dp", index=2), Coordinate(axis="tp", index=3)))
+
+    found = once(waiting(0), waiting(1), waiting(3), late)
+
+    assert show_verdicts(found.verdicts, color=False) == (
+        "4711.0: 3 of 4 ranks wait in all_reduce #5 of group dp_0 (float32, 4 KiB) since 1 min; "
+        "rank 2 (dp 2, tp 3, gpu013) has not come\n"
+        "  2  running  data.py:17 wait_for_shard < train_step     in it for 1 min 1 s; "
+        "last collective it finished: all_reduce #4 of dp_0\n"
+        "  a gloo collective of these ranks times out in 29 min\n"
+        "try: dbg-attach 2 -i        (breaks in, and opens the debugger there)\n"
+    )
+    assert verdicts_document(found) == {
+        "schema": 1,
+        "asked": 4,
+        "answered": 4,
+        "verdicts": [
+            {
+                "kind": "missing",
+                "sentence": first(found).sentence,
+                "job": "4711.0",
+                "ranks": "2",
+                "others": "0-1,3",
+                "group": "dp_0",
+                "collective": "all_reduce",
+                "sequence": 5,
+                "age": 60.0,
+                "evidence": list(first(found).evidence),
+                "next": "dbg-attach 2 -i",
+            }
+        ],
+    }
+    assert [rank.rank for rank in found.missing] == [2]
+    assert (found.is_settled, exit_status(found.verdicts)) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("late", "cause", "command", "more"),
+    [
+        (
+            without_answer(elsewhere(2, state=RankState.EXITED, exit=-9, since=NOW - 62)),
+            "rank 2 (gpu013) has not come: it was killed by SIGKILL 1 min 2 s ago",
+            "dbg-attach 2 -w --all",
+            ["dead"],
+        ),
+        (
+            without_answer(elsewhere(2, state=RankState.LOST, since=NOW - 62)),
+            "has not come: it is lost: its connection is gone since 1 min 2 s, and its process may live",
+            "dbg-attach 2 -w --all",
+            ["dead"],
+        ),
+        (
+            elsewhere(2, state=RankState.STOPPED, where=MAIN),
+            "rank 2 (gpu013) stands in the debugger (train.py:41); 3 ranks wait for it in all_reduce #5 of group dp_0",
+            "dbg-attach 2",
+            ["waiting"],
+        ),
+        (
+            elsewhere(2, text="suspended (SIGSTOP) for 12 s", state=RankState.UNRESPONSIVE),
+            "has not come: it is suspended (SIGSTOP) for 12 s",
+            "dbg-attach 2 -w",
+            ["suspended"],
+        ),
+        (
+            elsewhere(2, text="stuck in C code for 12 s; asked now", state=RankState.UNRESPONSIVE),
+            "has not come: it is stuck in C code for 12 s",
+            "dbg-attach 2 -w",
+            ["stuck"],
+        ),
+        (
+            waits(elsewhere(2), main(WaitKind.FILE, "reads the file /data/shard-3.bin")),
+            "has not come: it reads the file /data/shard-3.bin",
+            "dbg-attach 2 -i",
+            ["waiting"],
+        ),
+        (
+            waits(elsewhere(2), main(WaitKind.CHILD, "waits for the process 4711 (`sort big`)")),
+            "has not come: it waits for the process 4711 (`sort big`)",
+            "dbg-attach 2 -i",
+            ["waiting"],
+        ),
+        (
+            waits(elsewhere(2), main(WaitKind.NATIVE, "is in C code (numpy.linalg.svd)")),
+            "has not come: it is in C code (numpy.linalg.svd)",
+            "dbg-attach 2 -i",
+            ["stuck"],
+        ),
+    ],
+)
+def test_what_keeps_the_missing_rank_is_told_once(
+    late: RankEvidence, cause: str, command: str, more: list[str]
+) -> None:
+    found = once(waiting(0), waiting(1), waiting(3), late)
+
+    assert kinds(found) == ["missing", *more]
+    assert cause in first(found).sentence
+    assert first(found).next == command
+    assert all(verdict.is_told for verdict in found.verdicts[1:])
+    assert show_verdicts(found.verdicts, color=False).count("4711.0:") == 1
+
+
+def test_what_the_kernel_tells_stands_below() -> None:
+    late = elsewhere(2, text="suspended (gdb (pid 812)) for 12 s", state=RankState.UNRESPONSIVE)
+    traced = replace(late, evidence=Evidence(process=ProcessSeen(state="t", note="gdb (pid 812) has stopped it")))
+
+    found = once(waiting(0), waiting(1), waiting(3), traced)
+
+    assert "it is suspended (gdb (pid 812)) for 12 s" in first(found).sentence
+    assert "rank 2: gdb (pid 812) has stopped it" in first(found).evidence
+
+
+def test_lines_are_broken_between_words_and_commands_are_whole() -> None:
+    found = once(waiting(0), waiting(1), waiting(3), elsewhere(2))
+
+    lines = show_verdicts(found.verdicts, color=False, columns=60).splitlines()
+
+    assert max(len(line) for line in lines[:-1]) <= 60
+    assert lines[1].startswith("    ")
+    assert lines[-1] == "try: dbg-attach 2 -i        (breaks in, and opens the debugger there)"
+    assert show_verdicts(found.verdicts, color=True, columns=60).count("\x1b[1;31m") > 1
+
+
+def test_a_rank_by_itself_is_blamed_after_a_second_look_alone() -> None:
+    stopped = [elsewhere(n, state=RankState.STOPPED, where=MAIN, world_size=1) for n in (0,)]
+
+    assert not once(*stopped).is_settled
+    assert twice(stopped, stopped).is_settled
+
+
+def test_threads_that_wait_for_each_other_are_named_with_both_stacks() -> None:
+    text = "waits for a lock that thread {} holds"
+    locked = [
+        ThreadWait(
+            thread=name,
+            kind=WaitKind.LOCK,
+            text=text.format(other),
+            is_main=name == "MainThread",
+            deadlock=1,
+            frames=frames,
+        )
+        for name, other, frames in (("MainThread", "pump", LOADING), ("pump", "MainThread", (OTHER,)))
+    ]
+
+    found = once(waiting(0), waiting(1), waiting(3), waits(elsewhere(2), *locked))
+    alone = once(waits(told(0, frames=LOADING, age=2.0, world_size=1), *locked))
+
+    assert kinds(found) == ["missing", "deadlock"]
+    assert "it has a deadlock: threads MainThread and pump wait for each other" in first(found).sentence
+    assert kinds(alone) == ["deadlock"]
+    for one in (found, alone):
+        threads = [line for line in first(one).evidence if line.startswith("thread")]
+        assert threads == [
+            "thread MainThread  data.py:17 wait_for_shard < train_step     waits for a lock that thread pump holds",
+            "thread pump  train.py:50 step     waits for a lock that thread MainThread holds",
+        ]
+
+
+def test_ranks_in_different_collectives_of_one_group() -> None:
+    found = once(waiting(0), waiting(1), waiting(2, name="broadcast"), waiting(3))
+
+    assert kinds(found) == ["order"]
+    assert first(found).ranks == (2,)
+    assert first(found).sentence == (
+        "ranks have called different collectives as collective #5 of group dp_0 since 1 min: "
+        "ranks 0-1,3 are in all_reduce, rank 2 is in broadcast"
+    )
+    assert first(found).next == "dbg-attach 0,2 -w"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"size": 8192, "shapes": "[2048]"}, "float32, 4 KiB [1024] in ranks 0-1,3; float32, 8 KiB [2048] in rank 2"),
+        ({"types": "float64"}, "float32, 4 KiB [1024] in ranks 0-1,3; float64, 4 KiB [1024] in rank 2"),
+    ],
+)
+def test_ranks_that_exchange_other_data(change: dict[str, object], said: str) -> None:
+    other = told(2, groups=[group(at=4)], calls=[replace(call(5), **change)])  # type: ignore[arg-type]
+
+    found = once(waiting(0), waiting(1), other, waiting(3))
+
+    assert kinds(found) == ["mismatch"]
+    assert first(found).ranks == (2,)
+    assert first(found).sentence == f"ranks exchange different data in all_reduce #5 of group dp_0 since 1 min: {said}"
+
+
+def test_sizes_of_a_scatter_may_differ() -> None:
+    calls = [told(n, groups=[group(at=4)], calls=[call(5, "scatter", size=4096 * n)]) for n in range(4)]
+
+    assert kinds(once(*calls)) == ["unknown"]
+
+
+def test_a_group_that_one_rank_alone_has_made() -> None:
+    alone = told(0, groups=[group("7", title="pair", members="0-1")], calls=[call(1, group="7")])
+
+    found = once(alone, *(told(n, groups=[group(at=3)]) for n in (1, 2, 3)))
+
+    assert kinds(found) == ["order"]
+    assert first(found).ranks == (0,)
+    assert "since 1 min, a group that no other rank has made" in first(found).sentence
+
+
+def test_ranks_that_wait_for_each_other_in_two_groups() -> None:
+    groups = [group("1", "0-1", title="a"), group("2", "0-1", title="b")]
+    crossed = [
+        told(0, groups=groups, calls=[call(1, group="1")], world_size=2),
+        told(1, groups=groups, calls=[call(1, "broadcast", group="2")], world_size=2),
+    ]
+
+    found = once(*crossed)
+
+    assert kinds(found) == ["order"]
+    assert first(found).sentence == (
+        "rank 0 waits in all_reduce #1 of a for rank 1, and rank 1 waits in broadcast #1 of b for rank 0 since 1 min: "
+        "they call them in different orders"
+    )
+
+
+def test_who_waits_for_a_rank_that_waits_itself_is_behind_and_no_culprit() -> None:
+    tensor, data = group("t", "0-1", title="tp"), group("d", "1-2", title="dp")
+    ranks = [
+        told(0, groups=[tensor], calls=[call(1, group="t")], world_size=3),
+        told(1, groups=[tensor, data], calls=[call(1, "all_gather", group="d")], world_size=3),
+        told(2, groups=[data], frames=LOADING, age=60.0, world_size=3),
+    ]
+
+    found = once(*ranks)
+
+    assert kinds(found) == ["missing"]
+    assert (first(found).ranks, first(found).group) == ((2,), "dp")
+    assert "rank 0 waits behind them in all_reduce #1 of tp" in first(found).evidence
+
+
+def test_a_receive_without_a_send() -> None:
+    receiving = told(0, groups=[group(at=4)], calls=[call(1, "recv", peer=1, is_receive=True)], world_size=2)
+
+    found = once(receiving, elsewhere(1, world_size=2))
+
+    assert kinds(found) == ["partner"]
+    assert first(found).ranks == (1,)
+    assert first(found).sentence.startswith(
+        "rank 0 waits to receive from rank 1 in recv #1 of group dp_0 (float32, 4 KiB) since 1 min; rank 1 (gpu013) has"
+    )
+
+
+def test_two_receives_for_each_other() -> None:
+    both = [
+        told(n, groups=[group(at=4)], calls=[call(1, "recv", peer=1 - n, is_receive=True)], world_size=2)
+        for n in (0, 1)
+    ]
+
+    found = once(*both)
+
+    assert kinds(found) == ["partner"]
+    assert first(found).sentence.endswith("since 1 min: nobody sends")
+
+
+def test_half_of_the_ranks_are_silent() -> None:
+    found = twice([waiting(0), waiting(1)], [waiting(0), waiting(1), silent(2), silent(3)])
+
+    assert kinds(found) == ["unknown"]
+    assert "ranks 2-3 did not tell of it, so that who is missing can't be told" in first(found).sentence
+    assert (found.asked, found.answered, exit_status(found.verdicts)) == (4, 2, 6)
+
+
+def test_nobody_is_missing_and_it_does_not_go_on() -> None:
+    everybody = [waiting(n) for n in range(4)]
+
+    first_look, second_look = once(*everybody), twice(everybody, everybody)
+
+    assert not first_look.is_settled
+    assert kinds(second_look) == ["unknown"]
+    assert "all 4 ranks are in all_reduce #5 of group dp_0" in first(second_look).sentence
+    assert "nobody is missing" in first(second_look).sentence
+
+
+def test_without_a_recorder_the_stacks_tell_and_say_what_would_tell_more() -> None:
+    lack = "the recorder is off; TORCH_FR_BUFFER_SIZE=2000 turns it on"
+    off = SourceSeen(library="torch", version="2.13.0", lack=lack)
+    bare = [told(n, frames=REDUCING, age=60.0, evidence=Evidence(sources=(off,))) for n in range(3)]
+
+    found = once(*bare, told(3, frames=LOADING, age=60.0, evidence=Evidence(sources=(off,))))
+
+    assert kinds(found) == ["missing"]
+    assert "3 of 4 ranks wait in all_reduce since 1 min, as their stacks say; rank 3" in first(found).sentence
+    assert first(found).evidence[-1] == f"torch 2.13.0: {lack}"
+    assert first(found).group is None
+
+
+def test_ranks_that_never_connected_are_missing_from_what_the_stacks_tell() -> None:
+    joining = (MAIN, Place(file="/v/torch/distributed/distributed_c10d.py", line=9, function="init_process_group"))
+
+    found = once(*(told(n, frames=joining, age=30.0, evidence=Evidence()) for n in range(3)))
+
+    assert kinds(found) == ["missing", "absent"]
+    assert first(found).sentence.endswith("rank 3 has not come: it has never connected")
+    assert first(found).next is None
+
+
+def test_a_group_of_one_rank_is_said() -> None:
+    alone = told(0, groups=[group(members="0", at=4)], calls=[call(5)], world_size=1)
+
+    found = twice([alone], [alone])
+
+    assert kinds(found) == ["unknown"]
+    assert "it is the only one in the group, so that nobody is missing" in first(found).sentence
+
+
+# ------------------------------------------------------------------------------------------------- ranks by themselves
+
+
+def test_a_rank_that_waits_while_no_collective_tells_is_named() -> None:
+    before = [waits(told(0, frames=LOADING, age=8.0, world_size=1), main(WaitKind.SOCKET, "reads the socket 10.0.0.7"))]
+
+    found = twice(before, before)
+
+    assert not once(*before).is_settled
+    assert kinds(found) == ["waiting"]
+    assert first(found).sentence == "rank 0 (gpu013) reads the socket 10.0.0.7 for 8 s"
+
+
+def test_a_stop_that_nobody_waits_for_is_told_and_no_mystery() -> None:
+    found = once(elsewhere(0, state=RankState.STOPPED, where=MAIN, since=NOW - 240, world_size=1))
+
+    assert kinds(found) == ["waiting"]
+    assert first(found).sentence == "rank 0 (gpu013) stands in the debugger (train.py:41) for 4 min"
+
+
+def test_ranks_that_never_came() -> None:
+    moving = [elsewhere(n, 8, age=0.1) for n in (0, 1)]
+
+    found = twice([elsewhere(n, 5, age=0.1) for n in (0, 1)], moving)
+
+    assert kinds(found) == ["absent", "busy"]
+    assert first(found).sentence == "ranks 2-3 have never connected; 2 of 4 ranks have"
+
+
+def test_silent_ranks_of_a_busy_job_leave_it_in_doubt() -> None:
+    before, now = ([elsewhere(0, step, age=0.1), elsewhere(1, step, age=0.1), silent(2), silent(3)] for step in (5, 8))
+
+    found = twice(before, now)
+
+    assert kinds(found) == ["unknown"]
+    assert first(found).sentence.startswith("2 of 4 ranks did not answer")
+
+
+# -------------------------------------------------------------------------------------------------------------- motion
+
+
+def test_everybody_is_busy_and_what_moved_is_said() -> None:
+    found = twice([elsewhere(n, 5, age=0.1) for n in range(4)], [elsewhere(n, 8, age=0.1) for n in range(4)])
+
+    assert kinds(found) == ["busy"]
+    assert first(found).sentence == "everybody is busy: in 1.0 s all 4 ranks went from all_reduce #5 to #8 of dp_0"
+    assert (first(found).group, first(found).sequence) == ("dp_0", 8)
+    assert exit_status(found.verdicts) == 0
+
+
+def test_one_look_at_a_young_collective_does_not_settle_it() -> None:
+    def young(number: int) -> RankEvidence:
+        return told(number, groups=[group(at=4)], calls=[call(5, age=0.4)], frames=REDUCING, age=0.4)
+
+    job = [young(0), young(1), young(3), elsewhere(2, age=0.4)]
+
+    assert not once(*job).is_settled
+    assert not twice(job, job).is_settled
+    assert kinds(twice(job, job, seconds=5.0)) == ["missing"]
+
+
+def test_a_rank_that_others_wait_for_and_that_works_is_no_culprit_at_once() -> None:
+    def job(place: Place, age: float) -> list[RankEvidence]:
+        others = [told(n, groups=[group(at=4)], calls=[call(5, age=age)], frames=REDUCING, age=age) for n in (0, 1, 3)]
+        return [*others, elsewhere(2, frames=(MAIN, place), age=0.2)]
+
+    found = twice(job(OTHER, 20.0), job(LOADING[-1], 21.0))
+    later = twice(job(OTHER, 70.0), job(LOADING[-1], 71.0))
+
+    assert kinds(found) == ["busy"]
+    assert first(found).evidence == (
+        "ranks 0-1,3 wait in all_reduce #5 of dp_0 since 21 s for rank 2 (gpu013), which works",
+    )
+    assert kinds(later) == ["missing"]
+
+
+def test_computing_in_c_is_work() -> None:
+    def rank(cpu: float) -> RankEvidence:
+        evidence = Evidence(
+            process=ProcessSeen(state="R", main_cpu=cpu), waits=(main(WaitKind.NATIVE, "is in C code"),)
+        )
+        return told(0, frames=LOADING, age=8.0, world_size=1, evidence=evidence)
+
+    found = twice([rank(10.0)], [rank(10.9)])
+
+    assert kinds(found) == ["busy"]
+    assert first(found).sentence == "everybody is busy: in 1.0 s the only rank computed"
+
+
+def test_ranks_that_do_not_move_and_tell_nothing() -> None:
+    still = [told(n, frames=LOADING, age=8.0, evidence=Evidence(), world_size=2) for n in (0, 1)]
+
+    found = twice(still, still, seconds=5.0)
+
+    assert kinds(found) == ["unknown"]
+    assert "ranks 0-1 have not moved in 5.0 s, and what for can't be told" in first(found).sentence
+    assert "no library that tells of collectives is loaded" in first(found).evidence[-1]
+    assert exit_status(found.verdicts) == 6
+
+
+def test_a_job_that_has_ended() -> None:
+    ended = [without_answer(elsewhere(n, state=RankState.EXITED, exit=0)) for n in range(4)]
+
+    found = twice(ended, ended)
+
+    assert kinds(found) == ["unknown"]
+    assert first(found).sentence == "the job has ended: 4 of its ranks have exited"
+
+
+def test_no_rank_at_all() -> None:
+    assert kinds(explain([JobLook(at=0.0, everybody=[])], NOW)) == ["unknown"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- code
+
+
+def test_ranks_with_other_code_are_told_with_a_table() -> None:
+    def rank(number: int, step: int, files: str = "a", variables: str = "v") -> RankEvidence:
+        one = elsewhere(number, step, age=0.1)
+        assert one.evidence is not None
+        code = CodeSeen(files=files, packages="p", environment=variables)
+        return replace(one, evidence=replace(one.evidence, code=code))
+
+    def looks(files: str, variables: str) -> list[JobLook]:
+        return [
+            JobLook(at=at, everybody=[*(rank(n, step) for n in range(3)), rank(3, step, files, variables)])
+            for at, step in ((0.0, 5), (1.0, 8))
+        ]
+
+    def part(kind: CodeKind, name: str, value: str) -> CodePart:
+        return CodePart(kind=kind, name=name, value=value)
+
+    parts = {
+        0: [part(CodeKind.FILE, "train.py", "11"), part(CodeKind.PACKAGE, "numpy", "1.26")],
+        3: [part(CodeKind.FILE, "train.py", "22"), part(CodeKind.PACKAGE, "numpy", "1.26")],
+    }
+
+    files = explain(looks("b", "v"), NOW, {("4711.0", "0.0"): parts})
+    environment = explain(looks("a", "w"), NOW)
+
+    assert kinds(files) == ["different", "busy"]
+    assert first(files).sentence == "rank 3 (gpu013) runs with other files than ranks 0-2"
+    assert first(files).evidence == ("file train.py  11: 0-2; 22: 3",)
+    assert kinds(environment) == ["busy"]
+    assert "rank 3 (gpu013) runs with other environment variables than ranks 0-2" in first(environment).evidence
+
+
+# ---------------------------------------------------------------------------------------------------------- properties
+
+NUMBERS = st.one_of(st.none(), st.integers(-1, 4))
+TEXTS = st.sampled_from(["", "0", "1", "dp", "\x1b[31m", "0-3", "x" * 300])
+FRAMES = st.sampled_from([(), LOADING, REDUCING])
+AGES = st.one_of(st.none(), st.floats(0, 100))
+
+
+def calls() -> st.SearchStrategy[CollectiveSeen]:
+    return st.builds(
+        CollectiveSeen,
+        group=TEXTS,
+        name=st.sampled_from(["all_reduce", "broadcast", "recv", "send", ""]),
+        state=st.sampled_from(CollectiveState),
+        sequence=NUMBERS,
+        peer=st.one_of(st.none(), st.integers(0, 4)),
+        is_receive=st.booleans(),
+        size=st.one_of(st.none(), st.integers(0, 2)),
+        types=TEXTS,
+        age=AGES,
+        timeout=AGES,
+    )
+
+
+def groups() -> st.SearchStrategy[GroupSeen]:
+    return st.builds(
+        GroupSeen,
+        library=st.sampled_from(["torch", "mpi4py"]),
+        name=TEXTS,
+        title=TEXTS,
+        members=st.sampled_from(["", "0-3", "0-1", "9", "nonsense", "0-99999999"]),
+        size=st.one_of(st.none(), st.integers(0, 4)),
+        enqueued=NUMBERS,
+        started=NUMBERS,
+        completed=NUMBERS,
+    )
+
+
+def evidence() -> st.SearchStrategy[Evidence]:
+    threads = st.builds(
+        ThreadWait,
+        thread=TEXTS,
+        kind=st.sampled_from(WaitKind),
+        text=TEXTS,
+        is_main=st.booleans(),
+        deadlock=st.integers(0, 2),
+        frames=FRAMES,
+    )
+    return st.builds(
+        Evidence,
+        sources=st.lists(st.builds(SourceSeen, library=st.just("torch"), lack=TEXTS), max_size=1).map(tuple),
+        groups=st.lists(groups(), max_size=3).map(tuple),
+        collectives=st.lists(calls(), max_size=4).map(tuple),
+        waits=st.lists(threads, max_size=2).map(tuple),
+        process=st.one_of(st.none(), st.builds(ProcessSeen, state=st.sampled_from(["", "T", "R"]), main_cpu=AGES)),
+        code=st.one_of(st.none(), st.builds(CodeSeen, files=TEXTS, packages=TEXTS, environment=TEXTS)),
+    )
+
+
+@st.composite
+def ranks(draw: Callable[[st.SearchStrategy[object]], object], number: int) -> RankEvidence:
+    one = told(
+        number,
+        frames=draw(FRAMES),  # type: ignore[arg-type]
+        age=draw(AGES),  # type: ignore[arg-type]
+        kind=draw(st.sampled_from(Kind)),  # type: ignore[arg-type]
+        text=draw(st.sampled_from(["running", "stuck in C code for 3 s", "suspended", "\x1b[2J"])),  # type: ignore[arg-type]
+        state=draw(st.sampled_from(RankState)),
+        exit=draw(st.sampled_from([None, 0, -9])),
+        where=draw(st.sampled_from([None, MAIN])),
+        world_size=draw(st.sampled_from([None, 4, 6])),
+    )
+    return replace(one, evidence=draw(st.one_of(st.none(), evidence())))  # type: ignore[arg-type]
+
+
+def jobs() -> st.SearchStrategy[tuple[RankEvidence, ...]]:
+    return st.tuples(*(ranks(number) for number in range(4)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(jobs(), jobs(), st.randoms(use_true_random=False))
+def test_whatever_ranks_tell_there_is_a_verdict_that_does_not_depend_on_their_order(
+    before: tuple[RankEvidence, ...], now: tuple[RankEvidence, ...], chance: random.Random
+) -> None:
+    found = twice(before, now)
+    shuffled = list(now)
+    chance.shuffle(shuffled)
+
+    assert twice(before, shuffled).verdicts == found.verdicts
+    assert found.verdicts
+    for kind in VerdictKind:
+        named = [number for one in found.verdicts if one.kind is kind for number in one.ranks]
+        if kind in (VerdictKind.MISSING, VerdictKind.DEAD, VerdictKind.SUSPENDED, VerdictKind.STUCK):
+            assert len(named) == len(set(named))
+    text = show_verdicts(found.verdicts, color=False)
+    assert "\x1b" not in text
+    assert text
+    assert all(len(line) < 1200 for line in text.split("\n"))
+    assert exit_status(found.verdicts) in (0, 1, 6)
+
+
+def test_ten_thousand_open_calls_are_one_standing_and_soon_told() -> None:
+    many = tuple(call(5 + n, age=60.0) for n in range(2500))
+    everybody = [told(n, groups=[group(at=4)], calls=many, frames=REDUCING, age=60.0) for n in range(3)]
+
+    found = once(*everybody, elsewhere(3))
+
+    assert kinds(found) == ["missing"]
+    assert first(found).sequence == 5
+    assert done(4).state is CollectiveState.COMPLETED

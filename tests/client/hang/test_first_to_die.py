@@ -1,0 +1,41 @@
+"""A job that has ended: the rank that died by itself is told apart from those that the launcher ended after it."""
+
+from __future__ import annotations
+
+from dbg_client.core.rank_evidence import RankEvidence
+from dbg_client.hang.explain import JobLook, explain
+from dbg_client.hang.verdict import VerdictKind
+from dbg_wire.messages import Kind
+from dbg_wire.ranks import RankState
+from tests.support.rank_evidence import told
+
+
+def ended(number: int, exit_status: int, since: float) -> RankEvidence:
+    """Return a rank that has ended."""
+    return told(number, kind=Kind.LOST, state=RankState.EXITED, exit=exit_status, since=since)
+
+
+def test_the_rank_that_was_killed_first_is_named_alone() -> None:
+    others = [ended(0, -15, 101.0), ended(2, 1, 100.5), ended(3, -15, 101.0)]
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=[*others, ended(1, -9, 100.0)])], 103.0).verdicts
+
+    assert (verdict.kind, verdict.ranks) == (VerdictKind.DEAD, (1,))
+    assert verdict.sentence.endswith("was killed by SIGKILL 3 s ago")
+    assert "after that:" in verdict.evidence
+
+
+def test_ranks_that_died_at_once_are_named_together() -> None:
+    everybody = [ended(number, -9, 100.0 + number / 100) for number in range(4)]
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=everybody)], 103.0).verdicts
+
+    assert verdict.ranks == (0, 1, 2, 3)
+
+
+def test_ranks_that_a_launcher_ended_are_named_when_no_other_has_died() -> None:
+    everybody = [ended(number, -15, 100.0 + number) for number in range(4)]
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=everybody)], 103.0).verdicts
+
+    assert verdict.ranks == (0, 1, 2, 3)

@@ -1,0 +1,191 @@
+"""What ranks in real process groups tell of their collectives: torchrun with gloo, and mpirun with mpi4py."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from dbg_wire.evidence import CollectiveSeen, Evidence, GroupSeen
+from tests.support.broker import running_broker
+from tests.support.evidence import ask_evidence, completed, unfinished
+from tests.support.launchers import mpirun, torchrun
+from tests.support.processes import Processes
+from tests.support.requirements import needs_mpi4py, needs_torch
+from tests.support.time_unit import seconds
+
+TORCH_SECONDS = 90.0
+"""Seconds for launcher and ranks to import torch: 10 on two idle cores, several times that beside other tests."""
+
+pytestmark = [pytest.mark.integration, pytest.mark.launcher, pytest.mark.timeout(seconds(2 * TORCH_SECONDS))]
+
+# Rank 2 comes last to each step, when the test lets it. Rank 1 has no recorder.
+TORCH_SCRIPT = """\
+import os
+import sys
+
+rank = int(os.environ["RANK"])
+if rank == 1:
+    os.environ["TORCH_FR_BUFFER_SIZE"] = "0"
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+
+def wait_for(step):
+    open(f"{sys.argv[1]}/{step}{rank}").read()
+
+dist.init_process_group("gloo")
+pair = dist.new_group([0, 2], group_desc="pair")
+mesh = init_device_mesh("cpu", (3, 1), mesh_dim_names=("dp", "tp"))
+for _ in range(3):
+    dist.all_reduce(torch.ones(2))
+if rank == 2:
+    wait_for("missing")
+dist.all_reduce(torch.ones(3, 5))
+if rank == 0:
+    dist.recv(torch.ones(7), 2, group=pair)
+if rank == 2:
+    wait_for("partner")
+    dist.send(torch.ones(7), 0, group=pair)
+dist.barrier()
+wait_for("end")
+"""
+
+MPI_SCRIPT = """\
+import sys
+
+from mpi4py import MPI
+
+world = MPI.COMM_WORLD
+rank = world.Get_rank()
+
+def wait_for(step):
+    open(f"{sys.argv[1]}/{step}{rank}").read()
+
+def train():
+    part = world.Split(0, rank)
+    part.Set_name("part")
+    # The first one of a communicator makes another communicator, and holds Python's lock while it waits for that.
+    part.allreduce(rank)
+    if rank == 1:
+        wait_for("missing")
+    total = part.allreduce(rank, op=MPI.SUM)
+    if rank == 0:
+        total = world.recv(source=1, tag=7)
+    wait_for("partner")
+    if rank == 1:
+        world.send(total, dest=0, tag=7)
+
+train()
+"""
+
+
+def pipes(folder: Path, *names: str) -> Path:
+    """Make named pipes at which ranks wait."""
+    for name in names:
+        os.mkfifo(folder / name)
+    return folder
+
+
+def let_go(path: Path) -> None:
+    """Let the rank go on that waits at this pipe."""
+    path.write_text("")
+
+
+def group_of(evidence: Evidence, collective: CollectiveSeen) -> GroupSeen:
+    """Return the group of a collective."""
+    return next(group for group in evidence.groups if group.name == collective.group)
+
+
+class Waiting:
+    """True of the evidence of ranks of which exactly some wait in one collective."""
+
+    def __init__(self, name: str, ranks: set[int]) -> None:
+        self._name, self._ranks = name, ranks
+
+    def __call__(self, told: dict[int, Evidence]) -> bool:
+        """Tell whether these ranks are there and no other."""
+        there = {rank for rank in told if any(one.name == self._name for one in unfinished(told[rank]))}
+        return there == self._ranks
+
+
+def wait_in(name: str, *ranks: int) -> Waiting:
+    """Return what is true once exactly these ranks wait in a collective of this name."""
+    return Waiting(name, set(ranks))
+
+
+@needs_torch
+def test_ranks_of_torch_tell_who_is_where(processes: Processes, home: Path, tmp_path: Path) -> None:
+    running_broker(processes, home)
+    script = home / "train.py"
+    script.write_text(TORCH_SCRIPT)
+    steps = pipes(tmp_path, "missing2", "partner2", "end0", "end1", "end2")
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    processes.start("torchrun", torchrun(3, "-m", "dbg_agent", str(script), str(steps)), env=env)
+
+    told = ask_evidence(home, 3, wait_in("all_reduce", 0, 1), TORCH_SECONDS)
+    missing_rank_is_told(told)
+    let_go(steps / "missing2")
+    told = ask_evidence(home, 3, lambda told: wait_in("recv", 0)(told) and wait_in("barrier", 1)(told), seconds(30))
+    partner_is_told(told)
+    let_go(steps / "partner2")
+    told = ask_evidence(home, 3, lambda told: not any(map(unfinished, told.values())), seconds(30))
+    end_is_told(told)
+
+
+def missing_rank_is_told(told: dict[int, Evidence]) -> None:
+    """Check what is told while rank 2 has not come to the fourth all_reduce."""
+    waits, blind = unfinished(told[0])[0], unfinished(told[1])[0]
+    assert (waits.sequence, waits.shapes, waits.types, waits.size) == (4, "[3, 5]", "float32", 60)
+    assert waits.timeout == 1800
+    assert 0 <= (waits.age or -1) < TORCH_SECONDS
+    assert (blind.sequence, blind.shapes, blind.types, blind.age) == (4, "[3, 5]", "float32", None)
+    group = group_of(told[0], waits)
+    assert (group.title, group.members, group.size, group.backend) == ("default", "0-2", 3, "gloo")
+    assert [group_of(told[rank], one).enqueued for rank, one in ((0, waits), (1, blind))] == [4, 4]
+    assert blind.group == waits.group
+    assert [(one.name, one.sequence) for one in completed(told[2])] == [("all_reduce", 3)]
+    assert {group.title: group.members for group in told[2].groups} == {"default": "0-2", "pair": "0,2", "mesh_tp": "2"}
+    assert [told[rank].sources[0].lack for rank in (0, 2)] == ["", ""]
+    assert told[1].sources[0].lack.startswith("TORCH_FR_BUFFER_SIZE=0 switches torch's flight recorder off")
+
+
+def partner_is_told(told: dict[int, Evidence]) -> None:
+    """Check what is told while rank 0 receives from rank 2, which does not send."""
+    receives = unfinished(told[0])
+    assert [(one.name, one.peer, one.is_receive, one.shapes) for one in receives] == [("recv", 2, True, "[7]")]
+    group = group_of(told[0], receives[0])
+    assert (group.title, group.members) == ("pair", "0,2")
+    assert not unfinished(told[2])
+    assert [one.sequence for one in unfinished(told[1])] == [5]
+
+
+def end_is_told(told: dict[int, Evidence]) -> None:
+    """Check what is told once all is over."""
+    assert [(one.name, one.sequence) for one in completed(told[0])] == [("barrier", 5)]
+    group = group_of(told[0], completed(told[0])[0])
+    assert (group.enqueued, group.completed) == (5, 5)
+
+
+@needs_mpi4py
+def test_ranks_of_mpi_tell_what_their_code_calls(processes: Processes, home: Path, tmp_path: Path) -> None:
+    running_broker(processes, home)
+    script = home / "train.py"
+    script.write_text(MPI_SCRIPT)
+    steps = pipes(tmp_path, "missing1", "partner0", "partner1")
+    command = mpirun(2, sys.executable, "-m", "dbg_agent", str(script), str(steps))
+    processes.start("mpirun", command, env={**os.environ, "DBG_HOME": str(home)})
+
+    told = ask_evidence(home, 2, wait_in("allreduce", 0), seconds(30))
+    group = group_of(told[0], unfinished(told[0])[0])
+    assert (group.title, group.members, group.size, group.backend) == ("part", "0-1", 2, "mpi")
+    assert "counts no calls" in told[0].sources[0].lack
+    let_go(steps / "missing1")
+    told = ask_evidence(home, 2, wait_in("recv", 0), seconds(30))
+    receives = unfinished(told[0])[0]
+    assert (receives.peer, receives.is_receive, receives.sequence) == (1, True, None)
+    assert group_of(told[0], receives).title == "MPI_COMM_WORLD"
+    let_go(steps / "partner1")

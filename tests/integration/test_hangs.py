@@ -1,0 +1,146 @@
+"""Each kind of hang of docs/hangs.md, with its launcher and its library: what `why` finds, and what its page shows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.console import agree, steps
+from tests.docs.pages import ROOT, Played, played
+from tests.docs.scenes import MEMORY, SCENES, TORCH_SECONDS, Stage
+from tests.support.broker import Wrap, running_broker
+from tests.support.launchers import torchrun
+from tests.support.memory_limit import limited_memory
+from tests.support.processes import Processes
+from tests.support.ranks import attach, wait_until
+from tests.support.requirements import needs_mpi4py, needs_mpirun, needs_torch
+from tests.support.time_unit import seconds
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.launcher,
+    pytest.mark.timeout(seconds(2 * TORCH_SECONDS)),
+]
+
+PAGE = ROOT / "docs/hangs.md"
+ON_THE_PAGE = {scene.scene: scene for scene in played(PAGE)}
+
+BUSY, CULPRIT = 0, 1
+"""Exit statuses of `why`."""
+
+Verdict = dict[str, Any]
+
+TOLD: dict[str, Verdict] = {
+    "missing-rank": {"kind": "missing", "ranks": "2", "others": "0-1,3", "collective": "all_reduce", "sequence": 4},
+    "different-order": {"kind": "order"},
+    "different-groups": {"kind": "order", "collective": "all_reduce"},
+    "different-shape": {"kind": "mismatch", "collective": "all_reduce", "sequence": 1},
+    "deadlocked-threads": {"kind": "deadlock", "ranks": "1"},
+    "stuck-in-c": {"kind": "stuck", "ranks": "3"},
+    "partner": {"kind": "partner"},
+}
+"""What the verdicts of each job of torchrun must have among them."""
+
+BUSY_LOOP = """\
+import time
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+for step in range(100_000):
+    time.sleep(0.01)
+    dist.all_reduce(torch.ones(10))
+    if step == 10:
+        print(f"rank {dist.get_rank()}: trains", flush=True)
+"""
+
+
+def why(home: Path) -> tuple[int, list[Verdict]]:
+    """Return the exit status and the verdicts of `why`."""
+    told = attach(home, "why", "--json")
+    if not told.stdout:
+        raise AssertionError(f"`why` ended with status {told.returncode}: {told.stderr}")
+    verdicts: list[Verdict] = json.loads(told.stdout)["verdicts"]
+    return told.returncode, verdicts
+
+
+def check(home: Path, wanted: Verdict) -> Verdict:
+    """Return the verdict that says all of this; fail if none does."""
+    status, verdicts = why(home)
+    found = [verdict for verdict in verdicts if wanted.items() <= verdict.items()]
+    assert found, json.dumps(verdicts, indent=1)
+    assert status == CULPRIT
+    return found[0]
+
+
+def play(scene: Played, stage: Stage) -> None:
+    """Type the commands of a page, and compare what they print."""
+    for block in scene.blocks:
+        for step in steps(block.text):
+            printed = stage.play(step)
+            assert agree(step.output, printed), "\n".join([f"$ {step.command}", *printed])
+
+
+@needs_torch
+@pytest.mark.parametrize("name", list(TOLD))
+def test_why_names_the_hang_of_a_torchrun(name: str, processes: Processes, tmp_path: Path) -> None:
+    stage = Stage(processes, SCENES[name], tmp_path)
+    check(stage.home, TOLD[name])
+    play(ON_THE_PAGE[name], stage)
+
+
+@needs_mpirun
+@needs_mpi4py
+def test_why_names_the_hang_of_an_mpirun(processes: Processes, tmp_path: Path) -> None:
+    stage = Stage(processes, SCENES["mpi-missing"], tmp_path)
+    check(stage.home, {"kind": "missing", "ranks": "2", "others": "0-1,3", "collective": "allreduce", "sequence": None})
+    play(ON_THE_PAGE["mpi-missing"], stage)
+
+
+@pytest.fixture
+def limit() -> Iterator[Wrap | None]:
+    """What limits the memory of a command, if that is allowed here; it goes after the processes of the test."""
+    with limited_memory(MEMORY) as wrap:
+        yield wrap
+
+
+@needs_torch
+def test_why_names_the_rank_that_was_killed_for_its_memory(
+    limit: Wrap | None, processes: Processes, tmp_path: Path
+) -> None:
+    if limit is None:
+        pytest.skip("no control group with a memory limit can be made here")
+    stage = Stage(processes, SCENES["out-of-memory"], tmp_path, limit)
+    told = check(stage.home, {"kind": "dead", "ranks": "1"})
+    assert "out-of-memory killer" in told["sentence"] + "\n".join(told["evidence"])
+    play(ON_THE_PAGE["out-of-memory"], stage)
+
+
+@needs_torch
+def test_a_job_that_trains_is_busy_and_one_with_a_stopped_rank_waits_for_it(
+    processes: Processes, home: Path, tmp_path: Path
+) -> None:
+    running_broker(processes, home)
+    script = tmp_path / "train.py"
+    script.write_text(BUSY_LOOP)
+    environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+    job = processes.start("torchrun", torchrun(2, "-m", "dbg_agent", str(script)), env=environ)
+    for rank in range(2):
+        job.wait_for_output(f"rank {rank}: trains", seconds(TORCH_SECONDS))
+    status, verdicts = why(home)
+    assert {verdict["kind"] for verdict in verdicts} == {"busy"}, json.dumps(verdicts, indent=1)
+    assert status == BUSY
+
+    assert attach(home, "0", "-i").returncode == 0
+    wait_until(home, lambda listed: any(rank["state"] == "stopped" for rank in listed), "rank 0 stopped")
+    # At first rank 1 may still be on its way to the next collective.
+    while not any(verdict["ranks"] == "0" and verdict["others"] == "1" for verdict in why(home)[1]):
+        pass
+    told = check(home, {"kind": "missing", "ranks": "0", "others": "1", "collective": "all_reduce"})
+    assert "stands in the debugger (train.py:" in told["sentence"]

@@ -1,0 +1,84 @@
+"""Ranks with what they have told of a hang, as a terminal has it after a look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dbg_client.core.rank_evidence import RankEvidence
+from dbg_wire.evidence import CollectiveSeen, CollectiveState, Evidence, GroupSeen, SourceSeen
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.ranks import Place, RankState
+from tests.client.fake_broker import make_rank
+
+TORCH = SourceSeen(library="torch", version="2.13.0")
+MAIN = Place(file="/home/me/train.py", line=41, function="train_step")
+LOADING = (MAIN, Place(file="/home/me/data.py", line=17, function="wait_for_shard"))
+REDUCING = (MAIN, Place(file="/venv/torch/distributed/distributed_c10d.py", line=9, function="all_reduce"))
+
+
+def group(name: str = "0", members: str = "0-3", *, title: str = "dp_0", at: int | None = None) -> GroupSeen:
+    """Return a group of torch whose rank has finished all collectives up to ``at``."""
+    return GroupSeen(
+        library="torch", name=name, title=title, members=members, backend="gloo", enqueued=at, started=at, completed=at
+    )
+
+
+def call(sequence: int | None, name: str = "all_reduce", **changes: object) -> CollectiveSeen:
+    """Return an unfinished collective of group 0, called 60 s ago."""
+    values: dict[str, object] = {
+        "group": "0",
+        "state": CollectiveState.STARTED,
+        "age": 60.0,
+        "timeout": 1800.0,
+        "types": "float32",
+        "shapes": "[1024]",
+        "size": 4096,
+        **changes,
+    }
+    return CollectiveSeen(name=name, sequence=sequence, **values)  # type: ignore[arg-type]
+
+
+def done(sequence: int, name: str = "all_reduce", **changes: object) -> CollectiveSeen:
+    """Return a finished collective of group 0."""
+    return call(sequence, name, **{"state": CollectiveState.COMPLETED, **changes})
+
+
+def told(
+    number: int,
+    *,
+    groups: Iterable[GroupSeen] = (),
+    calls: Iterable[CollectiveSeen] = (),
+    frames: tuple[Place, ...] = (),
+    age: float | None = None,
+    evidence: Evidence | None = None,
+    kind: Kind = Kind.VALUE,
+    text: str = "running",
+    **changes: object,
+) -> RankEvidence:
+    """Return a rank of four that runs and has told this; ``evidence`` goes before groups and calls."""
+    rank = make_rank(number, **{"state": RankState.RUNNING, "reason": None, "world_size": 4, "where": None, **changes})
+    answer = RankAnswer(key=rank.key, kind=kind, text=text, frames=frames, age=age)
+    said = evidence or Evidence(sources=(TORCH,), groups=tuple(groups), collectives=tuple(calls))
+    return RankEvidence(rank=rank, answer=answer, evidence=said)
+
+
+def waiting(number: int, sequence: int = 5, name: str = "all_reduce", **changes: object) -> RankEvidence:
+    """Return a rank that waits in a collective of group 0 and has finished the one before."""
+    return told(
+        number,
+        groups=[group(at=sequence - 1)],
+        calls=[call(sequence, name), done(sequence - 1)],
+        **{"frames": REDUCING, "age": 60.0, **changes},  # type: ignore[arg-type]
+    )
+
+
+def elsewhere(number: int, finished: int = 4, **changes: object) -> RankEvidence:
+    """Return a rank that has finished a collective of group 0, has called no other, and runs the user's code."""
+    values = {"frames": LOADING, "age": 61.0, **changes}
+    return told(number, groups=[group(at=finished)], calls=[done(finished)], **values)  # type: ignore[arg-type]
+
+
+def silent(number: int, **changes: object) -> RankEvidence:
+    """Return a rank that has not answered."""
+    one = told(number, kind=Kind.SILENT, text="did not answer", **changes)  # type: ignore[arg-type]
+    return RankEvidence(rank=one.rank, answer=one.answer)
