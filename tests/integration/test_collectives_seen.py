@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dbg_agent.evidence.flight_recorder import FEW_ENTRIES
 from dbg_wire.evidence import CollectiveSeen, Evidence, GroupSeen
 from tests.support.broker import running_broker
-from tests.support.evidence import ask_evidence, completed, unfinished
+from tests.support.evidence import ask_until, completed, unfinished
 from tests.support.launchers import mpirun, torchrun
 from tests.support.processes import Processes
 from tests.support.requirements import needs_mpi4py, needs_torch
@@ -21,8 +22,11 @@ TORCH_SECONDS = 90.0
 
 pytestmark = [pytest.mark.integration, pytest.mark.launcher, pytest.mark.timeout(seconds(2 * TORCH_SECONDS))]
 
+MANY = 2 * FEW_ENTRIES
+"""Collectives before the first step: so many that they are read only because the ranks wait."""
+
 # Rank 2 comes last to each step, when the test lets it. Rank 1 has no recorder.
-TORCH_SCRIPT = """\
+TORCH_SCRIPT = f"""\
 import os
 import sys
 
@@ -35,12 +39,12 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
 def wait_for(step):
-    open(f"{sys.argv[1]}/{step}{rank}").read()
+    open(f"{{sys.argv[1]}}/{{step}}{{rank}}").read()
 
 dist.init_process_group("gloo")
 pair = dist.new_group([0, 2], group_desc="pair")
 mesh = init_device_mesh("cpu", (3, 1), mesh_dim_names=("dp", "tp"))
-for _ in range(3):
+for _ in range({MANY}):
     dist.all_reduce(torch.ones(2))
 if rank == 2:
     wait_for("missing")
@@ -100,21 +104,11 @@ def group_of(evidence: Evidence, collective: CollectiveSeen) -> GroupSeen:
     return next(group for group in evidence.groups if group.name == collective.group)
 
 
-class Waiting:
-    """True of the evidence of ranks of which exactly some wait in one collective."""
-
-    def __init__(self, name: str, ranks: set[int]) -> None:
-        self._name, self._ranks = name, ranks
-
-    def __call__(self, told: dict[int, Evidence]) -> bool:
-        """Tell whether these ranks are there and no other."""
-        there = {rank for rank in told if any(one.name == self._name for one in unfinished(told[rank]))}
-        return there == self._ranks
-
-
-def wait_in(name: str, *ranks: int) -> Waiting:
-    """Return what is true once exactly these ranks wait in a collective of this name."""
-    return Waiting(name, set(ranks))
+def the_only_one(evidence: Evidence, name: str) -> CollectiveSeen:
+    """Return the only unfinished collective, which has this name."""
+    found = unfinished(evidence)
+    assert [one.name for one in found] == [name]
+    return found[0]
 
 
 @needs_torch
@@ -126,28 +120,27 @@ def test_ranks_of_torch_tell_who_is_where(processes: Processes, home: Path, tmp_
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     processes.start("torchrun", torchrun(3, "-m", "dbg_agent", str(script), str(steps)), env=env)
 
-    told = ask_evidence(home, 3, wait_in("all_reduce", 0, 1), TORCH_SECONDS)
-    missing_rank_is_told(told)
+    ask_until(home, 3, missing_rank_is_told, TORCH_SECONDS)
     let_go(steps / "missing2")
-    told = ask_evidence(home, 3, lambda told: wait_in("recv", 0)(told) and wait_in("barrier", 1)(told), seconds(30))
-    partner_is_told(told)
+    ask_until(home, 3, partner_is_told, seconds(30))
     let_go(steps / "partner2")
-    told = ask_evidence(home, 3, lambda told: not any(map(unfinished, told.values())), seconds(30))
-    end_is_told(told)
+    ask_until(home, 3, end_is_told, seconds(30))
 
 
 def missing_rank_is_told(told: dict[int, Evidence]) -> None:
-    """Check what is told while rank 2 has not come to the fourth all_reduce."""
-    waits, blind = unfinished(told[0])[0], unfinished(told[1])[0]
-    assert (waits.sequence, waits.shapes, waits.types, waits.size) == (4, "[3, 5]", "float32", 60)
+    """Check what is told while rank 2 has not come to the all_reduce after the first ones."""
+    waits, blind = (the_only_one(told[rank], "all_reduce") for rank in (0, 1))
+    assert (waits.sequence, waits.shapes, waits.types, waits.size) == (MANY + 1, "[3, 5]", "float32", 60)
     assert waits.timeout == 1800
-    assert 0 <= (waits.age or -1) < TORCH_SECONDS
-    assert (blind.sequence, blind.shapes, blind.types, blind.age) == (4, "[3, 5]", "float32", None)
+    assert waits.age is not None
+    assert 0 <= waits.age < TORCH_SECONDS
+    assert (blind.sequence, blind.shapes, blind.types, blind.age) == (MANY + 1, "[3, 5]", "float32", None)
     group = group_of(told[0], waits)
     assert (group.title, group.members, group.size, group.backend) == ("default", "0-2", 3, "gloo")
-    assert [group_of(told[rank], one).enqueued for rank, one in ((0, waits), (1, blind))] == [4, 4]
+    assert [group_of(told[rank], one).enqueued for rank, one in ((0, waits), (1, blind))] == [MANY + 1] * 2
     assert blind.group == waits.group
-    assert [(one.name, one.sequence) for one in completed(told[2])] == [("all_reduce", 3)]
+    assert not unfinished(told[2])
+    assert [(one.name, one.sequence) for one in completed(told[2])] == [("all_reduce", MANY)]
     assert {group.title: group.members for group in told[2].groups} == {"default": "0-2", "pair": "0,2", "mesh_tp": "2"}
     assert [told[rank].sources[0].lack for rank in (0, 2)] == ["", ""]
     assert told[1].sources[0].lack.startswith("TORCH_FR_BUFFER_SIZE=0 switches torch's flight recorder off")
@@ -155,19 +148,22 @@ def missing_rank_is_told(told: dict[int, Evidence]) -> None:
 
 def partner_is_told(told: dict[int, Evidence]) -> None:
     """Check what is told while rank 0 receives from rank 2, which does not send."""
-    receives = unfinished(told[0])
-    assert [(one.name, one.peer, one.is_receive, one.shapes) for one in receives] == [("recv", 2, True, "[7]")]
-    group = group_of(told[0], receives[0])
+    receives = the_only_one(told[0], "recv")
+    assert (receives.peer, receives.is_receive, receives.shapes) == (2, True, "[7]")
+    group = group_of(told[0], receives)
     assert (group.title, group.members) == ("pair", "0,2")
+    assert the_only_one(told[1], "barrier").sequence == MANY + 2
     assert not unfinished(told[2])
-    assert [one.sequence for one in unfinished(told[1])] == [5]
 
 
 def end_is_told(told: dict[int, Evidence]) -> None:
     """Check what is told once all is over."""
-    assert [(one.name, one.sequence) for one in completed(told[0])] == [("barrier", 5)]
-    group = group_of(told[0], completed(told[0])[0])
-    assert (group.enqueued, group.completed) == (5, 5)
+    for rank in (0, 2):
+        assert not unfinished(told[rank])
+        last = completed(told[rank])
+        assert [(one.name, one.sequence) for one in last] == [("barrier", MANY + 2)]
+        group = group_of(told[rank], last[0])
+        assert (group.enqueued, group.completed) == (MANY + 2, MANY + 2)
 
 
 @needs_mpi4py
@@ -179,13 +175,24 @@ def test_ranks_of_mpi_tell_what_their_code_calls(processes: Processes, home: Pat
     command = mpirun(2, sys.executable, "-m", "dbg_agent", str(script), str(steps))
     processes.start("mpirun", command, env={**os.environ, "DBG_HOME": str(home)})
 
-    told = ask_evidence(home, 2, wait_in("allreduce", 0), seconds(30))
-    group = group_of(told[0], unfinished(told[0])[0])
+    ask_until(home, 2, missing_process_is_told, seconds(30))
+    let_go(steps / "missing1")
+    ask_until(home, 2, missing_send_is_told, seconds(30))
+    let_go(steps / "partner1")
+
+
+def missing_process_is_told(told: dict[int, Evidence]) -> None:
+    """Check what is told while rank 1 has not come to the second allreduce."""
+    waits = the_only_one(told[0], "allreduce")
+    group = group_of(told[0], waits)
     assert (group.title, group.members, group.size, group.backend) == ("part", "0-1", 2, "mpi")
     assert "counts no calls" in told[0].sources[0].lack
-    let_go(steps / "missing1")
-    told = ask_evidence(home, 2, wait_in("recv", 0), seconds(30))
-    receives = unfinished(told[0])[0]
+    assert not told[1].collectives
+
+
+def missing_send_is_told(told: dict[int, Evidence]) -> None:
+    """Check what is told while rank 0 receives from rank 1, which does not send."""
+    receives = the_only_one(told[0], "recv")
     assert (receives.peer, receives.is_receive, receives.sequence) == (1, True, None)
     assert group_of(told[0], receives).title == "MPI_COMM_WORLD"
-    let_go(steps / "partner1")
+    assert not told[1].collectives

@@ -15,41 +15,46 @@ from dbg_wire.evidence import CollectiveSeen, CollectiveState, Evidence, decode_
 from dbg_wire.messages import Action, Look
 from tests.support.time_unit import seconds
 
-
-def ask_evidence(
-    home: Path, n: int, holds: Callable[[dict[int, Evidence]], bool], timeout: float
-) -> dict[int, Evidence]:
-    """Return the evidence of the ``n`` ranks by their numbers, as soon as ``holds`` is true of it."""
-    return asyncio.run(_ask(home, n, holds, timeout))
+Check = Callable[[dict[int, Evidence]], None]
+"""A function that raises AssertionError for what ranks tell, by their numbers, unless that is what it expects."""
 
 
-async def _ask(home: Path, n: int, holds: Callable[[dict[int, Evidence]], bool], timeout: float) -> dict[int, Evidence]:
+def ask_until(home: Path, n: int, check: Check, timeout: float) -> None:
+    """Ask ``n`` ranks until they tell what is expected; raise what the last check raised after ``timeout`` seconds.
+
+    The ranks answer one after another, so an answer may be older than what another rank waits for.
+    """
+    asyncio.run(_ask(home, n, check, timeout))
+
+
+async def _ask(home: Path, n: int, check: Check, timeout: float) -> None:
     deadline = time.monotonic() + timeout
     link = link_to_broker(None, seconds(10), {**os.environ, "DBG_HOME": str(home)})
     await link.open()
-    found: dict[int, Evidence] = {}
+    directory = Directory()
     try:
-        directory = Directory()
         await within(timeout, until(link, directory, lambda: len(directory.ranks) == n or None))
-        while time.monotonic() < deadline:
-            ranks = directory.ranks
-            answers = await Asker(link, directory, seconds(10)).ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
-            found = {
-                rank.rank: evidence
-                for rank, answer in zip(ranks, answers, strict=True)
-                if (evidence := decode_evidence(answer.rows)) is not None
-            }
-            if holds(found):
-                return found
+        asker = Asker(link, directory, seconds(10))
+        while True:
+            try:
+                check(await _told(asker, directory))
+            except AssertionError:
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                return
     finally:
         await link.close()
-    raise AssertionError(f"never saw it; the last was {found}")
 
 
-def unfinished(evidence: Evidence | None) -> list[CollectiveSeen]:
+async def _told(asker: Asker, directory: Directory) -> dict[int, Evidence]:
+    ranks = directory.ranks
+    answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
+    return {rank.rank: decode_evidence(answer.rows) or Evidence() for rank, answer in zip(ranks, answers, strict=True)}
+
+
+def unfinished(evidence: Evidence) -> list[CollectiveSeen]:
     """Return what a rank has called and not finished."""
-    if evidence is None:
-        return []
     return [one for one in evidence.collectives if one.state is not CollectiveState.COMPLETED]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dbg_wire.collectives import collective_of
@@ -24,6 +25,9 @@ MAX_SECONDS = 0.05
 """Seconds of one look after which the kernel is not asked any more. Each question to it lets other threads run Python
 code, which may take 5 ms before it gives the interpreter back."""
 
+MAX_FRAMES_TEXT = 300_000
+"""Characters of the frames of all threads, as JSON: an answer may have three times as many."""
+
 
 def threads_seen(halted: int | None) -> list[ThreadWait]:
     """Return what each thread is in, the main thread first; ``halted`` is the thread that stands in a stop.
@@ -36,7 +40,19 @@ def threads_seen(halted: int | None) -> list[ThreadWait]:
     by_frames = {thread.ident: _by_frames(thread, threads, holders, halted) for thread in threads}
     waits = {thread.ident: _by_kernel(thread, by_frames[thread.ident], until) for thread in threads}
     circles = mutual({ident: wait.others for ident, wait in waits.items()})
-    return [_record(thread, waits[thread.ident], circles.get(thread.ident, 0)) for thread in threads]
+    told = [_record(thread, waits[thread.ident], circles.get(thread.ident, 0)) for thread in threads]
+    return _bounded(told)
+
+
+def _bounded(told: list[ThreadWait]) -> list[ThreadWait]:
+    """Return the threads without the frames that one answer has no room for: those of circles need it most."""
+    left = MAX_FRAMES_TEXT
+    without = set()
+    for at in sorted(range(len(told)), key=lambda at: (told[at].deadlock == 0, not told[at].is_main, at)):
+        left -= sum(len(place.file) + len(place.function) + 50 for place in told[at].frames)
+        if left < 0:
+            without.add(at)
+    return [replace(one, frames=()) if at in without else one for at, one in enumerate(told)]
 
 
 def _by_frames(

@@ -16,7 +16,7 @@ _COLLECTIVES = frozenset(
     {
         *("all_gather", "all_gather_into_tensor", "all_reduce", "all_reduce_coalesced", "all_to_all"),
         *("all_to_all_single", "barrier", "broadcast", "gather", "reduce", "reduce_scatter", "reduce_scatter_tensor"),
-        *("scatter",),
+        *("scatter", "monitored_barrier"),
     }
 )
 

@@ -21,6 +21,9 @@ from .torch_words import bytes_of, name_of, peer_of, shapes_text, types_text
 BUFFER_VARIABLES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 """Variables by which a user sets the entries that a recorder keeps; the second is the older name."""
 
+CHECKS_VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
+"""A variable that makes torch compare each collective of all ranks before it begins."""
+
 LIBRARY = "torch"
 
 _before = Before()
@@ -43,7 +46,7 @@ def torch_seen(is_still: bool) -> list[Seen]:
     entries = [entry for recorded in told.values() for entry in recorded.entries or ()]
     calls = calls_on_stacks(module)
     return [
-        _source(version, _lack(version, groups, told)),
+        _source(version, _lack(version, groups, told) or _lack_of_names(entries)),
         *_groups_seen(groups, entries, calls, told),
         *_entries_seen(groups, entries),
         *_calls_seen(groups, entries, calls, told),
@@ -74,6 +77,13 @@ def _lack(version: str, groups: Sequence[Group], told: dict[str, Recorded]) -> s
     if silent[0] not in told:
         return f"torch {version} has no flight recorder for {silent[0]}: the stack tells what it waits in"
     return _remedy(version)
+
+
+def _lack_of_names(entries: Sequence[Entry]) -> str:
+    """Say that entries can't be told apart: torch's checks of each collective put another backend in front."""
+    if not entries or any(entry.group for entry in entries):
+        return ""
+    return f"{CHECKS_VARIABLE}=DETAIL keeps the names of groups from torch's flight recorder: the stack tells the call"
 
 
 def _remedy(version: str) -> str:
@@ -225,7 +235,7 @@ def _is_recorded(call: Call, group: Group, entries: Sequence[Entry], told: dict[
     recorded = [told[backend] for backend in group.backends if backend in told and told[backend].is_used]
     if call.is_p2p:
         return any(e.group == group.name and e.is_p2p and e.is_unfinished for e in entries)
-    # While the entries are not read, the stack would give a collective without its number.
+    # A program that moves has its entries not read: its stack tells a collective, without the number.
     return any(one.entries is not None for one in recorded) and any(
         entry.group == group.name and entry.is_unfinished for entry in entries
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from opcode import opmap
 from types import CodeType
 
@@ -20,6 +21,7 @@ _MAX_DEPTH = 100
 _HAS_TABLE = sys.version_info >= (3, 11)
 
 
+@lru_cache(1024)
 def has_with(code: CodeType) -> bool:
     """Tell whether a function has a ``with`` block; fast, for thousands of functions."""
     raw = code.co_code[::2]
@@ -40,7 +42,7 @@ def entered(code: CodeType, instructions: Sequence[Instruction], at: int) -> lis
 
 def _by_table(code: CodeType, instructions: Sequence[Instruction], at: int) -> Iterator[int]:
     # The handler of a block is in turn covered by the next outer block.
-    table = list(_exception_table(code.co_exceptiontable))  # type: ignore[attr-defined] # from Python 3.11 on
+    table = _exception_table(code.co_exceptiontable)  # type: ignore[attr-defined] # from Python 3.11 on
     for _ in range(_MAX_DEPTH):
         handler = next((target for start, end, target in table if start <= at < end), None)
         if handler is None:
@@ -59,11 +61,14 @@ def _by_table(code: CodeType, instructions: Sequence[Instruction], at: int) -> I
         at = handler
 
 
-def _exception_table(raw: bytes) -> Iterator[tuple[int, int, int]]:
-    numbers = _numbers(raw)
-    for start in numbers:
-        length, target, _ = next(numbers), next(numbers), next(numbers)
-        yield 2 * start, 2 * (start + length), 2 * target
+@lru_cache(256)
+def _exception_table(raw: bytes) -> tuple[tuple[int, int, int], ...]:
+    """Return for each range of a function's code its start, its end, and its handler."""
+    numbers = list(_numbers(raw))
+    return tuple(
+        (2 * start, 2 * (start + length), 2 * target)
+        for start, length, target in zip(numbers[::4], numbers[1::4], numbers[2::4], strict=False)
+    )
 
 
 def _numbers(raw: bytes) -> Iterator[int]:

@@ -117,8 +117,12 @@ def _circle(threads: tuple[ThreadWait, ...]) -> str:
 def _end(rank: RankInfo, since: float | None) -> str:
     how = describe_exit(rank)
     verb = "" if how == "died" else "was " if how.startswith("killed") else "has "
-    detail = f" ({printable(rank.detail, MAX_TEXT)})" if rank.detail and rank.detail not in how else ""
-    return f"{verb}{how}{detail}" + (f" {show_age(since)} ago" if since is not None else "")
+    ago = f" {show_age(since)} ago" if since is not None else ""
+    told, _, more = rank.detail.partition("; ")
+    if told and told in how:
+        return f"{verb}{how}{ago}{f'; {printable(more, MAX_TEXT)}' if more else ''}"
+    detail = f" ({printable(rank.detail, MAX_TEXT)})" if rank.detail else ""
+    return f"{verb}{how}{detail}{ago}"
 
 
 def _at(place: Place | None) -> str:

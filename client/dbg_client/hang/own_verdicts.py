@@ -80,7 +80,9 @@ def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list
     ranks = {number: scene.matched.roster[number].rank for number in numbers}
     if any(rank.state is not RankState.EXITED for rank in ranks.values()):
         return list(numbers), []
-    by_themselves = [number for number, rank in ranks.items() if rank.exit != -signal.SIGTERM]
+    # Ranks whose collectives have lost one of them fail within milliseconds, with an exception.
+    killed = [number for number, rank in ranks.items() if (rank.exit or 0) < 0 and rank.exit != -signal.SIGTERM]
+    by_themselves = killed or [number for number, rank in ranks.items() if rank.exit != -signal.SIGTERM]
     if not by_themselves:
         return list(numbers), []
     first = min(ranks[number].since for number in by_themselves)

@@ -170,3 +170,16 @@ def test_each_release_has_its_own_recorders() -> None:
     assert [(recorder.backend, recorder.status) for recorder in of_2_4] == [("nccl", None)]
     of_2_13 = recorders_of(module(_dump_nccl_trace=len, _dump_nccl_trace_json=len, _dump_fr_trace_json=len))
     assert [(recorder.backend, recorder.status is None) for recorder in of_2_13] == [("gloo", False), ("nccl", False)]
+
+
+def test_of_a_full_buffer_little_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = []
+    entry = flight_recorder._entry
+    monkeypatch.setattr(flight_recorder, "_entry", lambda raw: parsed.append(raw) or entry(raw))  # type: ignore[func-returns-value]
+    entries = [raw(number, "gloo:all_reduce", retired=True) for number in range(2000)]
+
+    assert told(dump(*entries, raw(2000, "gloo:all_reduce"))) == [
+        ("0", "all_reduce", 1999, False),
+        ("0", "all_reduce", 2000, True),
+    ]
+    assert len(parsed) == 2

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
 import subprocess
 import sys
 import threading
+from types import FrameType
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dbg_agent.evidence import threads
+from dbg_agent.evidence import system_calls, threads
+from dbg_agent.evidence.descriptors import waits_in
+from dbg_agent.evidence.system_calls import SystemCall
 from dbg_agent.evidence.threads import threads_seen
+from dbg_agent.evidence.variables import HAS_PROXY
 from dbg_wire.evidence import MAX_WAIT_FRAMES, WaitKind
 from tests.agent.evidence import waiting_threads
 from tests.agent.evidence.waiting_threads import cases
@@ -148,6 +156,17 @@ def test_a_deep_stack_is_told_by_its_innermost_frames() -> None:
     assert "_deep" in [place.function for place in found.frames]
 
 
+def test_frames_that_one_answer_has_no_room_for_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = sum(len(place.file) + len(place.function) + 50 for place in threads_seen(None)[0].frames)
+    monkeypatch.setattr(threads, "MAX_FRAMES_TEXT", room + 1000)
+    with _Thread(_deep) as thread:
+        found = thread.told()
+        main = threads_seen(None)[0]
+    assert found.frames == ()
+    assert found.text.startswith("waits for the event")
+    assert main.frames
+
+
 def test_without_time_the_frames_alone_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_kernel(_thread: int) -> None:
         raise AssertionError("the kernel was asked")
@@ -159,3 +178,44 @@ def test_without_time_the_frames_alone_are_told(monkeypatch: pytest.MonkeyPatch)
         main = threads_seen(None)[0]
     assert found.text == "waits for the event thread.ended to be set"
     assert main.is_main
+
+
+def _trace(_frame: FrameType, event: str, _argument: object) -> Any:
+    return _trace if event == "call" else None
+
+
+def _wait_traced(thread: _Thread) -> None:
+    sys.settrace(_trace)
+    _wait(thread)
+
+
+@pytest.mark.skipif(HAS_PROXY, reason="from Python 3.13 on, variables of a traced thread are read like others")
+def test_of_a_thread_that_is_traced_no_variable_is_read() -> None:
+    with _Thread(_wait_traced) as thread:
+        found = thread.told()
+    assert (found.kind, found.text) == (WaitKind.LOCK, "waits in wait() of threading thread.ended")
+
+
+def test_a_socket_of_a_program_with_a_default_time_out_stays_as_it_is() -> None:
+    socket.setdefaulttimeout(5.0)
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            descriptor = os.dup(server.fileno())
+        os.set_blocking(descriptor, True)
+        assert waits_in(SystemCall("accept4", (descriptor, 0, 0, 0, 0, 0))) is not None
+        assert os.get_blocking(descriptor)
+        os.close(descriptor)
+    finally:
+        socket.setdefaulttimeout(None)
+
+
+NUMBERS = st.integers(0, 2**64 - 1)
+
+
+@given(
+    st.sampled_from([*sorted(system_calls._NAMES.values()), "number 999"]),
+    st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS, NUMBERS, NUMBERS),
+)
+def test_any_call_with_any_arguments_is_told(name: str, arguments: tuple[int, ...]) -> None:
+    told = waits_in(SystemCall(name, arguments))
+    assert told is None or told[1].isprintable()

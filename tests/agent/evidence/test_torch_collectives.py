@@ -135,8 +135,37 @@ def test_what_turns_the_recorder_on_is_said(torch: FakeTorch, monkeypatch: pytes
     assert lack() == "torch's flight recorder can't be read (JSONDecodeError)"
 
 
+def test_entries_without_the_name_of_a_group_are_not_told(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.add("default_pg", 0, 1, sequence=3)
+    record(monkeypatch, gloo=dump(raw(3, "gloo:all_gather", group=""), enqueued=3, completed=2))
+    assert collectives() == []
+    assert lack().startswith("TORCH_DISTRIBUTED_DEBUG=DETAIL keeps the names of groups from torch's flight recorder")
+
+
 def test_a_job_that_has_called_nothing_lacks_nothing(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.add("default_pg", 0, 1, sequence=0)
     record(monkeypatch, gloo=dump())
     assert lack() == ""
     assert collectives() == []
+
+
+def test_a_recorder_that_is_on_and_has_recorded_nothing_lacks_nothing(
+    torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.add("default_pg", 0, 1, sequence=5)
+    record(monkeypatch, gloo=b'{"pg_config":{"":{"ranks":"[0, 1]"}},"pg_status":{},"version":"2.10"}')
+    assert lack() == ""
+    # The group's own count is that of sends and receives.
+    assert groups()["default"].enqueued == 0
+
+
+def test_the_only_group_has_its_numbers_though_its_entries_are_not_read(
+    torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.add("default_pg", 0, 1, sequence=5000)
+    record(monkeypatch, gloo=dump(raw(5000, "gloo:all_reduce"), enqueued=5000, completed=4999))
+    seen = [one for one in torch_seen(False) if isinstance(one, GroupSeen)]
+    assert [(one.enqueued, one.completed) for one in seen] == [(5000, 4999)]
+    torch.add("pair", 0, 1)
+    seen = [one for one in torch_seen(False) if isinstance(one, GroupSeen)]
+    assert [(one.enqueued, one.completed) for one in seen] == [(None, None), (None, None)]

@@ -70,7 +70,7 @@ class Program:
     of_class = threading.Lock()
 
     def __init__(self) -> None:
-        self.a, self.b, self.held, self.free = (threading.Lock() for _ in range(4))
+        self.a, self.b, self.held, self.outer = (threading.Lock() for _ in range(4))
         self.r, self.s = threading.RLock(), threading.RLock()
         self.three = [threading.Lock() for _ in range(3)]
         self.timed = {"x": threading.Lock(), "y": threading.Lock()}
@@ -89,6 +89,7 @@ class Program:
         self.sockets: list[socket.socket] = []
         self.children: list[subprocess.Popen[bytes]] = []
         self.folder = tempfile.mkdtemp()
+        self.inner, self.innermost = threading.Lock(), threading.Lock()
         self.take(self.held)
 
     def take(self, lock: threading.Lock) -> None:
@@ -162,6 +163,20 @@ class Program:
         with self.timed["y"]:
             self.meet["timed"].wait()
             self.timed["x"].acquire(True, 1000)
+
+    def holds_outer(self) -> None:
+        with self.outer:
+            try:
+                with self.inner, self.innermost:
+                    self.meet["outer"].wait()
+                    self.event.wait()
+            finally:
+                self.event.clear()
+
+    def wants_outer(self) -> None:
+        self.meet["outer"].wait()
+        with self.outer:
+            pass
 
     def wants_held(self) -> None:
         with self.held:
@@ -310,7 +325,7 @@ def one_of_three(self: Program, number: int) -> None:
 
 
 MEETINGS = {"locks": 2, "rlocks": 2, "three": 3, "condition": 2, "joins": 2, "lock and join": 2, "timed": 2}
-MEETINGS |= {"own": 2, "import": 2}
+MEETINGS |= {"outer": 2, "own": 2, "import": 2}
 
 LOST = "which thread holds it is not known"
 PLACE = r"\(waiting_threads\.py:\d+\)"
@@ -369,6 +384,10 @@ def cases(program: Any) -> dict[str, Case]:
         ),
         "timed_y": Case(
             program.timed_y, "lock", rf"waits for the lock self\.timed\['x'\] that thread timed_x holds {PLACE}"
+        ),
+        "holds_outer": Case(program.holds_outer, "lock", r"waits for the event self\.event to be set"),
+        "wants_outer": Case(
+            program.wants_outer, "lock", rf"waits for the lock self\.outer that thread holds_outer holds {PLACE}"
         ),
         "wants_held": Case(program.wants_held, "lock", rf"waits for the lock self\.held; {LOST}"),
         "wants_a_result": Case(program.wants_a_result, "lock", f"waits for a lock; {LOST}"),
