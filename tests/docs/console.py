@@ -14,7 +14,7 @@ PROMPT = "$ "
 PDB_PROMPT = "(Pdb) "
 ANYTHING = "…"
 
-_QUANTITY = re.compile(r"\b\d+(?:\.\d+)? (?P<unit>s|ms|min|h|d|KiB|MiB|B)\b")
+_QUANTITY = re.compile(r"\b\d+(?:\.\d+)? (?P<unit>s|ms|min|h|d|KiB|MiB|GiB|B)\b")
 
 
 @dataclass(frozen=True, slots=True)

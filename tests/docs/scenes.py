@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -31,8 +32,8 @@ TORCH_SECONDS = 60.0
 MEMORY = 1800 << 20
 """Bytes that the job of out_of_memory.py has: four ranks with torch take about half of it."""
 
-CULPRIT = 1
-"""Exit status of `why` when it names one."""
+LONG_SECONDS = 5.0
+"""Seconds after which the sentences of `why` name the age of each wait."""
 
 SHOWN_DIRECTORY = "/home/me"
 """What pages show in place of the directory of a test."""
@@ -47,7 +48,8 @@ class Scene:
     """How the ranks of a scene are started, and when it has begun: what they have printed, or their states.
 
     ``ranks`` of them are started with ``environ``, and the shell into which commands are typed has ``at_prompt``. With
-    a ``launch`` this command starts them instead; then each prints ``each_prints``, and they share ``memory`` bytes.
+    a ``launch`` this command starts them instead; then each prints ``each_prints``, the worst verdict of `why` is
+    ``hang``, and they share ``memory`` bytes.
     """
 
     folder: str
@@ -59,6 +61,7 @@ class Scene:
     states: Mapping[int, str] | None = None
     launch: tuple[str, ...] = ()
     each_prints: str = ""
+    hang: str = ""
     memory: int | None = None
 
 
@@ -69,14 +72,14 @@ def _stopped(ranks: Sequence[int]) -> dict[int, str]:
 EVERYBODY = range(WORLD_SIZE)
 
 
-def _hang(script: str, each_prints: str, *, memory: int | None = None) -> Scene:
+def _hang(script: str, each_prints: str, hang: str, *, memory: int | None = None) -> Scene:
     launch = torchrun(WORLD_SIZE, "-m", "dbg_agent", script)
-    return Scene("hangs", ranks=0, launch=tuple(launch), each_prints=each_prints, memory=memory)
+    return Scene("hangs", ranks=0, launch=tuple(launch), each_prints=each_prints, hang=hang, memory=memory)
 
 
-def _mpi_hang(script: str, each_prints: str) -> Scene:
+def _mpi_hang(script: str, each_prints: str, hang: str) -> Scene:
     launch = mpirun(WORLD_SIZE, sys.executable, "-m", "dbg_agent", script)
-    return Scene("hangs", ranks=0, launch=tuple(launch), each_prints=each_prints)
+    return Scene("hangs", ranks=0, launch=tuple(launch), each_prints=each_prints, hang=hang)
 
 
 SCENES = {
@@ -91,15 +94,15 @@ SCENES = {
         environ={"DBG_AUTOSTART": "test", "DBG_STOP_AT": "train.py:49, step == 2"},
         states=_stopped(EVERYBODY),
     ),
-    "missing-rank": _hang("missing_rank.py", "step 3"),
-    "different-order": _hang("different_order.py", "step 2"),
-    "different-groups": _hang("different_groups.py", "step 3"),
-    "different-shape": _hang("different_shape.py", "step 0"),
-    "deadlocked-threads": _hang("deadlocked_threads.py", "step 3"),
-    "stuck-in-c": _hang("stuck_in_c.py", "step 3"),
-    "out-of-memory": _hang("out_of_memory.py", "step 0", memory=MEMORY),
-    "partner": _hang("partner.py", "micro-batch 0"),
-    "mpi-missing": _mpi_hang("mpi_missing.py", "step 3"),
+    "missing-rank": _hang("missing_rank.py", "step 3", "missing"),
+    "different-order": _hang("different_order.py", "step 2", "order"),
+    "different-groups": _hang("different_groups.py", "step 3", "order"),
+    "different-shape": _hang("different_shape.py", "step 0", "mismatch"),
+    "deadlocked-threads": _hang("deadlocked_threads.py", "step 3", "missing"),
+    "stuck-in-c": _hang("stuck_in_c.py", "step 3", "missing"),
+    "out-of-memory": _hang("out_of_memory.py", "step 0", "dead", memory=MEMORY),
+    "partner": _hang("partner.py", "micro-batch 0", "partner"),
+    "mpi-missing": _mpi_hang("mpi_missing.py", "step 3", "missing"),
     "run": Scene("tour/crash", ranks=0, at_prompt={"RANK": "0", "WORLD_SIZE": "1", "DBG_HOST": HOST}),
 }
 
@@ -133,16 +136,24 @@ class Stage:
         return {**os.environ, **told}
 
     def _launch(self, scene: Scene, wrap: Wrap) -> Child:
-        """Start the ranks with their launcher, and return once `why` names a culprit."""
+        """Start the ranks with their launcher, and return once `why` finds what is to be found."""
         told = {"DBG_HOST": HOST, "DBG_JOB": LAUNCHED_JOB, "OMP_NUM_THREADS": "1", **scene.environ}
         job = self._processes.start("job", wrap(scene.launch), env={**self.variables, **told}, cwd=self.folder)
         for rank in range(WORLD_SIZE):
             # Ranks of torchrun write the end of a line apart, and so perhaps behind the line of another rank.
             job.wait_for_output(f"rank {rank}: {scene.each_prints}", seconds(TORCH_SECONDS))
         # What a rank prints comes before its hang, and on a busy machine long before.
-        while attach(self.home, "why", "--json").returncode != CULPRIT:
+        while not self.hangs_by(scene.hang):
             pass
         return job
+
+    def hangs_by(self, kind: str) -> bool:
+        """Tell whether the worst verdict of `why` is of this kind, and has been true for so long that all is told."""
+        told = attach(self.home, "why", "--json").stdout
+        if not told:
+            return False
+        worst = json.loads(told)["verdicts"][0]
+        return bool(worst["kind"] == kind and (worst["age"] is None or worst["age"] >= LONG_SECONDS))
 
     def _start(self, scene: Scene, rank: int) -> Child:
         variables = {

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from dbg_wire.collectives import collective_of
 from dbg_wire.errors import printable
 from dbg_wire.evidence import ThreadWait, WaitKind
-from dbg_wire.messages import Kind
 from dbg_wire.ranks import Place, RankInfo, RankState, describe_exit
 
 from ..core.rank_evidence import RankEvidence
@@ -64,7 +63,7 @@ def _condition(one: RankEvidence, now: float) -> Condition:
     since = max(0.0, now - rank.since) if rank.since else None
     if rank.state is RankState.EXITED:
         return Condition(kind=VerdictKind.DEAD, text=_end(rank, since), age=since, is_still=True)
-    if rank.state is RankState.LOST or one.answer.kind is Kind.LOST:
+    if rank.state is RankState.LOST:
         ago = f" since {show_age(since)}" if since is not None else ""
         text = f"is lost: its connection is gone{ago}, and its process may live"
         return Condition(kind=VerdictKind.DEAD, text=text, age=since, is_still=True)
@@ -118,8 +117,12 @@ def _circle(threads: tuple[ThreadWait, ...]) -> str:
 def _end(rank: RankInfo, since: float | None) -> str:
     how = describe_exit(rank)
     verb = "" if how == "died" else "was " if how.startswith("killed") else "has "
-    detail = f" ({printable(rank.detail, MAX_TEXT)})" if rank.detail and rank.detail not in how else ""
-    return f"{verb}{how}{detail}" + (f" {show_age(since)} ago" if since is not None else "")
+    ago = f" {show_age(since)} ago" if since is not None else ""
+    told, _, more = rank.detail.partition("; ")
+    if told and told in how:
+        return f"{verb}{how}{ago}{f'; {printable(more, MAX_TEXT)}' if more else ''}"
+    detail = f" ({printable(rank.detail, MAX_TEXT)})" if rank.detail else ""
+    return f"{verb}{how}{detail}{ago}"
 
 
 def _at(place: Place | None) -> str:

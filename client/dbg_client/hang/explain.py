@@ -181,7 +181,15 @@ class _RunVerdicts:
         if self._has_two and _key(standing) not in self._seen:
             # Calls may be enqueued long before their turn comes: what was finished meanwhile counts for more.
             return False
-        return max(standing.age or 0.0, self._seconds) >= OLD_SECONDS
+        return max(standing.age or 0.0, self._seconds) >= OLD_SECONDS or self._is_held_up(standing)
+
+    def _is_held_up(self, standing: Standing) -> bool:
+        """Tell whether those that have not come are known to wait elsewhere, however new the collective is."""
+        conditions = [self._scene.conditions.get(number) for number in standing.missing]
+        return bool(conditions) and all(
+            one is not None and one.kind is not None and (one.is_still or (one.age or 0.0) >= OLD_SECONDS)
+            for one in conditions
+        )
 
     def _keep_open(self, judged: _Judged, standings: Sequence[Standing]) -> None:
         judged.young.update(number for standing in standings for number in (*standing.calls, *standing.missing))

@@ -21,6 +21,13 @@ OLD_SECONDS = 5.0
 AT_ONCE_SECONDS = 0.1
 """Seconds between the deaths of ranks that have died of the same."""
 
+_SEVERAL_IN = {
+    RankState.STOPPED: "stand in the debugger",
+    RankState.LOST: "are lost: their connections are gone, and their processes may live",
+    RankState.EXITED: "have died",
+}
+"""What several ranks do that are all in one of these states."""
+
 _SEVERAL = {
     VerdictKind.DEAD: "have died or are lost",
     VerdictKind.SUSPENDED: "are suspended",
@@ -73,7 +80,9 @@ def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list
     ranks = {number: scene.matched.roster[number].rank for number in numbers}
     if any(rank.state is not RankState.EXITED for rank in ranks.values()):
         return list(numbers), []
-    by_themselves = [number for number, rank in ranks.items() if rank.exit != -signal.SIGTERM]
+    # Ranks whose collectives have lost one of them fail within milliseconds, with an exception.
+    killed = [number for number, rank in ranks.items() if (rank.exit or 0) < 0 and rank.exit != -signal.SIGTERM]
+    by_themselves = killed or [number for number, rank in ranks.items() if rank.exit != -signal.SIGTERM]
     if not by_themselves:
         return list(numbers), []
     first = min(ranks[number].since for number in by_themselves)
@@ -105,10 +114,10 @@ def _verdict(scene: Scene, kind: VerdictKind, numbers: Sequence[int], culprits: 
     first = scene.conditions[numbers[0]]
     if len(numbers) == 1:
         sentence = f"{scene.names.described(numbers)} {first.text}{_how_long(scene, numbers[0])}"
-    elif all(scene.matched.roster[number].rank.state is RankState.STOPPED for number in numbers):
-        sentence = f"{scene.names.ranks(numbers)} stand in the debugger"
     else:
-        sentence = f"{scene.names.ranks(numbers)} {_SEVERAL[kind]}"
+        states = {scene.matched.roster[number].rank.state for number in numbers}
+        own = _SEVERAL_IN.get(next(iter(states))) if len(states) == 1 else None
+        sentence = f"{scene.names.ranks(numbers)} {own or _SEVERAL[kind]}"
     evidence = scene.lines(numbers, is_cause_told=len(numbers) == 1)
     deadlocked = kind is VerdictKind.DEADLOCK
     live = scene.matched.roster[numbers[0]].rank.state in LIVE_STATES

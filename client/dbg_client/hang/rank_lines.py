@@ -67,7 +67,7 @@ def place_of(frames: Sequence[Place]) -> str:
 
 def _what(one: RankEvidence, condition: Condition | None, group: ProcessGroup | None, waits_in: str) -> str:
     state = one.rank.state.value
-    if one.answer.kind is Kind.SILENT and one.rank.state in LIVE_STATES:
+    if one.answer.kind is not Kind.VALUE and one.rank.state in LIVE_STATES:
         state = "silent" if one.rank.state.value == "running" else state
     pieces = [piece for piece in (state, place_of(one.answer.frames)) if piece]
     news = []

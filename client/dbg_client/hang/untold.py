@@ -101,4 +101,4 @@ def lacks(scene: Scene) -> list[str]:
 
 
 def _is_silent(one: RankEvidence) -> bool:
-    return one.rank.state in LIVE_STATES and one.answer.kind in (Kind.SILENT, Kind.RUNNING, Kind.ERROR)
+    return one.rank.state in LIVE_STATES and one.answer.kind is not Kind.VALUE

@@ -310,6 +310,21 @@ def test_who_waits_for_a_rank_that_waits_itself_is_behind_and_no_culprit() -> No
     assert "rank 0 waits behind them in all_reduce #1 of tp" in first(found).evidence
 
 
+def test_a_rank_that_is_missing_from_two_groups_is_the_culprit_of_one_verdict() -> None:
+    data, tensor = group("d", "0-2", title="dp"), group("t", "2-3", title="tp")
+    ranks = [
+        *(told(n, groups=[data], calls=[call(1, group="d")]) for n in (0, 1)),
+        told(2, groups=[data, tensor], frames=LOADING, age=60.0),
+        told(3, groups=[tensor], calls=[call(1, "all_gather", group="t")]),
+    ]
+
+    found = once(*ranks)
+
+    assert kinds(found) == ["missing"]
+    assert (first(found).ranks, first(found).others, first(found).group) == ((2,), (0, 1), "dp")
+    assert "rank 3 waits for the same in all_gather #1 of tp" in first(found).evidence
+
+
 def test_a_receive_without_a_send() -> None:
     receiving = told(0, groups=[group(at=4)], calls=[call(1, "recv", peer=1, is_receive=True)], world_size=2)
 
@@ -421,6 +436,16 @@ def test_silent_ranks_of_a_busy_job_leave_it_in_doubt() -> None:
 
     assert kinds(found) == ["unknown"]
     assert first(found).sentence.startswith("2 of 4 ranks did not answer")
+
+
+def test_ranks_of_which_the_connection_ended_while_they_were_asked_are_silent() -> None:
+    gone = [elsewhere(0, 8, age=0.1), elsewhere(1, 8, age=0.1), *(without_answer(elsewhere(n)) for n in (2, 3))]
+    lost = [elsewhere(0, 8, age=0.1), *(without_answer(elsewhere(n, state=RankState.LOST)) for n in (1, 2, 3))]
+
+    assert kinds(twice(gone, gone)) == ["unknown"]
+    found = twice(lost, lost)
+    assert kinds(found)[0] == "dead"
+    assert first(found).sentence == "ranks 1-3 are lost: their connections are gone, and their processes may live"
 
 
 # -------------------------------------------------------------------------------------------------------------- motion

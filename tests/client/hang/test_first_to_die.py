@@ -16,7 +16,7 @@ def ended(number: int, exit_status: int, since: float) -> RankEvidence:
 
 
 def test_the_rank_that_was_killed_first_is_named_alone() -> None:
-    others = [ended(0, -15, 101.0), ended(2, 1, 100.5), ended(3, -15, 101.0)]
+    others = [ended(0, -15, 101.0), ended(2, 1, 100.001), ended(3, -15, 101.0)]
 
     (verdict,) = explain([JobLook(at=0.0, everybody=[*others, ended(1, -9, 100.0)])], 103.0).verdicts
 
@@ -39,3 +39,14 @@ def test_ranks_that_a_launcher_ended_are_named_when_no_other_has_died() -> None:
     (verdict,) = explain([JobLook(at=0.0, everybody=everybody)], 103.0).verdicts
 
     assert verdict.ranks == (0, 1, 2, 3)
+
+
+def test_who_killed_a_rank_is_said_once_and_its_memory_behind_that() -> None:
+    by = "SIGKILL from the kernel's out-of-memory killer (limit of its cgroup 1.8 GiB)"
+    dead = told(
+        0, kind=Kind.LOST, world_size=1, state=RankState.EXITED, exit=-9, since=100.0, detail=f"{by}; it held 1.1 GiB"
+    )
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=[dead])], 103.0).verdicts
+
+    assert verdict.sentence.endswith(f"was killed by {by} 3 s ago; it held 1.1 GiB")
