@@ -10,6 +10,7 @@ from dbg_wire.collectives import collective_of
 from dbg_wire.errors import BadTarget
 from dbg_wire.evidence import CollectiveSeen, CollectiveState, Evidence, GroupSeen
 from dbg_wire.rank_set import format_ranks, parse_ranks
+from dbg_wire.ranks import LIVE_STATES
 
 from .rank_evidence import RankEvidence, Roster
 from .roll_call import MAX_WORLD, Run
@@ -143,7 +144,8 @@ def _with_ages(calls: tuple[CollectiveSeen, ...], one: RankEvidence) -> tuple[Co
 
 def _calls_on_stack(one: RankEvidence) -> tuple[CollectiveSeen, ...]:
     name = collective_of(one.answer.frames)
-    if not name:
+    if not name or one.rank.state not in LIVE_STATES:
+        # The last stack of a rank that has ended stays known.
         return ()
     return (CollectiveSeen(group="", name=name, state=CollectiveState.STARTED, age=one.answer.age),)
 

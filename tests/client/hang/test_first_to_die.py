@@ -7,12 +7,12 @@ from dbg_client.hang.explain import JobLook, explain
 from dbg_client.hang.verdict import VerdictKind
 from dbg_wire.messages import Kind
 from dbg_wire.ranks import RankState
-from tests.support.rank_evidence import told
+from tests.support.rank_evidence import REDUCING, told
 
 
 def ended(number: int, exit_status: int, since: float) -> RankEvidence:
     """Return a rank that has ended."""
-    return told(number, kind=Kind.LOST, state=RankState.EXITED, exit=exit_status, since=since)
+    return told(number, kind=Kind.LOST, state=RankState.EXITED, exit=exit_status, since=since, frames=REDUCING)
 
 
 def test_the_rank_that_was_killed_first_is_named_alone() -> None:
