@@ -19,8 +19,8 @@ class Operands(enum.Enum):
     EXPRESSION = "[TARGET] EXPR"
     COMMAND = "TARGET CMD"
     SHELL = "bash|zsh|fish"
-    PROCESSES = "PID…|--mine"
     PROGRAM = "TARGET -- CMD..."
+    PROCESSES = "PID…|--mine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
