@@ -147,7 +147,7 @@ def test_a_watcher_runs_nothing_and_the_log_says_who_ran_what(processes: Process
     broker: RunningBroker = running_broker(processes, home, "-v")
     start_ranks(processes, home, SCRIPT, 1, env={"DBG_EXEC": "0"})
     wait_until_states(home, {0: "running"})
-    token = {"DBG_TOKEN": broker.rendezvous["tokens"]["watcher"]}
+    token = {"DBG_TOKEN": broker.tokens["watcher"]}
     refused = attach(home, "exec", "0", "--", "true", env=token)
     assert refused.returncode == 5
     assert "only watch" in refused.stderr
