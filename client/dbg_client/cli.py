@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dbg_wire.errors import AmbiguousTarget, DbgError, printable
 
-from .streams import prepare_streams, printing, tell, write_result
+from .streams import prepare_streams, tell, write_result
 
 if TYPE_CHECKING:
     from .words.settings import CommandSettings
@@ -51,13 +51,18 @@ def _act(words: list[str]) -> int:
         from .actions.completion import complete
 
         return complete(words[1:])
+    import contextlib
+    import io
+
     from .words.arguments import read_arguments
 
+    # argparse drops the error of a write, so it prints into a text.
+    printed = io.StringIO()
     try:
-        with printing():
+        with contextlib.redirect_stdout(printed):
             arguments = read_arguments(words)
     except SystemExit:
-        write_result("")  # what argparse has printed: here it can still be told that it is not written
+        write_result(printed.getvalue())
         raise
     # Help, version and what can't be understood have ended by now, and need none of these.
     from .core.config_file import read_config
@@ -132,6 +137,10 @@ def carry_out(settings: CommandSettings) -> int:
         from .terminal.attach import attach
 
         return asyncio.run(attach(settings))
+    if settings.verb is Verb.ADOPT:
+        from .adopt.adopt import adopt
+
+        return asyncio.run(adopt(settings))
     if settings.verb is Verb.TMUX:
         from .tmux.panes import open_panes
 

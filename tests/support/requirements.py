@@ -60,6 +60,7 @@ needs_pdsh = pytest.mark.skipif(find_command("pdsh") is None, reason=f"pdsh not 
 needs_systemd = pytest.mark.skipif(
     find_command("systemd-analyze") is None, reason=f"systemd-analyze not installed; {DEBIAN_REMEDY}"
 )
+needs_gdb = pytest.mark.skipif(find_command("gdb") is None, reason=f"gdb not installed; {DEBIAN_REMEDY}")
 needs_tmux = pytest.mark.skipif(find_command("tmux") is None, reason=f"tmux not installed; {DEBIAN_REMEDY}")
 needs_man = pytest.mark.skipif(
     any(find_command(name) is None for name in ("man", "groff")), reason=f"man or groff not installed; {DEBIAN_REMEDY}"

@@ -26,6 +26,7 @@ from contextlib import suppress
 from dbg_wire.environment import BROKER, HOME, TOKEN, TOKEN_FILE
 
 from ..bounded import within
+from ..link import lookup
 from .dumps import BEAT, CALL, CALM, END, LEAVE, MARK
 
 BEAT_SECONDS = 2.5
@@ -338,6 +339,7 @@ class Guard:
     def _tell_about_rank(self) -> None:
         # If the program handles this signal itself, its handler would run instead of faulthandler's.
         may_ask = signal.getsignal(REQUEST_SIGNAL) is signal.SIG_DFL
+        environ = {**os.environ, **lookup.told}
         told = {
             "key": self._key(),
             "main": threading.main_thread().ident,
@@ -347,7 +349,7 @@ class Guard:
             "exec": self._may_exec,
             "rank": self._rank,
             "registration": self._registration,
-            "environ": {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ},
+            "environ": {name: environ[name] for name in KEPT_VARIABLES if name in environ},
             "path": [os.path.abspath(folder) for folder in sys.path if isinstance(folder, str)],  # noqa: PTH100
         }
         line = f"{self.pid} {STUCK_SECONDS} {json.dumps(told)}\n".encode()

@@ -29,38 +29,6 @@ MAX_PATH = 4096
 _HYDRA_PROXY = "hydra_pmi_proxy"
 """The name of MPICH's process that starts the ranks of one host."""
 
-_LAUNCHER_COMMANDS = frozenset(
-    {
-        *("torchrun", "torchx", "accelerate", "accelerate-launch", "deepspeed", "ds", "ray", "raylet"),
-        *("fabric", "lightning", "composer", "colossalai", "horovodrun", "msrun", "jsrun", "prun", "prterun"),
-        *("mpirun", "mpiexec", "mpiexec.hydra", "mpirun_rsh", "orterun"),
-    }
-)
-"""Commands that start ranks. Some are no Python programs, but are often replaced by a wrapper in Python."""
-
-_LAUNCHER_MODULES = (
-    "torch.distributed.run",
-    "torch.distributed.launch",
-    "torchx.cli",
-    "accelerate.commands",
-    "deepspeed.launcher",
-    "lightning.fabric.cli",
-    "lightning_fabric.cli",
-    "composer.cli",
-    "colossalai.cli",
-    "horovod.runner.launch",
-    "mindspore.parallel.cluster",
-    # Not all of Ray's modules: a rank of Ray Train runs inside ray._private.workers.default_worker.
-    "ray.scripts",
-    "ray.dashboard",
-    "ray.autoscaler",
-    "ray.util.client.server",
-    "ray._private.log_monitor",
-    "ray._private.runtime_env",
-    "ray._private.workers.setup_worker",
-)
-"""Modules and packages that start ranks or serve them."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
@@ -151,24 +119,6 @@ def this_process() -> Identity:
         framework=framework_rank(sys.modules),
         ancestors=[ancestor for ancestor, _ in chain] if sees_all_processes() else None,
         proxy_pid=next((ancestor for ancestor, name in chain if name == _HYDRA_PROXY), None),
-    )
-
-
-def is_launcher(argv: Sequence[str], module: str | None, environ: Mapping[str, str] | None = None) -> bool:
-    """Say whether a process of this command line only starts or serves ranks, and so must never register.
-
-    ``module`` is what ``python -m`` runs. MindSpore's scheduler runs the same command as its ranks and is recognised
-    only with ``environ``.
-    """
-    if environ is not None and environ.get("MS_ROLE") == "MS_SCHED":
-        return True
-    program = argv[0] if argv else ""
-    if program.rpartition("/")[2] in _LAUNCHER_COMMANDS:
-        return True
-    # Ray and DeepSpeed run some of their modules by path.
-    dotted = f".{program.removesuffix('.py').replace('/', '.')}."
-    return any(
-        f"{module or ''}.".startswith(f"{launcher}.") or f".{launcher}." in dotted for launcher in _LAUNCHER_MODULES
     )
 
 

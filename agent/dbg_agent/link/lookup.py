@@ -21,6 +21,9 @@ SLOW_SECONDS = 2.0
 MOMENT_SECONDS = 0.2
 """Seconds that a thread of the program waits for a look-up that has just begun: it takes a millisecond."""
 
+told: dict[str, str] = {}
+"""Variables that say where the broker is, and go before those of the program's environment; ``adopt`` tells them."""
+
 Opening = Callable[[str], None]
 """A call with the path of each file before it is opened."""
 

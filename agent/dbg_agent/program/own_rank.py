@@ -12,8 +12,9 @@ from contextlib import suppress
 from types import FrameType
 
 from dbg_wire.errors import DbgError
+from dbg_wire.launchers import is_launcher
 
-from ..launch.this_process import Identity, is_launcher
+from ..launch.this_process import Identity
 from ..rank.rank import MAX_WARNINGS, Rank
 from ..settings import Settings, read_settings
 from ..stderr import say

@@ -38,7 +38,7 @@ from ..engines.console import Console
 from ..launch.ancestry import ancestors
 from ..launch.mesh import coordinates
 from ..launch.this_process import Identity
-from ..link.lookup import find_ranks_broker
+from ..link.lookup import find_ranks_broker, told
 from ..log import Logger, Shown, hide
 from ..settings import Settings
 from ..stop.inbox import Inbox, OpenDebugger, Redraw, RunJob, Switch, TypedLine
@@ -132,7 +132,7 @@ class FromBroker:
 
         This runs in a thread of its own, since a file system may block it; ``opening`` gets each path before.
         """
-        reach = find_ranks_broker(self._rank.settings.broker, os.environ, opening)
+        reach = find_ranks_broker(self._rank.settings.broker, {**os.environ, **told}, opening)
         hide(reach.token)
         return reach
 

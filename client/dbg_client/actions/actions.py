@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from dbg_wire.codec import Output
-from dbg_wire.errors import NeedsAnswer, printable
+from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Selection, Target, parse_target, select, unique_target
@@ -34,6 +34,7 @@ from ..views.missing import absent_only, absent_rows, missing_documents
 from ..views.naming import name_few, order
 from ..words.commands import USUAL_TARGETS
 from ..words.settings import ABOUT_ALL, CommandSettings, Format, Verb
+from .agreeing import agrees
 from .beside import run_beside
 from .giving_up import unless_given_up
 from .many import MOVING, PARTIAL, ShownAnswers, ask_many, break_in, read_saved
@@ -185,7 +186,7 @@ class _Acting:
         moving = [rank for rank in found if rank.state in MOVING]
         if len(moving) > 1 and not self._settings.yes:
             sentence = f"{self._settings.called} would stop {name_few(moving)}, and there is no terminal to ask"
-            if not await _agrees(f"Break into {name_few(moving)}?", sentence):
+            if not await agrees(f"Break into {name_few(moving)}?", sentence):
                 return 1
         if len(found) > 1 or self._settings.format is not Format.TABLE or not _on_terminal():
             return await self._print(await break_in(self._settings, self._asker, found))
@@ -283,7 +284,7 @@ class _Acting:
         if not living:
             raise why_not_stopped(found[0], target.text)
         sentence = f"{self._settings.called} would end {name_few(living)}, and there is no terminal to ask"
-        if not self._settings.yes and not await _agrees(f"End {name_few(living)}?", sentence):
+        if not self._settings.yes and not await agrees(f"End {name_few(living)}?", sentence):
             return 1
         return self._report(await self._asker.ask(Action.KILL, living))
 
@@ -306,42 +307,6 @@ class _Acting:
 
 def _on_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and has_cursor(os.environ)
-
-
-async def _agrees(question: str, without_terminal: str) -> bool:
-    """Ask, and return whether the answer is yes; if not, say that nothing was done. Raises NeedsAnswer."""
-    if not sys.stdin.isatty():
-        raise NeedsAnswer(without_terminal, "add -y to do it unasked")
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    try:
-        line = await _read_line()
-    except asyncio.CancelledError:  # Ctrl-C
-        tell("\nNothing was done.")
-        raise
-    if not line.endswith("\n"):
-        tell("")  # Ctrl-D leaves the cursor behind the question
-    if line.strip().lower() in ("y", "yes"):
-        return True
-    tell("Nothing was done.")
-    return False
-
-
-async def _read_line() -> str:
-    # Not in a thread: Ctrl-C could not end a read there.
-    loop = asyncio.get_running_loop()
-    read: asyncio.Future[bytes] = loop.create_future()
-    stdin = sys.stdin.fileno()
-
-    def take() -> None:
-        if not read.done():
-            read.set_result(os.read(stdin, 4096))
-
-    loop.add_reader(stdin, take)
-    try:
-        return (await read).decode("utf-8", "replace")
-    finally:
-        loop.remove_reader(stdin)
 
 
 def _empty(known: Sequence[RankInfo], url: str, who: str) -> str:

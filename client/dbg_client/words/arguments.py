@@ -40,6 +40,8 @@ class Arguments:
     verb: str | None = None
     spoken: str | None = field(default=None, compare=False)
     shell: str | None = None
+    pids: tuple[str, ...] = ()
+    mine: bool = False
     list: bool = False
     screen: bool = False
     resume: bool = False
@@ -179,6 +181,8 @@ def _spoken(row: VerbRow, operands: list[str], given: dict[str, Any], help_page:
         raise BadInput(f"{row.name} takes no word behind it, and has '{printable(operands[0])}'", "leave it out")
     if row.operands is Operands.SHELL:
         return given | {"verb": row.name, "shell": " ".join(operands)}
+    if row.operands is Operands.PROCESSES:
+        return given | {"verb": row.name, "pids": tuple(operands)}
     if row.operands in (Operands.EXPRESSION, Operands.COMMAND):
         return given | _asked(row, operands, given)
     if row.name == "wait" and len(operands) == 2 and operands[1].isdecimal():

@@ -242,6 +242,13 @@ OPTIONS: tuple[OptionRow, ...] = (
         verbs=("report",),
         help="write it to a new file",
     ),
+    OptionRow(
+        flags=("--mine",),
+        field="mine",
+        group=OTHER,
+        verbs=("adopt",),
+        help="all processes of yours here that a launcher started",
+    ),
     OptionRow(flags=("--no-pager",), field="no_pager", group=OTHER, help="print long answers as they are"),
     OptionRow(
         flags=("--plain",),

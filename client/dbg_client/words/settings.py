@@ -33,6 +33,10 @@ SHORTEST_EVERY = 0.1
 """Seconds between two answers at least: nobody reads faster, and each one asks all ranks."""
 
 
+MOST_PIDS = 1000
+"""Processes that are named at once: more than a host has ranks."""
+
+
 class Verb(enum.Enum):
     """What the command does with the target."""
 
@@ -55,6 +59,7 @@ class Verb(enum.Enum):
     HELP = "help"
     REPORT = "--report"
     STOPS = "stops"
+    ADOPT = "adopt"
 
     @property
     def attaches(self) -> bool:
@@ -128,6 +133,8 @@ class CommandSettings:
     run: int | None = None
     breakpoints_to: str | None = None
     shell: str = ""
+    pids: tuple[int, ...] = ()
+    mine: bool = False
     pager: str = PREFERENCES["pager"].default
     notes: tuple[str, ...] = ()
 
@@ -181,6 +188,8 @@ def settle(
         run=arguments.run,
         breakpoints_to=arguments.breakpoints_to,
         shell=_shell(arguments.shell, verb),
+        pids=_pids(arguments, verb),
+        mine=arguments.mine,
         notes=(*arguments.notes, *notes),
         pager=settle_one("pager", "" if arguments.no_pager else None, environ, config).value,
         color=_color(environ, config, stdout_is_tty=stdout_is_tty),
@@ -218,6 +227,8 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
     if verb in (Verb.ATTACH, Verb.TMUX) and (arguments.json or arguments.plain):
         name = "--json" if arguments.json else "--plain"
         raise BadInput(f"{name} is a format of --list and other actions, not of a terminal session", "add --list")
+    if arguments.json and verb is Verb.ADOPT:
+        raise BadInput("adopt writes lines for people", "write `list --json` afterwards")
     if arguments.json and verb is Verb.STOPS:
         raise BadInput("stops is a table for people", "leave --json out")
     if arguments.json and verb is Verb.REPORT:
@@ -226,7 +237,7 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
         raise BadInput(f"--plain is a format of --list, not of {called}", "write --json, or leave it out")
     if arguments.all and verb not in (Verb.LIST, Verb.WHERE):
         raise BadInput("--all adds exited ranks to --list and --where", "add one of them, or write `all` for all ranks")
-    if verb in (Verb.CONFIG, Verb.COMPLETION, Verb.HELP) and arguments.wait is not None:
+    if verb in (Verb.CONFIG, Verb.COMPLETION, Verb.HELP, Verb.ADOPT) and arguments.wait is not None:
         raise BadInput(f"--wait waits for a rank, and {called} is about none", "give one of them")
     if verb is Verb.INTERRUPT and arguments.wait is not None:
         raise BadInput("--wait waits for a stop and --interrupt makes one", "give one of them")
@@ -282,6 +293,21 @@ def _target_and_wait(arguments: Arguments, verb: Verb) -> tuple[str | None, floa
             f"--wait {printable(wait)} and --for {printable(str(arguments.bound))} are two bounds", "keep --for"
         )
     return target, _seconds(wait, "--wait", LONGEST_WAIT), ()
+
+
+def _pids(arguments: Arguments, verb: Verb) -> tuple[int, ...]:
+    """Return the processes that ``adopt`` names. Raises BadInput for what is no number, and for none."""
+    if verb is not Verb.ADOPT:
+        return ()
+    for text in arguments.pids:
+        if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) < 1:
+            raise BadInput(f"'{printable(text)}' is no process number", "write those that `ps` shows, or --mine")
+    if len(arguments.pids) > MOST_PIDS:
+        raise BadInput(f"adopt takes {MOST_PIDS} processes at most", "write --mine for all that a launcher started")
+    if bool(arguments.pids) == arguments.mine:
+        what = "--mine finds the processes itself" if arguments.mine else "adopt needs processes"
+        raise BadInput(what, "write `adopt PID…` or `adopt --mine`")
+    return tuple(int(text) for text in arguments.pids)
 
 
 def _shell(text: str | None, verb: Verb) -> str:

@@ -20,6 +20,7 @@ class Operands(enum.Enum):
     COMMAND = "TARGET CMD"
     SHELL = "bash|zsh|fish"
     PROGRAM = "TARGET -- CMD..."
+    PROCESSES = "PID…|--mine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +219,13 @@ VERBS: tuple[VerbRow, ...] = (
         example="report -o hang.txt",
         flags=("--report",),
         field="report",
+    ),
+    VerbRow(
+        name="adopt",
+        operands=Operands.PROCESSES,
+        help="make ranks of processes of this host that were started without us",
+        example="adopt --mine",
+        changes=True,
     ),
     VerbRow(
         name="config",

@@ -23,9 +23,9 @@ from dbg_agent.launch.this_process import (
     Identity,
     framework_rank,
     identify,
-    is_launcher,
     this_process,
 )
+from dbg_wire.launchers import is_launcher
 from tests.support.launcher_variables import SRUN
 
 NAME = re.compile(r"[A-Za-z0-9._-]+")

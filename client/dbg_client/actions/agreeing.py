@@ -1,0 +1,47 @@
+"""Ask the user for a yes, where an action changes more than one may want."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from dbg_wire.errors import NeedsAnswer
+
+from ..streams import tell
+
+
+async def agrees(question: str, without_terminal: str) -> bool:
+    """Ask, and return whether the answer is yes; if not, say that nothing was done. Raises NeedsAnswer."""
+    if not sys.stdin.isatty():
+        raise NeedsAnswer(without_terminal, "add -y to do it unasked")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    try:
+        line = await _read_line()
+    except asyncio.CancelledError:  # Ctrl-C
+        tell("\nNothing was done.")
+        raise
+    if not line.endswith("\n"):
+        tell("")  # Ctrl-D leaves the cursor behind the question
+    if line.strip().lower() in ("y", "yes"):
+        return True
+    tell("Nothing was done.")
+    return False
+
+
+async def _read_line() -> str:
+    # Not in a thread: Ctrl-C could not end a read there.
+    loop = asyncio.get_running_loop()
+    read: asyncio.Future[bytes] = loop.create_future()
+    stdin = sys.stdin.fileno()
+
+    def take() -> None:
+        if not read.done():
+            read.set_result(os.read(stdin, 4096))
+
+    loop.add_reader(stdin, take)
+    try:
+        return (await read).decode("utf-8", "replace")
+    finally:
+        loop.remove_reader(stdin)

@@ -1,0 +1,181 @@
+"""``dbg-attach adopt``: make ranks of processes, and say by which target each is reached."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dbg_dial.deadline import within
+from dbg_dial.find import RENDEZVOUS_FILE
+from dbg_wire.environment import BROKER, HOME, TOKEN_FILE
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.home import home_directory
+from dbg_wire.ranks import LIVE_STATES, RankInfo
+from dbg_wire.targets import unique_target
+
+from ..actions.agreeing import agrees
+from ..core.broker import link_to_broker
+from ..core.directory import Directory
+from ..core.link import BrokerLink
+from ..core.waiting import open_and_list, until
+from ..core.waiting_line import WaitingLine
+from ..streams import show_waiting, tell, write_result
+from ..views.ages import show_age
+from ..words.settings import CommandSettings
+from .errors import NothingToAdopt
+from .found import Candidate, find_mine
+from .one import adopt_one
+from .payload import Answer, Outcome
+
+AT_ONCE = 4
+"""Processes that are adopted at a time: each stops for some tenths of a second, and its gdb takes a core meanwhile."""
+
+SOME_FAILED, ALL_FAILED = 6, 1
+"""Exit statuses where not all processes have become ranks."""
+
+
+async def adopt(settings: CommandSettings) -> int:
+    """Make ranks of the processes that the settings name, and return the exit status. Raises DbgError.
+
+    The broker is asked first: without one, no process is touched.
+    """
+    link = link_to_broker(settings.broker, settings.timeout)
+    adopting = _Adopting(settings, link)
+    try:
+        return await adopting.run()
+    finally:
+        await link.close()
+
+
+def rank_variables(broker: str | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which an adopted rank finds the broker that this terminal uses. Raises BadInput."""
+    found = {}
+    address = broker or environ.get(BROKER)
+    if address:
+        found[BROKER] = address
+    has_home = False
+    try:
+        home = home_directory(environ)
+        found[HOME] = home
+        has_home = (Path(home) / RENDEZVOUS_FILE).exists()
+    except BadInput:
+        if not address:
+            raise
+    if not has_home and environ.get(TOKEN_FILE):
+        found[TOKEN_FILE] = str(Path(environ[TOKEN_FILE]).absolute())
+    return found
+
+
+class _Adopting:
+    """The adoption of one or more processes, over one link."""
+
+    def __init__(self, settings: CommandSettings, link: BrokerLink) -> None:
+        self._settings = settings
+        self._link = link
+        self._directory = Directory()
+        self._line = WaitingLine(show_waiting)
+        self._variables = rank_variables(settings.broker, os.environ)
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._failed = 0
+
+    async def run(self) -> int:
+        await open_and_list(self._link, self._directory, self._settings.timeout, self._line)
+        pids = await self._pids()
+        if pids is None:
+            return 1
+        if not pids:
+            return 0
+        async with self._line.says(lambda: _what_happens(pids)):
+            answers = await asyncio.gather(*(self._adopt(pid) for pid in pids))
+        await self._list({pid: answer for pid, answer in zip(pids, answers, strict=True) if answer is not None})
+        if not self._failed:
+            return 0
+        return self._single_status if self._failed == len(pids) else SOME_FAILED
+
+    async def _pids(self) -> list[int] | None:
+        """Return the processes to adopt, None if the user does not want to."""
+        if not self._settings.mine:
+            return list(dict.fromkeys(self._settings.pids))
+        found = await asyncio.to_thread(find_mine)
+        new = [candidate for candidate in found if not candidate.is_rank]
+        if not found:
+            raise NothingToAdopt
+        if len(new) < len(found):
+            tell(f"{len(found) - len(new)} of your processes here {_are(len(found) - len(new))} already.")
+        if not new:
+            return []
+        if not self._settings.yes:
+            tell(table(new).rstrip("\n"))
+            sentence = f"adopt --mine would make ranks of {len(new)} processes, and there is no terminal to ask"
+            if not await agrees(f"Make {'ranks of these' if len(new) > 1 else 'a rank of this one'}?", sentence):
+                return None
+        return [candidate.pid for candidate in new]
+
+    async def _adopt(self, pid: int) -> Answer | None:
+        """Return what the process answers, None after a sentence on why it is no rank."""
+        async with self._turns:
+            try:
+                return await asyncio.to_thread(adopt_one, pid, self._variables)
+            except DbgError as error:
+                self._failed += 1
+                self._single_status = error.exit_status
+                tell(f"dbg-attach: {error}")
+                return None
+
+    async def _list(self, answers: Mapping[int, Answer]) -> None:
+        """Write a line for each rank once the broker lists it, and a sentence for those that it does not list."""
+        left = dict(answers)
+
+        def all_listed() -> bool | None:
+            for pid, answer in list(left.items()):
+                rank = self._directory.by_key.get(answer.key)
+                if self._directory.complete and rank is not None and rank.state in LIVE_STATES:
+                    del left[pid]
+                    write_result(line_for(pid, answer, rank, self._directory.ranks))
+            return None if left else True
+
+        try:
+            async with self._line.says(lambda: f"waiting until the broker lists {_processes(len(left))}"):
+                await within(self._settings.timeout, until(self._link, self._directory, all_listed, tell))
+        except asyncio.TimeoutError:
+            for pid in left:
+                self._failed += 1
+                broker = printable(self._link.url)
+                what = f"process {pid} is a rank now, and the broker at {broker} does not list it"
+                tell(f"dbg-attach: {what}; the process says on its stderr why it can't connect")
+
+    _single_status = ALL_FAILED
+
+
+def line_for(pid: int, answer: Answer, rank: RankInfo, known: Sequence[RankInfo]) -> str:
+    """Return the line that says by which target a rank is reached. Pure."""
+    target = printable(unique_target(rank, known))
+    what = "is a rank already" if answer.outcome is Outcome.ALREADY else "adopted"
+    who = f"{printable(rank.address)} (pid {pid})"
+    said = f"{who} {what}" if answer.outcome is Outcome.ALREADY else f"{what} {who}"
+    no_break_in = "" if answer.main else "  (-i works once its main thread is back from C code)"
+    return f"{said}: dbg-attach {target} -w{no_break_in}\n"
+
+
+def table(candidates: Sequence[Candidate]) -> str:
+    """Return the candidates as rows. Pure."""
+    rows = [("RANK", "PID", "AGE", "SCRIPT")]
+    rows += [(str(one.rank), str(one.pid), show_age(one.age), printable(one.script)) for one in candidates]
+    widths = [max(len(row[at]) for row in rows) for at in range(3)]
+    return "".join(
+        f"{rank:>{widths[0]}}  {pid:>{widths[1]}}  {age:>{widths[2]}}  {script}\n" for rank, pid, age, script in rows
+    )
+
+
+def _processes(count: int) -> str:
+    return f"{count} processes" if count > 1 else "the process"
+
+
+def _are(count: int) -> str:
+    return "are ranks" if count > 1 else "is a rank"
+
+
+def _what_happens(pids: Sequence[int]) -> str:
+    return f"making ranks of {len(pids)} processes" if len(pids) > 1 else f"making a rank of process {pids[0]}"

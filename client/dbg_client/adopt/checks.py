@@ -1,0 +1,166 @@
+"""Whether a process can be made a rank, found out without touching it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from .errors import CantAdopt, NoSuchProcess
+from .gdb import find_gdb
+from .own import is_guard, is_ours
+from .process import (
+    Mapping,
+    Seen,
+    all_pids,
+    is_dumpable,
+    look,
+    mappings,
+    may_trace,
+    same_files,
+    sleeps_for_good,
+    traces_others,
+    yama_scope,
+)
+from .python import TargetPython, find_python
+from .remote import can_remote_exec
+from .system_calls import WAITING
+
+OLDEST = (3, 10)
+"""The oldest Python on which our package runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A process that can be made a rank, and what is known of its Python. ``gdb`` is None where there is none."""
+
+    seen: Seen
+    python: TargetPython
+    gdb: str | None
+
+
+def examine(pid: int, *, has_package: Collection[str] = ()) -> Ready:
+    """Return what is needed to make the process a rank. Blocks for files of ``/proc``.
+
+    Raises CantAdopt with the first thing that forbids it. ``has_package`` are interpreters that were seen to have our
+    package.
+    """
+    seen = look(pid)
+    who = f"process {pid}"
+    if seen is None:
+        raise NoSuchProcess(who, "does not exist on this host", "`dbg-attach adopt --mine` finds those of a job")
+    _refuse_state(seen, who)
+    _refuse_place(seen, who)
+    mapped = _read_mappings(seen, who)
+    python = find_python(pid, mapped)
+    if python is None:
+        raise CantAdopt(who, f"is no Python program, but {seen.name}", "name the Python process that it has started")
+    _refuse_python(python, who)
+    if is_ours(seen.command):
+        raise CantAdopt(who, "belongs to dbg-broker itself", "name a process of the job")
+    if any(is_guard(other.argv) for other in _children(pid)):
+        raise CantAdopt(who, "is a rank already", "`dbg-attach list` shows it, if its broker is this one")
+    gdb = find_gdb()
+    _refuse_ways(python, who, gdb)
+    return Ready(seen, python, gdb)
+
+
+def _refuse_state(seen: Seen, who: str) -> None:
+    if seen.pid == os.getpid():
+        raise CantAdopt(who, "is this dbg-attach itself", "name a process of the job")
+    if seen.state in "ZX":
+        raise CantAdopt(who, "has ended, and its parent has not fetched its status", "nothing of it is left to look at")
+    if seen.tracer:
+        other = look(seen.tracer)
+        name = f" ({other.name})" if other is not None else ""
+        raise CantAdopt(
+            who, f"is traced by process {seen.tracer}{name}", "end that one, or let it detach, and try again"
+        )
+    if seen.state in "Tt":
+        raise CantAdopt(who, "is suspended", f"`kill -CONT {seen.pid}` lets it go on; then try again")
+    if os.geteuid() not in (seen.uid, 0):
+        raise CantAdopt(who, f"belongs to user {seen.uid}", "only that user or root can adopt it")
+
+
+def _refuse_place(seen: Seen, who: str) -> None:
+    inside = "run `dbg-attach adopt` inside, as by `docker exec`, `kubectl exec` or `apptainer exec instance://`"
+    try:
+        if len(seen.numbers) > 1 or not same_files(seen.pid):
+            raise CantAdopt(who, "is in a container, or sees other files than this terminal", inside)
+    except OSError:
+        raise _forbidden(seen, who) from None
+    if not may_trace(seen.pid):
+        raise _forbidden(seen, who)
+    if sleeps_for_good(seen.pid):
+        why = "waits in the kernel where no debugger can stop it, as for a file system that does not answer"
+        raise CantAdopt(who, why, f"`cat /proc/{seen.pid}/stack` as root shows where; try again when it is back")
+
+
+def _forbidden(seen: Seen, who: str) -> CantAdopt:
+    """Return why the kernel forbids tracing a process."""
+    scope = yama_scope()
+    root = "root can adopt it, or"
+    if scope == 3:
+        return CantAdopt(
+            who, "can't be traced: kernel.yama.ptrace_scope is 3", "only a reboot of the node changes that"
+        )
+    if scope == 2 and not traces_others():
+        why = "can't be traced by its user: kernel.yama.ptrace_scope is 2"
+        return CantAdopt(who, why, f"{root} an administrator types `sysctl kernel.yama.ptrace_scope=0`")
+    if scope == 1 and not traces_others():
+        why = "may be traced by its parents alone: kernel.yama.ptrace_scope is 1"
+        return CantAdopt(who, why, f"{root} an administrator types `sysctl kernel.yama.ptrace_scope=0`")
+    if not is_dumpable(seen):
+        return CantAdopt(who, "has changed its user or its rights, so that its user may not trace it", f"{root} nobody")
+    why = "can't be traced: the container or the node forbids ptrace"
+    return CantAdopt(who, why, "start the container with `--cap-add SYS_PTRACE`, or ask an administrator")
+
+
+def _read_mappings(seen: Seen, who: str) -> Sequence[Mapping]:
+    try:
+        return mappings(seen.pid)
+    except OSError:
+        raise _forbidden(seen, who) from None
+
+
+def _refuse_python(python: TargetPython, who: str) -> None:
+    if python.is_musl:
+        raise CantAdopt(who, "uses musl, in which this has not been tried", "start it by `python -m dbg_agent`")
+    if python.version is None:
+        raise CantAdopt(who, "does not show its Python's version", "start it by `python -m dbg_agent`")
+    shown = f"{python.version[0]}.{python.version[1]}"
+    if python.version < OLDEST:
+        raise CantAdopt(who, f"runs Python {shown}, and 3.10 is the oldest that we run on", "`py-spy dump` may show it")
+    if python.free_threaded:
+        why = f"runs a Python {shown} without the interpreter's lock, in which this has not been tried"
+        raise CantAdopt(who, why, "start it by `python -m dbg_agent`")
+
+
+def _refuse_ways(python: TargetPython, who: str, gdb: str | None) -> None:
+    """Raise CantAdopt if neither gdb nor Python itself brings code into the process."""
+    if can_remote_exec(python.version):
+        return
+    if gdb is None:
+        raise CantAdopt(who, "can only be adopted with gdb, which is not installed here", _without_gdb())
+    if os.uname().machine not in WAITING:
+        raise CantAdopt(who, f"runs on {os.uname().machine}, where this has not been tried", _without_gdb())
+    if python.missing:
+        why = f"has a Python that was stripped of {python.missing[0]} and others, so that nothing can be called in it"
+        raise CantAdopt(who, why, "start it by `python -m dbg_agent`; `py-spy dump` may show its stack now")
+
+
+def _without_gdb() -> str:
+    shown = "`py-spy dump --pid PID` shows its stack" if shutil.which("py-spy") else "py-spy shows a stack without gdb"
+    return f"`apt install gdb`, `dnf install gdb` or conda's gdb mends that; {shown}"
+
+
+def _children(pid: int) -> list[Seen]:
+    found = [look(other) for other in all_pids()]
+    return [other for other in found if other is not None and other.parent == pid]
+
+
+def fits_ours(python: TargetPython) -> bool:
+    """Tell whether our own package, as it is here, runs in that Python."""
+    return python.version == sys.version_info[:2]

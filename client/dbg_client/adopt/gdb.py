@@ -1,0 +1,164 @@
+"""A conversation with gdb about one process, in gdb's language for programs.
+
+gdb gets no symbols: what it calls is named by address, so that it starts in a quarter of a second and reads no file of
+the program but its C library. Its own session keeps a Ctrl-C at the terminal away from it: a debugger that ends while a
+call is under way would leave the thread in the midst of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from .errors import DebuggerFailed
+
+COMMAND_SECONDS = 30.0
+"""Seconds for an answer of gdb that needs nothing of the process; on a busy node it starts within a few."""
+
+MAX_LINE = 1_000_000
+"""Bytes of a line of gdb: the list of a thousand threads is shorter."""
+
+_OPTIONS = (
+    "auto-solib-add off",
+    "auto-load no",
+    "libthread-db-search-path /nonexistent",
+    "debuginfod enabled off",
+    "print thread-events off",
+    "print inferior-events off",
+)
+
+_SETTINGS = (
+    "set confirm off",
+    "set unwindonsignal off",
+    # A signal that stopped the process would break off a call in its midst; the program gets its signals as always.
+    "handle all nostop noprint pass",
+    "handle SIGINT nostop noprint pass",
+)
+
+_THREAD = re.compile(r'\{id="(\d+)",target-id="[^"]*?(?:LWP|process) (\d+)')
+
+
+def find_gdb() -> str | None:
+    """Return the path of gdb, None if there is none."""
+    return shutil.which("gdb")
+
+
+class Gdb:
+    """One gdb, attached to one process; the methods block, and raise DebuggerFailed for what gdb refuses."""
+
+    def __init__(self, path: str) -> None:
+        settings = [word for option in _OPTIONS for word in ("-iex", f"set {option}")]
+        theirs, words = os.pipe()
+        said, their_answers = os.pipe()
+        self._words, self._said = os.fdopen(words, "wb"), os.fdopen(said, "rb")
+        try:
+            self._process = subprocess.Popen(
+                [path, "-nx", "-q", "-readnever", "--interpreter=mi2", *settings],
+                stdin=theirs,
+                stdout=their_answers,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                env={**os.environ, "LC_ALL": "C"},
+            )
+        finally:
+            os.close(theirs)
+            os.close(their_answers)
+        self._buffer = b""
+
+    def attach(self, pid: int) -> None:
+        """Stop all threads of a process."""
+        for setting in _SETTINGS:
+            self.ask(f'-interpreter-exec console "{setting}"')
+        self.ask(f"-target-attach {pid}")
+
+    def detach(self) -> None:
+        """Let the process go on without gdb."""
+        self.ask("-target-detach")
+
+    def threads(self) -> dict[int, int]:
+        """Return gdb's numbers of the threads by those of the kernel."""
+        return {int(lwp): int(number) for number, lwp in _THREAD.findall(self.ask("-thread-info"))}
+
+    def call(self, thread: int, function: int, *arguments: int, alone: bool, returns: str = "int") -> int:
+        """Call a function in a thread, and return the number that it returns, however long it takes.
+
+        With ``alone`` all other threads stand meanwhile. Nothing may end this wait: it would leave the thread there.
+        """
+        self.ask(f'-interpreter-exec console "set scheduler-locking {"on" if alone else "off"}"')
+        types = ",".join("long" for _ in arguments) or "void"
+        words = ",".join(f"{argument:#x}" for argument in arguments)
+        call = f'-data-evaluate-expression --thread {thread} "(({returns}(*)({types})){function:#x})({words})"'
+        found = re.search(r'value="(-?\d+)', self.ask(call, seconds=None))
+        if found is None:
+            raise DebuggerFailed("a call has returned no number")
+        return int(found[1])
+
+    def write(self, address: int, data: bytes) -> None:
+        """Put bytes into the process's memory."""
+        for at in range(0, len(data), 2048):
+            self.ask(f"-data-write-memory-bytes {address + at:#x} {data[at : at + 2048].hex()}")
+
+    def ask(self, command: str, *, seconds: float | None = COMMAND_SECONDS) -> str:
+        """Return what gdb answers to a command."""
+        try:
+            self._words.write(command.encode() + b"\n")
+            self._words.flush()
+        except OSError:
+            raise DebuggerFailed("it has ended") from None
+        for line in self._lines(seconds):
+            if line.startswith(b"^error"):
+                raise DebuggerFailed(_message(line))
+            if line.startswith(b"^"):
+                return line.decode("utf-8", "replace")
+        raise DebuggerFailed("it has ended")
+
+    def close(self) -> None:
+        """End gdb; a process that it is attached to goes on."""
+        with suppress(OSError):
+            self._words.close()
+        try:
+            self._process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._said.close()
+
+    def _lines(self, seconds: float | None) -> Iterator[bytes]:
+        deadline = None if seconds is None else time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._said, selectors.EVENT_READ)
+            while True:
+                *lines, self._buffer = self._buffer.split(b"\n")
+                for at, line in enumerate(lines):
+                    if line.startswith(b"^"):
+                        self._buffer = b"\n".join([*lines[at + 1 :], self._buffer])
+                    yield line
+                if not selector.select(None if deadline is None else max(0.0, deadline - time.monotonic())):
+                    raise DebuggerFailed("it does not answer")
+                piece = os.read(self._said.fileno(), 65536)
+                if not piece or len(self._buffer) > MAX_LINE:
+                    return
+                self._buffer += piece
+
+
+@contextmanager
+def attached(path: str, pid: int) -> Iterator[Gdb]:
+    """Hold a process stopped in gdb, and let it go on afterwards."""
+    gdb = Gdb(path)
+    try:
+        gdb.attach(pid)
+        yield gdb
+        gdb.detach()
+    finally:
+        gdb.close()
+
+
+def _message(line: bytes) -> str:
+    found = re.search(rb'msg="((?:[^"\\]|\\.)*)"', line)
+    return found[1].decode("utf-8", "replace").replace('\\"', '"').replace("\\n", " ") if found else "no reason given"

@@ -1,0 +1,167 @@
+"""Run code in a process that runs: in which thread, by which call, and at which moment.
+
+The interpreter must be in order where the code runs, and so must the C library:
+
+* The main thread waits in a system call and has given the interpreter's lock away, and nobody has it: the code runs in
+  that thread, as in a callback from C.
+* Somebody has the lock: the main thread is asked to run the code itself, as it runs the handlers of signals, between
+  two instructions of Python. A thread that has C code to do first runs it later.
+* The main thread is in C code without the lock and never seen in a system call, such as in an MPI call that spins:
+  another thread that waits runs the code, and the main thread is asked as well, since a break-in needs it.
+
+Any other state is let pass, and looked at again.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from .errors import CantAdopt
+from .gdb import Gdb, attached
+from .payload import Answer, Outcome, read_answer
+from .process import is_file_on_disk, system_call
+from .python import TargetPython
+from .system_calls import waits_safely
+
+LOOKS = 9
+"""Times that a process is stopped for a look at most."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+"""Seconds that an answer is waited for between two looks: they double, and make 5 s in all."""
+
+MAP_READ_WRITE, MAP_PRIVATE_ANONYMOUS = 0x3, 0x22
+
+
+class Pipe:
+    """A named pipe into which the code answers, in a folder that only this user can reach."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = str(Path(folder) / "answer")
+        os.mkfifo(self.path, 0o600)
+        # Open for writing, too: the end of a file would be seen between two answers.
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._text = b""
+
+    def answer(self, seconds: float) -> Answer | None:
+        """Return the next answer, None if none comes in time."""
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self._text:
+            if not select.select([self._descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                return None
+            with suppress(BlockingIOError):
+                self._text += os.read(self._descriptor, 65536)
+        line, _, self._text = self._text.partition(b"\n")
+        return read_answer(line.decode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Take the pipe away; code that runs later finds nobody to answer to."""
+        with suppress(OSError):
+            Path(self.path).unlink()
+        os.close(self._descriptor)
+
+
+class Injection:
+    """Bring code into one process by gdb. Blocks; one thread."""
+
+    def __init__(self, gdb: str, pid: int, python: TargetPython, code: str, answered: Callable[[float], Answer | None]):
+        """``answered`` waits so many seconds at most for what the code answers."""
+        self._gdb = gdb
+        self._pid = pid
+        self._functions = python.functions
+        self._runtime = python.runtime
+        self._code = code.encode("ascii") + b"\0"
+        self._answered = answered
+        self._asked = False
+        self._holder: int | None = None
+        self._machine = os.uname().machine
+
+    def run(self) -> Answer:
+        """Run the code and return its answer. Raises CantAdopt if no moment was good for it, and DebuggerFailed."""
+        pause = FIRST_PAUSE
+        for number in range(LOOKS):
+            answer = self._answered(0.0)
+            if answer is None:
+                with attached(self._gdb, self._pid) as gdb:
+                    self._act(gdb, is_late=number >= LOOKS // 2)
+                answer = self._answered(pause)
+            if answer is not None and answer.outcome is not Outcome.BUSY:
+                return answer
+            if answer is not None:
+                self._asked = False
+            pause = min(pause * 2, LONGEST_PAUSE)
+        raise self._no_moment()
+
+    def _act(self, gdb: Gdb, *, is_late: bool) -> None:
+        """Do what the threads allow at this moment; the process stands."""
+        threads = gdb.threads()
+        main = threads[self._pid]
+        if not gdb.call(main, self._functions["Py_IsInitialized"], alone=True):
+            return
+        waiting = [lwp for lwp in threads if self._waits(lwp)]
+        check = self._functions["PyGILState_Check"]
+        self._holder = next((lwp for lwp in threads if gdb.call(threads[lwp], check, alone=True)), None)
+        others = [threads[lwp] for lwp in waiting if lwp not in (self._holder, self._pid)]
+        if self._holder is None and self._pid in waiting:
+            self._run_in(gdb, main)
+            return
+        if not self._asked:
+            # A thread that waits may be borrowed for the call. Alone, the main thread asks itself: the queue is locked
+            # only while another call is entered, or while the main thread takes one out.
+            self._ask_main(gdb, others[0] if others else main)
+        if is_late and self._holder is None and others:
+            self._run_in(gdb, others[0])
+
+    def _waits(self, thread: int) -> bool:
+        found = system_call(self._pid, thread)
+        if found is None or not waits_safely(self._machine, found[0]):
+            return False
+        if found[1] in self._runtime:
+            # A thread that waits for the interpreter's lock would wait for it a second time in the code that runs in
+            # it: the lock's waiters are counted, and each must leave before the next group of them is woken.
+            return False
+        # What is read from a file may be a library that is being loaded.
+        is_read = found[0] == (0 if self._machine == "x86_64" else 63)
+        return not (is_read and is_file_on_disk(self._pid, found[1]))
+
+    def _run_in(self, gdb: Gdb, thread: int) -> None:
+        functions = self._functions
+        address = self._put(gdb, thread)
+        if not address:
+            return
+        state = gdb.call(thread, functions["PyGILState_Ensure"], alone=False)
+        gdb.call(thread, functions["PyRun_SimpleString"], address, alone=False)
+        gdb.call(thread, functions["PyGILState_Release"], state, alone=False)
+        if "munmap" in functions:
+            gdb.call(thread, functions["munmap"], address, len(self._code), alone=True)
+
+    def _ask_main(self, gdb: Gdb, thread: int) -> None:
+        """Have the main thread run the code when it comes to it; the memory of the code stays until then, and after."""
+        address = self._put(gdb, thread)
+        if address:
+            run = self._functions["PyRun_SimpleString"]
+            self._asked = gdb.call(thread, self._functions["Py_AddPendingCall"], run, address, alone=False) == 0
+
+    def _put(self, gdb: Gdb, thread: int) -> int:
+        """Put the code into memory that the kernel gives, not the C library, and return its address or 0."""
+        arguments = (0, len(self._code), MAP_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0)
+        address = gdb.call(thread, self._functions["mmap"], *arguments, alone=True, returns="long")
+        if address in (-1, 0):
+            return 0
+        gdb.write(address, self._code)
+        return address
+
+    def _no_moment(self) -> CantAdopt:
+        who = f"process {self._pid}"
+        shown = f"`py-spy dump --native --pid {self._pid}` shows where it is"
+        later = "it becomes a rank as soon as its main thread runs Python code again" if self._asked else ""
+        if self._holder is not None:
+            thread = "its main thread" if self._holder == self._pid else f"its thread {self._holder}"
+            why = f"is in C code and keeps the interpreter's lock, in {thread}, so that no Python code can run in it"
+            return CantAdopt(who, why, f"{later}; {shown}" if later else shown)
+        why = "was never seen where code can be run in it without danger"
+        return CantAdopt(who, why, f"{later}; {shown}" if later else f"try again, or {shown}")

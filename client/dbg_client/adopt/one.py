@@ -1,0 +1,58 @@
+"""Make a rank of one process: look, bring the code in, read its answer."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from .checks import Ready, examine, fits_ours
+from .errors import CantAdopt, DebuggerFailed, NoSuchProcess
+from .inject import Injection, Pipe
+from .packages import folders_of_ours, has_package
+from .payload import Answer, Outcome, code_to_adopt
+from .process import look
+from .remote import can_remote_exec, run_remotely
+
+
+def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
+    """Make a rank of a process, and return its answer. Blocks, for a few seconds as a rule.
+
+    ``variables`` say where the broker is. Raises CantAdopt if the process was left as it is, and DebuggerFailed.
+    """
+    ready = examine(pid)
+    folders = folders_of_ours() if fits_ours(ready.python) else []
+    if not folders and not has_package(ready.seen):
+        version = ".".join(map(str, ready.python.version or ()))
+        why = f"runs Python {version}, for which our package is installed neither there nor here"
+        remedy = "`pip install dbg-broker` with that Python mends it, also while the process runs; then try again"
+        raise CantAdopt(f"process {pid}", why, remedy)
+    folder = tempfile.mkdtemp(prefix="dbg-adopt-")
+    pipe = Pipe(folder)
+    try:
+        answer = _run(ready, folder, code_to_adopt(pipe.path, variables, folders), pipe)
+    except DebuggerFailed:
+        if look(pid) is None:
+            raise NoSuchProcess(f"process {pid}", "has ended meanwhile", "name those that are left") from None
+        raise
+    finally:
+        pipe.close()
+        with suppress(OSError):  # a file that the process is still to run stays
+            Path(folder).rmdir()
+    if answer.outcome is Outcome.FAILED:
+        remedy = "the program goes on as it was; try again, or install dbg-broker in its environment"
+        raise CantAdopt(f"process {pid}", f"could not become a rank ({answer.text or 'no reason given'})", remedy)
+    return answer
+
+
+def _run(ready: Ready, folder: str, code: str, pipe: Pipe) -> Answer:
+    pid = ready.seen.pid
+    if can_remote_exec(ready.python.version):
+        answer = run_remotely(pid, folder, code, pipe.answer)
+        if answer is not None and answer.outcome is not Outcome.BUSY:
+            return answer
+    if ready.gdb is None:
+        why = "does not come back to Python code, which it would have to run itself"
+        raise CantAdopt(f"process {pid}", why, "install gdb, and try again")
+    return Injection(ready.gdb, pid, ready.python, code, pipe.answer).run()

@@ -1,0 +1,132 @@
+"""The code that runs in a process to make it a rank, and what it answers. Pure.
+
+The code is one expression, so that it leaves no name in the program's ``__main__``, and it catches everything: what it
+raised would come out in the midst of the program.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+MAX_ANSWER = 4096
+"""Bytes of an answer: a pipe takes so many at once or none."""
+
+OURS = (
+    "dbg_agent",
+    "dbg_wire",
+    "dbg_dial",
+    "websockets",
+    "pudb",
+    "urwid",
+    "urwid_readline",
+    "pygments",
+    "jedi",
+    "parso",
+)
+"""What a rank imports of ours, or of others for us."""
+
+
+class Outcome(enum.Enum):
+    """What came of the code."""
+
+    ADOPTED = "adopted"
+    ALREADY = "already"
+    BUSY = "busy"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the code answers; ``key`` is the rank's, ``text`` says why it failed, ``main`` whether it ran in the main
+    thread, without which nobody can break into the rank."""
+
+    outcome: Outcome
+    key: str = ""
+    text: str = ""
+    main: bool = True
+
+
+_CODE = '''
+def adopt(told):
+    import os, sys, threading
+    said = {"outcome": "failed", "main": threading.current_thread() is threading.main_thread()}
+    try:
+        # A thread that starts or ends others has this lock, and would wait for itself in the start of one more.
+        is_locked = getattr(getattr(threading, "_active_limbo_lock", None), "locked", None)
+        if is_locked is not None and is_locked():
+            said["outcome"] = "busy"
+        else:
+            said.update(join(told, sys))
+    except BaseException as error:
+        said["text"] = f"{type(error).__name__}: {error}"
+    import json
+    try:
+        pipe = os.open(told["pipe"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return  # another one of these calls has answered
+    try:
+        os.write(pipe, (json.dumps(said)[:4000] + "\\n").encode("ascii", "replace"))
+    except OSError:
+        pass
+    finally:
+        os.close(pipe)
+
+def join(told, sys):
+    tracer, profiler = sys.gettrace(), sys.getprofile()
+    sys.settrace(None)
+    sys.setprofile(None)
+    try:
+        try:
+            import dbg_agent
+        except ModuleNotFoundError as error:
+            if error.name != "dbg_agent" or not told["folders"]:
+                raise
+            add_finder(told, sys)
+            import dbg_agent
+        from dbg_agent.program.adopted import become_rank
+        return become_rank(told["variables"], dbg_agent.install)
+    finally:
+        sys.setprofile(profiler)
+        sys.settrace(tracer)
+
+def add_finder(told, sys):
+    from importlib.machinery import PathFinder
+    class Finder:
+        """Finds what a rank needs of dbg-broker where the program's own environment lacks it."""
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            return PathFinder.find_spec(name, told["folders"]) if path is None and name in told["ours"] else None
+    sys.meta_path.append(Finder)
+'''
+
+
+def code_to_adopt(pipe: str, variables: Mapping[str, str], folders: Sequence[str]) -> str:
+    """Return the code that makes its process a rank and answers into a named pipe.
+
+    ``variables`` say where the broker is. ``folders`` hold our packages, for a program whose environment lacks them;
+    only names of ours are looked for there, and after all of the program's own places.
+    """
+    told = {"pipe": pipe, "variables": dict(variables), "folders": list(folders), "ours": list(OURS)}
+    return as_expression(f"{_CODE}\nadopt({json.dumps(told)})\n")
+
+
+def as_expression(code: str) -> str:
+    """Return one expression of ASCII that runs the code with names of its own."""
+    return f"exec({code!a}, {{'__name__': 'dbg_adopted'}})\n"
+
+
+def read_answer(line: str) -> Answer | None:
+    """Return what a line of the pipe says, None for one that is no answer: the process may be of anybody's making."""
+    try:
+        told = json.loads(line)
+        return Answer(
+            outcome=Outcome(told["outcome"]),
+            key=str(told.get("key", "")),
+            text=str(told.get("text", ""))[:1000],
+            main=bool(told.get("main", True)),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

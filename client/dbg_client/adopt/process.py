@@ -1,0 +1,201 @@
+"""One process as ``/proc`` shows it; a look changes nothing in it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PROC = Path("/proc")
+
+GOOD_SECONDS = 1.0
+"""Seconds for which a thread waits for a disk or for memory at most, unless that is gone."""
+
+SYS_PTRACE = 1 << 19
+"""The bit of the capability that lets a process trace those of other users."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A file in a process's memory: its path there and the address of its first byte."""
+
+    path: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is known of a process.
+
+    ``state`` is the letter of ``ps``, ``tracer`` the process that traces it or 0, ``age`` the seconds since its start.
+    ``environ`` and ``argv`` are empty where they can't be read. ``numbers`` are its process numbers from ours to the
+    innermost namespace.
+    """
+
+    pid: int
+    uid: int
+    parent: int
+    state: str
+    tracer: int
+    name: str
+    age: float
+    argv: tuple[str, ...] = ()
+    environ: dict[str, str] = field(default_factory=dict)
+    numbers: tuple[int, ...] = ()
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Return the command line of its program: what stands behind the interpreter and the interpreter's options."""
+        return program_words(self.argv)
+
+
+def look(pid: int) -> Seen | None:
+    """Return what is known of a process, None if there is none of this number. Blocks for some small files."""
+    folder = PROC / str(pid)
+    try:
+        status = dict(_fields((folder / "status").read_text(encoding="utf-8", errors="replace")))
+        parts = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return Seen(
+        pid=pid,
+        uid=int(status["Uid"].split()[0]),
+        parent=int(status["PPid"]),
+        state=status["State"][:1],
+        tracer=int(status.get("TracerPid", "0")),
+        name=status["Name"],
+        age=_age(int(parts[19])),
+        argv=tuple(_texts(folder / "cmdline")),
+        environ=dict(text.split("=", 1) for text in _texts(folder / "environ") if "=" in text),
+        numbers=tuple(int(number) for number in status.get("NSpid", str(pid)).split()),
+    )
+
+
+def all_pids() -> list[int]:
+    """Return the numbers of all processes that can be seen."""
+    return sorted(int(entry.name) for entry in PROC.iterdir() if entry.name.isdecimal())
+
+
+def mappings(pid: int) -> list[Mapping]:
+    """Return the files in a process's memory, each once. Raises OSError where that is forbidden."""
+    found: dict[str, int] = {}
+    for line in (PROC / str(pid) / "maps").read_text(encoding="utf-8", errors="replace").splitlines():
+        parts = line.split(maxsplit=5)
+        if len(parts) == 6 and parts[5].startswith("/") and int(parts[2], 16) == 0:
+            found.setdefault(parts[5], int(parts[0].split("-")[0], 16))
+    return [Mapping(path, start) for path, start in found.items()]
+
+
+def same_files(pid: int) -> bool:
+    """Tell whether the process sees the same files as this one. Raises OSError where that can't be read."""
+    return (PROC / str(pid) / "ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink()
+
+
+def may_trace(pid: int) -> bool:
+    """Tell whether the kernel lets this user trace a process: it checks the same to open its memory, and no more."""
+    try:
+        os.close(os.open(PROC / str(pid) / "mem", os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
+def is_dumpable(seen: Seen) -> bool:
+    """Tell whether the process lets its user look into it: the kernel gives the files of others to root."""
+    with suppress(OSError):
+        return (PROC / str(seen.pid) / "status").stat().st_uid == seen.uid
+    return True
+
+
+def yama_scope() -> int:
+    """Return what the kernel forbids of tracing, by ``kernel.yama.ptrace_scope``; 0 where it has no such rule."""
+    try:
+        return int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0
+
+
+def traces_others() -> bool:
+    """Tell whether this process may trace those of other users."""
+    with suppress(OSError, KeyError, ValueError):
+        status = dict(_fields(Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")))
+        return bool(int(status["CapEff"], 16) & SYS_PTRACE)
+    return False
+
+
+def system_call(pid: int, thread: int) -> tuple[int, int] | None:
+    """Return the number and the first argument of the system call in which a thread is.
+
+    Return None for a thread in its own code or one that has ended. Raises PermissionError where that is forbidden.
+    """
+    try:
+        words = (PROC / str(pid) / "task" / str(thread) / "syscall").read_text(encoding="ascii").split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return (int(words[0]), int(words[1], 16)) if words[0].isdecimal() else None
+
+
+def is_file_on_disk(pid: int, descriptor: int) -> bool:
+    """Tell whether a descriptor of a process is that of a regular file, or of one that is gone."""
+    try:
+        return stat.S_ISREG((PROC / str(pid) / "fd" / str(descriptor)).stat().st_mode)
+    except OSError:
+        return True
+
+
+def sleeps_for_good(pid: int) -> bool:
+    """Tell whether a thread waits in the kernel such that nothing can interrupt it, and no debugger can stop it.
+
+    Blocks for a second to find out: threads of a busy program wait so for moments.
+    """
+    left = _uninterruptible(pid)
+    deadline = time.monotonic() + GOOD_SECONDS
+    while left and time.monotonic() < deadline:
+        time.sleep(0.05)
+        left &= _uninterruptible(pid)
+    return bool(left)
+
+
+def _uninterruptible(pid: int) -> set[str]:
+    found = set()
+    with suppress(OSError):
+        for thread in (PROC / str(pid) / "task").iterdir():
+            with suppress(OSError):
+                text = (thread / "stat").read_text(encoding="utf-8", errors="replace")
+                if text.rpartition(")")[2].split()[0] == "D":
+                    found.add(thread.name)
+    return found
+
+
+def program_words(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command line behind a Python interpreter and its options; ``-m`` and ``-c`` stay with their words."""
+    words = list(argv[1:])
+    while words and words[0].startswith("-") and words[0] not in ("-", "-m", "-c"):
+        if words[0][1:2] != "-" and words[0][-1:] in "mc":  # `-um module`
+            return (f"-{words[0][-1]}", *words[1:])
+        takes_value = words[0] in ("-W", "-X", "--check-hash-based-pycs")
+        del words[: 2 if takes_value else 1]
+    return tuple(words)
+
+
+def _age(start: int) -> float:
+    up = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    return max(0.0, up - start / os.sysconf("SC_CLK_TCK"))
+
+
+def _texts(path: Path) -> list[str]:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return []
+    return [part.decode("utf-8", "surrogateescape") for part in data.rstrip(b"\0").split(b"\0")] if data else []
+
+
+def _fields(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        yield name, value.strip()

@@ -1,0 +1,50 @@
+"""The code that runs in a process, and its answers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_client.adopt.inject import Pipe
+from dbg_client.adopt.payload import Answer, Outcome, as_expression, code_to_adopt, read_answer
+
+
+@given(st.text())
+def test_any_code_is_one_expression_of_ascii(text: str) -> None:
+    compile(as_expression(f"x = {text!r}"), "text", "eval")
+    assert as_expression(f"x = {text!r}").isascii()
+
+
+def test_code_that_fails_says_why_and_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = Pipe(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "dbg_agent.program.adopted", None)
+    names: dict[str, object] = {}
+    try:
+        exec(code_to_adopt(pipe.path, {}, []), names)  # noqa: S102
+        answer = pipe.answer(10)
+    finally:
+        pipe.close()
+    assert answer is not None
+    assert answer.outcome is Outcome.FAILED
+    assert "dbg_agent.program.adopted" in answer.text
+    assert set(names) == {"__builtins__"}
+
+
+def test_code_that_comes_late_finds_nobody_and_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dbg_agent.program.adopted", None)
+    exec(code_to_adopt(str(tmp_path / "gone"), {}, []), {})  # noqa: S102
+
+
+def test_answers_are_read() -> None:
+    assert read_answer('{"outcome": "adopted", "key": "k", "main": false}') == Answer(
+        outcome=Outcome.ADOPTED, key="k", main=False
+    )
+
+
+@given(st.text() | st.sampled_from(["[]", "{}", "1", '{"outcome": 1}', '{"outcome": []}', "null"]))
+def test_what_is_no_answer_is_none(line: str) -> None:
+    assert read_answer(line) is None
