@@ -47,7 +47,10 @@ def wait_until_told(home: Path, *details: str) -> None:
         told = [rank["detail"] for rank in sorted(ranks, key=lambda rank: int(rank["rank"]))]
         return len(told) == len(details) and all(map(re.fullmatch, details, told))
 
-    wait_until(home, is_told, f"{details}", listing=("--all",))
+    try:
+        wait_until(home, is_told, f"{details}", listing=("--all",))
+    except AssertionError:
+        raise AssertionError(f"{[rank['detail'] for rank in attach_list(home, '--all')]} is not {details}") from None
 
 
 def test_a_rank_whose_time_is_up_says_which_limit_it_was(processes: Processes, home: Path) -> None:

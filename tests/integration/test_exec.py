@@ -7,8 +7,6 @@ import os
 import select
 import signal
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +47,10 @@ def ranks(processes: Processes, home: Path) -> list[Child]:
     return started
 
 
-def written(path: Path, enough: Callable[[str], bool] = bool) -> str:
-    """Wait until a command has written a file, and return its text."""
-    deadline = time.monotonic() + seconds(15)
-    while time.monotonic() < deadline:
-        text = path.read_text() if path.exists() else ""
-        if enough(text):
-            return text
-        select.select([], [], [], 0.02)
-    raise AssertionError(f"nothing is in {path.name}")
+def pipe(path: Path) -> Path:
+    """Make a named pipe, whose reader waits until a command has written to it."""
+    os.mkfifo(path)
+    return path
 
 
 def run(home: Path, target: str, *command: str) -> dict[str, Any]:
@@ -103,21 +96,20 @@ def test_commands_run_beside_ranks_and_end_with_who_asked(
     assert (much.splitlines()[0], much.splitlines()[-1]) == ("1", "100000")
 
     # A command that takes too long is ended, with what it has started.
-    pids = home / "pids"
-    slow = f"sleep 1000 & echo $$ $! > {pids}; echo begun; wait"
+    slow = "sleep 1000 & echo begun $$ $!; wait"
     late = attach(home, "exec", "0", "--timeout", "1", "--", "sh", "-c", slow)
     assert late.returncode == 1
-    assert late.stdout.rstrip().rpartition("\n")[2].strip().startswith("(ended after ")
-    assert "begun" in late.stdout
-    for pid in map(int, written(pids).split()):
+    *_, pids_of_both, ended = late.stdout.splitlines()
+    assert ended.startswith("    (ended after ")
+    for pid in map(int, pids_of_both.split()[1:]):
         assert_ends(pid)
 
     # So is one of a terminal that gives up, or is killed.
     for number, end in ((1, signal.SIGINT), (0, signal.SIGKILL)):
-        pids = home / f"pids{number}"
+        pids = pipe(home / f"pids{number}")
         slow = f"trap '' HUP; sleep 1000 & echo $$ $! > {pids}; wait"
         terminal = open_terminal(attach_command("exec", str(number), "--timeout", "100", "--", "sh", "-c", slow))
-        both = written(pids, lambda text: text.endswith("\n"))
+        both = pids.read_text()
         terminal.signal(end)
         for pid in map(int, both.split()):
             assert_ends(pid)
@@ -125,10 +117,9 @@ def test_commands_run_beside_ranks_and_end_with_who_asked(
     # A command that has ended leaves nothing running; the rank's end ends a command.
     left = run(home, "0", "sh", "-c", "sleep 1000 & echo $!")["groups"][0]["text"]
     assert_ends(int(left))
-    open_terminal(
-        attach_command("exec", "0", "--timeout", "100", "--", "sh", "-c", f"echo $$ > {home}/last; sleep 1000")
-    )
-    last = int(written(home / "last", lambda text: text.endswith("\n")))
+    begun = pipe(home / "last")
+    open_terminal(attach_command("exec", "0", "--timeout", "100", "--", "sh", "-c", f"echo $$ > {begun}; sleep 1000"))
+    last = int(begun.read_text())
     ranks[0].kill()
     assert_ends(last)
 
@@ -156,7 +147,7 @@ def test_a_watcher_runs_nothing_and_the_log_says_who_ran_what(processes: Process
     broker: RunningBroker = running_broker(processes, home, "-v")
     start_ranks(processes, home, SCRIPT, 1, env={"DBG_EXEC": "0"})
     wait_until_states(home, {0: "running"})
-    token = {"DBG_TOKEN": broker.rendezvous["tokens"]["watcher"]}
+    token = {"DBG_TOKEN": broker.tokens["watcher"]}
     refused = attach(home, "exec", "0", "--", "true", env=token)
     assert refused.returncode == 5
     assert "only watch" in refused.stderr

@@ -1,192 +1,145 @@
-"""What a frame is calling: the expression of the function or of the ``with`` block, from the code alone.
+"""Which method a frame is calling now, on what, and with which arguments: from its code, without running any.
 
-The instructions before the one that runs are read backward until all operands of the call are accounted for, so no
-source is needed, and none is read. An expression of names, attributes and items with a constant or a variable as key is
-resolved to its value; of any other one, as of a call's result, nothing is known.
+A function written in C has no frame, so its name and arguments are in the caller's instructions alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from opcode import opname
-from types import BuiltinFunctionType, FrameType
-from typing import Any, NamedTuple
+import dis
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
 
-from .instructions import NO_LOADS, Instruction, index_of, instructions_of, name_in, operands_start
-from .variables import UNKNOWN, attribute, item, local, variable
-from .with_blocks import WITH, entered
+from .variables import UNKNOWN, attribute, local, variable
 
-_LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_NAME"})
-_GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
-_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
-_CALLS = ("CALL", "PRECALL", *WITH, "IMPORT", "WITH_EXCEPT", "FOR_ITER", "BINARY", "STORE_ATTR", "STORE_SUBSCR")
-"""Beginnings of instructions in which C code may run for long."""
+_LOADS = ("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")
+_CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+_CALLS = ("CALL", "CALL_METHOD", "CALL_FUNCTION", "CALL_FUNCTION_KW", "CALL_KW")
 
-_MAX_TEXT = 200
-"""Characters of an expression."""
+_PAIRS = {
+    "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": ("LOAD_FAST", "LOAD_FAST"),
+    "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
+    "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
+}
 
 
-class Expression(NamedTuple):
-    """An expression, as text and value; of an attribute also its object's text and value, and its name."""
+@dataclass(frozen=True)
+class CallSite:
+    """A call of a method: the object, the method's name, and the arguments, each UNKNOWN where it can't be read."""
 
-    text: str
+    target: Any
+    method: str
+    positional: tuple[Any, ...] = ()
+    named: dict[str, Any] = field(default_factory=dict)
+
+    def argument(self, position: int, name: str) -> Any:
+        """Return an argument by its name or its place, UNKNOWN if it was not given or can't be read."""
+        if name in self.named:
+            return self.named[name]
+        return self.positional[position] if position < len(self.positional) else UNKNOWN
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One instruction, and how many values it leaves on the stack beyond those it takes."""
+
+    name: str
+    arg: int | None
     value: Any
-    owner_text: str = ""
-    owner: Any = UNKNOWN
-    name: str = ""
+    pushed: int
 
 
-UNRESOLVED = Expression("", UNKNOWN)
-"""An expression that is not a plain one."""
-
-
-class CallSite(NamedTuple):
-    """The call that a frame is in; ``is_with`` tells that it is the entry of a ``with`` block."""
-
-    called: Expression
-    is_with: bool
-    arguments: tuple[Any, ...]
-
-
-def is_calling(frame: FrameType) -> bool:
-    """Tell whether C code may run in a frame's current instruction."""
-    raw = frame.f_code.co_code
-    return 0 <= frame.f_lasti < len(raw) and opname[raw[frame.f_lasti]].startswith(_CALLS)
-
-
-def call_site(frame: FrameType, *, reads: bool = True) -> CallSite | None:
-    """Return what a frame is calling, with an empty text if that is no plain expression; None if it is at no call.
-
-    Without ``reads`` no local variable is read, so that values are UNKNOWN.
-    """
-    instructions = instructions_of(frame.f_code)
-    index = index_of(instructions, frame.f_lasti)
-    if index is None:
+def call_site(frame: FrameType) -> CallSite | None:
+    """Return the call of a method that a frame is in, None if it is in none or has a form that is not known."""
+    steps = [step for one in dis.get_instructions(frame.f_code) if one.offset <= frame.f_lasti for step in _steps(one)]
+    if not steps or steps[-1].name not in _CALLS:
         return None
-    if instructions[index].name == "PRECALL":
-        # Python 3.11 runs calls of known C functions in this instruction.
-        index += 1
-    now = instructions[index]
-    if now.name in WITH:
-        found = _whole(frame, instructions, index, reads)
-        return CallSite(found or UNRESOLVED, True, ())
-    if not now.name.startswith("CALL") or now.name.startswith("CALL_INTRINSIC"):
+    try:
+        return _Reader(frame, steps).read()
+    except (IndexError, ValueError, TypeError):
         return None
-    start = operands_start(instructions, index, 1 - now.effect)
-    read = _expression(frame, instructions[start:index], reads) if start is not None else None
-    if start is None or read is None or _takes_first(instructions[start + read[1] : index]):
-        return CallSite(_method(frame, instructions, index), False, (UNKNOWN,))
-    return CallSite(_bound(read[0]), False, _arguments(frame, instructions[start + read[1] : index], reads))
 
 
-def _takes_first(instructions: Sequence[Instruction]) -> bool:
-    """Tell whether code that makes operands uses what was on the stack before: an expression has gone on then."""
-    there = 0
-    for one in instructions:
-        there += one.effect
-        # All other instructions of expressions put one result there.
-        if one.name not in NO_LOADS and not one.name.startswith("LOAD_") and there < 1:
-            return True
-    return False
+def _steps(one: dis.Instruction) -> Iterator[_Step]:
+    if one.opname in _PAIRS:
+        # Python 3.13 joins two instructions for local variables into one.
+        for name, value in zip(_PAIRS[one.opname], one.argval, strict=True):
+            yield _Step(name, None, value, -1 if name == "STORE_FAST" else 1)
+        return
+    arg = one.arg if one.opcode >= dis.HAVE_ARGUMENT else None
+    yield _Step(one.opname, one.arg, one.argval, dis.stack_effect(one.opcode, arg, jump=False))
 
 
-def _method(frame: FrameType, instructions: Sequence[Instruction], index: int) -> Expression:
-    """Return the name of the method of an unknown object that an instruction calls."""
-    start = index
-    for _ in range(len(instructions)):
-        one = instructions[start - 1] if start else None
-        if one is None or one.name in _ATTRIBUTES:
-            break
-        start -= 1
-    return UNRESOLVED if start == 0 else UNRESOLVED._replace(name=name_in(frame.f_code, instructions[start - 1]))
+class _Reader:
+    """The instructions up to a call, read from the call backwards."""
 
+    def __init__(self, frame: FrameType, steps: Sequence[_Step]) -> None:
+        self._frame = frame
+        self._code = steps
+        self._at = len(steps) - 1
 
-def _bound(called: Expression) -> Expression:
-    """Return an expression for a method of C with its object, whatever it is called by."""
-    if type(called.value) is not BuiltinFunctionType:
-        return called
-    owner = called.value.__self__
-    return called._replace(owner_text=called.owner_text or called.text, owner=owner, name=called.value.__name__)
+    def read(self) -> CallSite | None:
+        call = self._code[self._at]
+        self._at -= 1
+        names = self._keywords(call)
+        values = [self._value() for _ in range(call.arg or 0)]
+        values.reverse()
+        if self._peek().name == "PUSH_NULL":
+            self._at -= 1
+        method = self._peek()
+        if method.name not in _ATTRIBUTES:
+            return None
+        self._at -= 1
+        target = self._value()
+        split = len(values) - len(names)
+        return CallSite(target, str(method.value), tuple(values[:split]), dict(zip(names, values[split:], strict=True)))
 
+    def _peek(self) -> _Step:
+        if self._at < 0:
+            raise IndexError
+        return self._code[self._at]
 
-def open_blocks(frame: FrameType, instructions: Sequence[Instruction]) -> list[Expression]:
-    """Return the expressions of the ``with`` blocks in whose body the frame is, the innermost first."""
-    found = [_whole(frame, instructions, index) for index in entered(frame.f_code, instructions, frame.f_lasti)]
-    return [one for one in found if one is not None]
+    def _keywords(self, call: _Step) -> tuple[str, ...]:
+        """Skip what stands between the arguments and the call, and return the names of the last arguments."""
+        if call.name in ("CALL_KW", "CALL_FUNCTION_KW"):
+            names = self._peek().value
+            self._at -= 1
+            return tuple(names)
+        names = ()
+        while self._peek().name in ("PRECALL", "KW_NAMES", "EXTENDED_ARG", "CACHE"):
+            if self._peek().name == "KW_NAMES":
+                names = self._frame.f_code.co_consts[self._peek().arg or 0]
+            self._at -= 1
+        return tuple(names)
 
+    def _value(self) -> Any:
+        """Return the value that the instructions before here have pushed, and step back over them."""
+        end = self._at
+        pushed = 0
+        while True:
+            one = self._peek()
+            pushed += one.pushed
+            self._at -= 1
+            if pushed >= 1:
+                return self._evaluated(self._code[self._at + 1 : end + 1])
 
-def methods_before(
-    frame: FrameType, instructions: Sequence[Instruction], names: Sequence[str]
-) -> list[tuple[str, Expression]]:
-    """Return calls of methods with these names before the one that runs: the method's name and its object, in order."""
-    found = []
-    for index, one in enumerate(instructions):
-        if one.at >= frame.f_lasti:
-            break
-        if one.name in _ATTRIBUTES and name_in(frame.f_code, one) in names:
-            owner = _whole(frame, instructions, index)
-            if owner is not None:
-                found.append((name_in(frame.f_code, one), owner))
-    # The method that runs has not returned yet.
-    return found[:-1] if found and _is_last_method(frame, instructions, names) else found
+    def _evaluated(self, code: Sequence[_Step]) -> Any:
+        code = [one for one in code if one.name not in ("EXTENDED_ARG", "CACHE", "NOP")]
+        first = code[0]
+        if len(code) == 1 and first.name.startswith(_CONSTANTS):
+            return first.value
+        if not first.name.startswith(_LOADS):
+            return UNKNOWN
+        value = self._name(str(first.value))
+        for one in code[1:]:
+            if one.name not in _ATTRIBUTES or value is UNKNOWN:
+                return UNKNOWN
+            value = attribute(value, str(one.value))
+        return value
 
-
-def _is_last_method(frame: FrameType, instructions: Sequence[Instruction], names: Sequence[str]) -> bool:
-    site = call_site(frame, reads=False)
-    return site is not None and site.called.name in names
-
-
-def _whole(frame: FrameType, instructions: Sequence[Instruction], end: int, reads: bool = True) -> Expression | None:
-    """Return the expression whose value is on top of the stack before an instruction; None if it is not plain."""
-    start = operands_start(instructions, end, 1)
-    read = _expression(frame, instructions[start:end], reads) if start is not None else None
-    return read[0] if start is not None and read is not None and read[1] == end - start else None
-
-
-def _expression(frame: FrameType, instructions: Sequence[Instruction], reads: bool) -> tuple[Expression, int] | None:
-    """Return the expression at the beginning of these instructions, and how many of them it takes."""
-    at = 0
-    while at < len(instructions) and instructions[at].name in NO_LOADS:
-        at += 1
-    found = _loaded(frame, instructions[at], reads) if at < len(instructions) else None
-    if found is None:
-        return None
-    at += 1
-    while at < len(instructions) and len(found.text) < _MAX_TEXT:
-        one = instructions[at]
-        if one.name in _ATTRIBUTES:
-            name = name_in(frame.f_code, one)
-            value = attribute(found.value, name) if found.value is not UNKNOWN else UNKNOWN
-            found = Expression(f"{found.text}.{name}", value, found.text, found.value, name)
-            at += 1
-        elif at + 1 < len(instructions) and instructions[at + 1].name == "BINARY_SUBSCR":
-            key = _loaded(frame, one, reads)
-            if key is None:
-                break
-            found = Expression(f"{found.text}[{key.text}]", item(found.value, key.value))
-            at += 2
-        else:
-            break
-    return found, at
-
-
-def _loaded(frame: FrameType, one: Instruction, reads: bool) -> Expression | None:
-    if one.name == "LOAD_CONST":
-        value = frame.f_code.co_consts[one.argument]
-        return Expression(repr(value)[:40] if type(value) in (int, str, float, bool) else "…", value)
-    if one.name not in _LOCALS and one.name not in _GLOBALS:
-        return None
-    name = name_in(frame.f_code, one)
-    value = local(frame, name) if one.name in _LOCALS and reads else UNKNOWN
-    if value is UNKNOWN and one.name in _GLOBALS:
-        value = variable(frame, name)
-    return Expression(name, value)
-
-
-def _arguments(frame: FrameType, instructions: Sequence[Instruction], reads: bool) -> tuple[Any, ...]:
-    """Return the values of a call's arguments if each is a constant or a variable, else one UNKNOWN.
-
-    The names of arguments are among them up to Python 3.10, and from 3.13 on.
-    """
-    found = [_loaded(frame, one, reads) for one in instructions if one.name not in NO_LOADS]
-    return tuple(one.value if one is not None else UNKNOWN for one in found)
+    def _name(self, name: str) -> Any:
+        value = local(self._frame, name)
+        return variable(self._frame, name) if value is UNKNOWN else value

@@ -11,8 +11,8 @@ from dbg_wire.errors import printable
 from dbg_wire.evidence import WaitKind
 
 from ..stop.own_frames import is_users_file
-from .call_site import call_site
 from .descriptors import command_of, state_of
+from .expressions import call_site
 from .locks import import_lock_owner
 from .stacks import SeenThread, module_of
 from .variables import UNKNOWN, attribute, is_a, item, local
@@ -141,9 +141,7 @@ def _import(inside: Inside) -> Wait:
 
 
 def _popen(inside: Inside) -> Wait:
-    # Without pipes, and once they have ended, communicate() waits in wait().
-    within = {frame.f_code.co_name for frame in inside.thread.frames[: inside.at + 1]}
-    verb = "waits for" if "wait" in within else "reads the output of"
+    verb = "reads the output of" if inside.frame.f_code.co_name == "communicate" else "waits for"
     return _of_process(verb, attribute(inside.local("self"), "pid"))
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, NamedTuple
 
-from .call_site import CallSite, Expression, methods_before, open_blocks
+from .expressions import CallSite, Expression, methods_before, open_blocks
 from .instructions import instructions_of
 from .stacks import SeenThread
 from .variables import UNKNOWN, attribute, attributes, has_method, is_a

@@ -18,7 +18,8 @@ from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, Source
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records import fitted
 
-from .call_arguments import UNKNOWN, CallSite, call_site
+from .call_site import CallSite, call_site
+from .variables import UNKNOWN
 
 LIBRARY = "mpi4py"
 

@@ -13,8 +13,8 @@ from dbg_wire.errors import printable
 from dbg_wire.evidence import MAX_WAIT_FRAMES, ThreadWait, WaitKind
 from dbg_wire.records import fitted
 
-from .call_site import CallSite, call_site, is_calling
 from .descriptors import waits_in
+from .expressions import CallSite, call_site, is_calling
 from .library_waits import Wait, library_wait
 from .locks import Holders, mutual, wanted_lock
 from .stacks import SeenThread, seen_threads, short_place

@@ -15,7 +15,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from dbg_wire.errors import printable
-from dbg_wire.evidence import SourceSeen, encode_evidence
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Answer, Ask, Kind, Look
 from dbg_wire.parts import decode_question, encode_parts
@@ -193,6 +192,8 @@ class Questions:
             return evidence_of(ask.look, halted=halted, is_still=is_still)
         except Exception as error:
             # The place of the rank is known all the same, and the link must live.
+            from dbg_wire.evidence import SourceSeen, encode_evidence
+
             lack = f"the evidence can't be read ({type(error).__name__}: {printable(str(error))})"
             return encode_evidence([fitted(SourceSeen, library="dbg-agent", lack=lack)])
 

@@ -12,6 +12,9 @@ from dbg_wire.ranks import RankState
 FOLLOWS_SECONDS = 60.0
 """Seconds after a failure within which a launcher ends the other ranks, by SIGKILL half a minute after SIGTERM."""
 
+EARLY_SECONDS = 1.0
+"""Seconds by which the broker may hear of such an end before it hears of the failure: hosts have ways of their own."""
+
 Run = tuple[str, str]
 """Job and run: the ranks that a launcher ends together."""
 
@@ -70,10 +73,11 @@ class FirstFailures:
 
 
 def _has_failed(rank: RankRecord) -> bool:
-    """Tell whether a rank has ended badly, and not by a signal that its launcher may have sent."""
-    if rank.exit is None:
-        return rank.died and rank.signal is None
-    return rank.exit not in (0, -signal.SIGTERM)
+    """Tell whether a rank has ended badly, and not by the signal that its launcher may have sent.
+
+    How a rank has ended may become known later than that it has; until then nothing is told of it.
+    """
+    return rank.exit is not None and rank.exit not in (0, -signal.SIGTERM)
 
 
 def _explain(rank: RankRecord, first: _Failure | None, before: _Failure | None = None) -> bool:
@@ -85,19 +89,18 @@ def _explain(rank: RankRecord, first: _Failure | None, before: _Failure | None =
         return False
     if rank.cause and (before is None or rank.cause != before.cause):
         return False
-    if rank.signal not in _SENT_BY_LAUNCHERS or not first.at <= rank.left <= first.at + FOLLOWS_SECONDS:
+    if rank.signal not in _SENT_BY_LAUNCHERS or not -EARLY_SECONDS <= rank.left - first.at <= FOLLOWS_SECONDS:
         return False
     rank.cause = first.cause
     return True
 
 
 def _how(rank: RankRecord) -> str:
-    if rank.exit is None:
-        return f"rank {rank.said.rank} had died"
-    if rank.exit > 0:
-        return f"rank {rank.said.rank} had exited with status {rank.exit}"
+    status = rank.exit or 0
+    if status > 0:
+        return f"rank {rank.said.rank} had exited with status {status}"
     try:
-        name = signal.Signals(-rank.exit).name
+        name = signal.Signals(-status).name
     except ValueError:
-        name = f"signal {-rank.exit}"
+        name = f"signal {-status}"
     return f"rank {rank.said.rank} was killed by {name}"

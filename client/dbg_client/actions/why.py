@@ -110,7 +110,7 @@ async def look_for_cause(
         found = explain(looks, time.time())
     if any(verdict.kind is VerdictKind.DIFFERENT or _has_parts(verdict) for verdict in found.verdicts):
         found = explain(looks, time.time(), await ask_parts(asker, looks[-1].everybody))
-    return _about(await _with_ras(asker, found, looks[-1].everybody), chosen)
+    return _about(await _with_ras(asker, found, looks[-1].everybody), chosen, ranks)
 
 
 async def _with_ras(asker: Asker, found: Explanation, everybody: Sequence[RankEvidence]) -> Explanation:
@@ -172,7 +172,11 @@ def _has_parts(verdict: Verdict) -> bool:
     return verdict.kind is VerdictKind.BUSY and any("environment variables" in line for line in verdict.evidence)
 
 
-def _about(found: Explanation, chosen: Sequence[RankInfo]) -> Explanation:
+def _about(found: Explanation, chosen: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> Explanation:
+    """Leave out verdicts that are not about the chosen ranks, if these are a part of those that are there."""
+    keys = {rank.key for rank in chosen}
+    if all(rank.key in keys for rank in ranks if rank.state is not RankState.EXITED):
+        return found
     numbers: defaultdict[str, set[int]] = defaultdict(set)
     for rank in chosen:
         numbers[rank.job].add(rank.rank)

@@ -7,7 +7,8 @@ The interpreter must be in order where the code runs, and so must the C library:
 * Somebody has the lock: the main thread is asked to run the code itself, as it runs the handlers of signals, between
   two instructions of Python. A thread that has C code to do first runs it later.
 * The main thread is in C code without the lock and never seen in a system call, such as in an MPI call that spins:
-  another thread that waits runs the code, and the main thread is asked as well, since a break-in needs it.
+  another thread that waits runs the code, and the main thread is asked as well, since a break-in needs it. The code
+  declines in a program that has not loaded `threading`, which would take that thread for the main one.
 
 Any other state is let pass, and looked at again.
 """

@@ -51,12 +51,10 @@ class Answer:
 
 _CODE = '''
 def adopt(told):
-    import os, sys, threading
-    said = {"outcome": "failed", "main": threading.current_thread() is threading.main_thread()}
+    import _thread, os, sys
+    said = {"outcome": "failed", "main": _thread.get_native_id() == os.getpid()}
     try:
-        # A thread that starts or ends others has this lock, and would wait for itself in the start of one more.
-        is_locked = getattr(getattr(threading, "_active_limbo_lock", None), "locked", None)
-        if is_locked is not None and is_locked():
+        if is_busy(said["main"], sys):
             said["outcome"] = "busy"
         else:
             said.update(join(told, sys))
@@ -73,6 +71,14 @@ def adopt(told):
         pass
     finally:
         os.close(pipe)
+
+def is_busy(is_main, sys):
+    if not is_main and "threading" not in sys.modules and sys.version_info < (3, 13):
+        return True  # threading takes the thread that imports it first for the main thread
+    import threading
+    # A thread that starts or ends others has this lock, and would wait for itself in the start of one more.
+    is_locked = getattr(getattr(threading, "_active_limbo_lock", None), "locked", None)
+    return is_locked is not None and is_locked()
 
 def join(told, sys):
     tracer, profiler = sys.gettrace(), sys.getprofile()

@@ -100,8 +100,8 @@ class _ArgumentParser(argparse.ArgumentParser):
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         # argparse passes over an error of the write, and a page that is longer than a buffer is lost by that.
-        if message:
-            (file or sys.stderr).write(message)
+        if message and file is not None:
+            file.write(message)
 
     def format_help(self) -> str:
         """Return the page that is made of the table."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.call_site import call_site
+from dbg_agent.evidence.expressions import call_site
 from dbg_agent.evidence.locks import LOCK
 from dbg_agent.evidence.variables import (
     HAS_PROXY,

@@ -72,3 +72,18 @@ def test_a_program_without_our_package_gets_ours(processes: Processes, home: Pat
     base = getattr(sys, "_base_executable", sys.executable)
     child = start(processes, home, SLEEPS, python=base)
     assert adopt_one(child.pid, {"DBG_HOME": str(home)}).outcome is Outcome.ADOPTED
+
+
+SPINS = """\
+import hashlib, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print("up", flush=True)
+hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+"""
+
+
+def test_a_main_thread_that_spins_in_c_code_is_left_alone(processes: Processes, home: Path) -> None:
+    child = start(processes, home, SPINS)
+    answer = adopt_one(child.pid, {"DBG_HOME": str(home)})
+    assert (answer.outcome, answer.main) == (Outcome.ADOPTED, False)
+    assert child.exit_status is None

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.call_arguments import UNKNOWN, CallSite, call_site
+from dbg_agent.evidence.call_site import CallSite, call_site
+from dbg_agent.evidence.variables import UNKNOWN
 
 PATTERN = re.compile("a")
 HOLDER = SimpleNamespace(pattern=PATTERN)
@@ -86,8 +87,8 @@ def test_what_would_take_running_code_is_unknown() -> None:
     assert site_of(computed) == CallSite(PATTERN, "sub", (note, UNKNOWN), {"count": UNKNOWN})
     site = site_of(by_property)
     assert site is not None
-    # The property itself is found, and not asked.
-    assert site.target is vars(WithProperty)["pattern"]
+    # The property is not asked.
+    assert site.target is UNKNOWN
 
 
 def test_a_call_of_a_form_that_is_not_known_is_none() -> None:
