@@ -69,6 +69,8 @@ _LEFT_OUT = (
         "PMIX_",
         "PALS_",
         "OMPI_COMM_",
+        "OMPI_MCA_ess_",
+        "OMPI_MCA_orte_",
         "OMPI_FIRST_",
         "OMPI_FILE_",
         "OPAL_",

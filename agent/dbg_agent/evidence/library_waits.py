@@ -141,7 +141,9 @@ def _import(inside: Inside) -> Wait:
 
 
 def _popen(inside: Inside) -> Wait:
-    verb = "reads the output of" if inside.frame.f_code.co_name == "communicate" else "waits for"
+    # Without pipes, and once they have ended, communicate() waits in wait().
+    within = {frame.f_code.co_name for frame in inside.thread.frames[: inside.at + 1]}
+    verb = "waits for" if "wait" in within else "reads the output of"
     return _of_process(verb, attribute(inside.local("self"), "pid"))
 
 

@@ -28,6 +28,7 @@ def test_a_secret_does_not_leave_the_rank_even_as_a_digest() -> None:
 def test_what_belongs_to_one_rank_host_or_shell_is_left_out() -> None:
     names = (
         *("RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURMD_NODENAME", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "HOSTNAME"),
+        *("OMPI_MCA_ess_base_vpid", "OMPI_MCA_orte_ess_node_rank"),
         *("TMPDIR", "TORCHELASTIC_ERROR_FILE", "DBG_JOB", "PWD", "CUDA_VISIBLE_DEVICES", "JOB_COMPLETION_INDEX", "_"),
         *("MS_NODE_ID", "PALS_RANKID", "GROUP_RANK", "MY_LOCAL_RANK"),
     )

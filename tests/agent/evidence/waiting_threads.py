@@ -299,6 +299,9 @@ class Program:
     def communicates(self) -> None:
         self.child("sleep", "3602", stdout=subprocess.PIPE).communicate()
 
+    def communicates_without_pipes(self) -> None:
+        self.child("sleep", "3606").communicate()
+
     def waits_for_child(self) -> None:
         self.child("sleep", "3603").wait()
 
@@ -424,6 +427,9 @@ def cases(program: Any) -> dict[str, Case]:
         "reads_pipe": Case(program.reads_pipe, "unknown", "reads a pipe of its own process"),
         "reads_child": Case(program.reads_child, "child", r"reads the output of the process \d+ \(`sleep 3601`\)"),
         "communicates": Case(program.communicates, "child", r"reads the output of the process \d+ \(`sleep 3602`\)"),
+        "communicates_without_pipes": Case(
+            program.communicates_without_pipes, "child", r"waits for the process \d+ \(`sleep 3606`\)"
+        ),
         "waits_for_child": Case(program.waits_for_child, "child", r"waits for the process \d+ \(`sleep 3603`\)"),
         "waits_for_pid": Case(program.waits_for_pid, "child", r"waits for the process \d+ \(`sleep 3604`\)"),
         "sleeps": Case(program.sleeps, "sleep", r"sleeps \(time\.sleep\(3605\)\)"),
