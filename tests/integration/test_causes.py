@@ -89,7 +89,8 @@ def group() -> Iterator[Path]:
         folder.rmdir()
 
 
-def test_a_rank_that_the_kernel_ends_for_want_of_memory_says_so(processes: Processes, home: Path, group: Path) -> None:
+def test_a_rank_that_the_kernel_ends_for_want_of_memory_says_so(group: Path, processes: Processes, home: Path) -> None:
+    # The group is made first, so that it goes when all processes in it have ended.
     running_broker(processes, home)
     go = home / "go"
     os.mkfifo(go)
