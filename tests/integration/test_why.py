@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
+from dbg_wire.rank_set import parse_ranks
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
@@ -81,3 +83,66 @@ def test_what_each_rank_does_is_told_to_a_watcher_and_in_a_session(
     terminal.send("q")
     terminal.wait_for(DRAWN)
     detach(terminal)
+
+
+OTHER_SCRIPT = """\
+import os, socket, subprocess, sys
+rank = os.environ["RANK"]
+sys.path.insert(0, os.path.join(os.environ["CODE"], "new" if rank == "3" else "old"))
+import model
+import dbg_agent
+dbg_agent.install()
+
+def convert():
+    subprocess.run(["sleep", "3600"])
+
+def receive(end):
+    end.recv(1)
+
+def train():
+    while True:
+        sum(range(1000))
+
+ends = socket.socketpair()
+print("ready", flush=True)
+if rank == "1":
+    convert()
+elif rank == "2":
+    receive(ends[0])
+else:
+    train()
+"""
+"""Ranks 0 and 3 work, rank 1 waits for a child and rank 2 for a socket; rank 3 has another file than the others."""
+
+
+def test_a_suspended_rank_waits_and_other_code_are_told(processes: Processes, home: Path, tmp_path: Path) -> None:
+    running_broker(processes, home)
+    for folder, version in (("old", 1), ("new", 2)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "model.py").write_text(f"version = {version}\n")
+    ranks = start_ranks(processes, home, OTHER_SCRIPT, 4, env={"CODE": str(tmp_path)})
+    wait_until_states(home, dict.fromkeys(range(4), "running"))
+
+    told = attach(home, "why", "--json")
+
+    assert told.returncode == 1, told
+    (waiting,) = (one for one in json.loads(told.stdout)["verdicts"] if one["kind"] == "waiting")
+    assert waiting["ranks"] == "1-2"
+    evidence = "\n".join(waiting["evidence"])
+    assert "waits for the process" in evidence, waiting
+    assert "sleep 3600" in evidence
+    assert "reads the socket" in evidence
+    (different,) = (one for one in json.loads(told.stdout)["verdicts"] if one["kind"] == "different")
+    assert 3 in parse_ranks(different["ranks"])
+    assert any("model.py" in line and line.endswith(": 3") for line in different["evidence"])
+
+    os.kill(ranks[0].pid, signal.SIGSTOP)
+    wait_until_states(home, {0: "unresponsive", 1: "running", 2: "running", 3: "running"})
+
+    told = attach(home, "why", "--json")
+
+    assert told.returncode == 1, told
+    (suspended,) = (one for one in json.loads(told.stdout)["verdicts"] if one["kind"] == "suspended")
+    assert suspended["ranks"] == "0"
+    assert "is suspended (SIGSTOP)" in suspended["sentence"]
+    os.kill(ranks[0].pid, signal.SIGCONT)

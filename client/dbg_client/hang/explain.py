@@ -101,8 +101,8 @@ def explain(
         missing += [one.roster[number].rank for number in sorted(numbers) if number in one.roster]
     if not matched:
         found.append(_nobody())
-    # A rank may read what it has recorded only once it is seen to stand still.
-    telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS
+    # A rank may read what it has recorded only once it is seen to stand still. Other code alone explains no hang.
+    telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS - {VerdictKind.DIFFERENT}
     culprits = any(verdict.kind in telling and verdict.is_certain for verdict in found)
     return Explanation(
         verdicts=tuple(worst_first(found)),
