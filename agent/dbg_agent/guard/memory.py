@@ -26,7 +26,7 @@ class Memory:
     def __init__(self, pid: int, root: str = ROOT, proc: str = "/proc") -> None:
         """Find the control group of a process; ``root`` and ``proc`` are where the kernel shows them."""
         self._statm = f"{proc}/{pid}/statm"
-        self._folder, self._events = _group_of(_read(f"{proc}/{pid}/cgroup"), root)
+        self._folder, self._events = _group_of(read_proc(f"{proc}/{pid}/cgroup"), root)
         self._root = root
         self.held, self.noted = 0, time.monotonic()
         self.kills = self._latest = self._count()
@@ -34,7 +34,7 @@ class Memory:
 
     def note(self) -> None:
         """Read what the process holds now, and how often its group has run out so far."""
-        words = _read(self._statm).split()
+        words = read_proc(self._statm).split()
         if len(words) > 1 and words[1] != "0":
             self.held, self.noted = int(words[1]) * PAGE_BYTES, time.monotonic()
             self.kills, self._latest = self._latest, self._count()
@@ -46,16 +46,16 @@ class Memory:
 
     def limit(self) -> int | None:
         """Return the bytes that the group may hold, None if only the host's memory bounds it."""
-        found = [_number(_read(f"{self._folder}/memory.limit_in_bytes"))]
-        found.append(_field(_read(f"{self._folder}/memory.stat"), "hierarchical_memory_limit"))
+        found = [_number(read_proc(f"{self._folder}/memory.limit_in_bytes"))]
+        found.append(_field(read_proc(f"{self._folder}/memory.stat"), "hierarchical_memory_limit"))
         folder = self._folder
         while folder.startswith(self._root):
-            found.append(_number(_read(f"{folder}/memory.max")))
+            found.append(_number(read_proc(f"{folder}/memory.max")))
             folder = folder.rpartition("/")[0]
         return min((size for size in found if size is not None and size < UNLIMITED), default=None)
 
     def _count(self) -> int | None:
-        return _field(_read(self._events), "oom_kill") if self._events else None
+        return _field(read_proc(self._events), "oom_kill") if self._events else None
 
 
 def _group_of(text: str, root: str) -> tuple[str, str]:
@@ -72,7 +72,7 @@ def _group_of(text: str, root: str) -> tuple[str, str]:
         else:
             continue
         for folder in [*(top + path.rstrip("/") for top in tops), *tops]:
-            if _field(_read(f"{folder}/{name}"), "oom_kill") is not None:
+            if _field(read_proc(f"{folder}/{name}"), "oom_kill") is not None:
                 return folder, f"{folder}/{name}"
     return "", ""
 
@@ -89,7 +89,8 @@ def _number(text: str) -> int | None:
     return int(text) if text.strip().isdecimal() else None
 
 
-def _read(path: str) -> str:
+def read_proc(path: str) -> str:
+    """Return a file of /proc or of a control group; empty if it can't be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             return file.read()

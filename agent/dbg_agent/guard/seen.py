@@ -10,19 +10,11 @@ from dbg_wire.evidence import MAX_WAIT_FRAMES, EvidenceRecord, ProcessSeen, Thre
 from dbg_wire.messages import Look
 from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
+from dbg_wire.system_calls import call_names
 
-from .memory import Memory
+from .memory import Memory, read_proc
 
 TICKS = os.sysconf("SC_CLK_TCK")
-
-_NAMES = """
-read 0 63|write 1 64|poll 7 -|ioctl 16 29|select 23 -|nanosleep 35 101|connect 42 203|accept 43 202|sendto 44 206
-recvfrom 45 207|sendmsg 46 211|recvmsg 47 212|wait4 61 260|fcntl 72 25|fsync 74 82|futex 202 98|clock_nanosleep 230 115
-epoll_wait 232 -|waitid 247 95|openat 257 56|pselect6 270 72|ppoll 271 73|epoll_pwait 281 22
-"""
-"""System calls in which programs wait, with their numbers on x86_64 and aarch64."""
-
-_COLUMNS = {"x86_64": 1, "aarch64": 2}
 
 
 def evidence_rows(look: Look, pid: int, memory: Memory, text: str, frames: Sequence[Place]) -> tuple[str, ...]:
@@ -80,17 +72,14 @@ def _tracer(status: dict[str, str]) -> str:
     number = status.get("TracerPid", "0")
     if not number.isdecimal() or number == "0":
         return ""
-    name = _read(f"/proc/{number}/comm").strip()
+    name = read_proc(f"/proc/{number}/comm").strip()
     return f"{printable(name)} (pid {number})" if name else f"process {number}"
 
 
 def _system_call(pid: int) -> str:
-    number = _read(f"/proc/{pid}/syscall").partition(" ")[0].strip()
-    column = _COLUMNS.get(os.uname().machine)
-    if not number.isdecimal() or column is None:
-        return ""
-    rows = (row.split() for row in _NAMES.strip().replace("\n", "|").split("|"))
-    return next((row[0] for row in rows if row[column] == number), f"number {number}")
+    number = read_proc(f"/proc/{pid}/syscall").partition(" ")[0].strip()
+    names = call_names(os.uname().machine)
+    return names.get(int(number), f"number {number}") if number.isdecimal() and names else ""
 
 
 def _cpu(words: Sequence[str]) -> float | None:
@@ -98,21 +87,13 @@ def _cpu(words: Sequence[str]) -> float | None:
 
 
 def _stat(path: str) -> list[str]:
-    return _read(path).rpartition(")")[2].split()
+    return read_proc(path).rpartition(")")[2].split()
 
 
 def _fields(path: str) -> dict[str, str]:
-    lines = (line.partition(":") for line in _read(path).splitlines())
+    lines = (line.partition(":") for line in read_proc(path).splitlines())
     return {name: value.strip() for name, _, value in lines}
 
 
 def _amount(text: str) -> float | None:
     return float(text) if text.isdecimal() else None
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            return file.read()
-    except OSError:
-        return ""

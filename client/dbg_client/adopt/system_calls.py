@@ -6,28 +6,18 @@ calls can be made in it, and it waits on afterwards. Calls that change the proce
 
 from __future__ import annotations
 
-_X86_64 = {
-    "read": 0, "poll": 7, "select": 23, "sched_yield": 24, "pause": 34, "nanosleep": 35, "accept": 43, "recvfrom": 45,
-    "recvmsg": 47, "wait4": 61, "semop": 65, "msgrcv": 70, "fcntl": 72, "flock": 73, "rt_sigtimedwait": 128,
-    "rt_sigsuspend": 130, "futex": 202, "io_getevents": 208, "restart_syscall": 219, "clock_nanosleep": 230,
-    "epoll_wait": 232, "waitid": 247, "pselect6": 270, "ppoll": 271, "epoll_pwait": 281, "accept4": 288,
-    "recvmmsg": 299, "epoll_pwait2": 441, "futex_waitv": 449,
-}  # fmt: skip
+from dbg_wire.system_calls import call_names
 
-_AARCH64 = {
-    "io_getevents": 4, "epoll_pwait": 22, "fcntl": 25, "flock": 32, "read": 63, "pselect6": 72, "ppoll": 73,
-    "waitid": 95, "futex": 98, "nanosleep": 101, "clock_nanosleep": 115, "sched_yield": 124, "restart_syscall": 128,
-    "rt_sigsuspend": 133, "rt_sigtimedwait": 137, "msgrcv": 188, "semop": 193, "accept": 202, "recvfrom": 207,
-    "recvmsg": 212, "accept4": 242, "recvmmsg": 243, "wait4": 260, "epoll_pwait2": 441, "futex_waitv": 449,
-}  # fmt: skip
-
-WAITING = {
-    "x86_64": frozenset(_X86_64.values()),
-    "aarch64": frozenset(_AARCH64.values()),
-}
-"""The numbers of the calls by the kind of machine."""
+WAITING = frozenset(
+    {
+        *("read", "poll", "select", "sched_yield", "pause", "nanosleep", "accept", "recvfrom", "recvmsg", "wait4"),
+        *("semop", "msgrcv", "fcntl", "flock", "rt_sigtimedwait", "rt_sigsuspend", "futex", "io_getevents"),
+        *("restart_syscall", "clock_nanosleep", "epoll_wait", "waitid", "pselect6", "ppoll", "epoll_pwait", "accept4"),
+        *("recvmmsg", "epoll_pwait2", "futex_waitv"),
+    }
+)
 
 
 def waits_safely(machine: str, number: int | None) -> bool:
     """Tell whether a thread in the system call of this number may be borrowed; None is a thread in its own code."""
-    return number is not None and number in WAITING.get(machine, frozenset())
+    return number is not None and call_names(machine).get(number) in WAITING
