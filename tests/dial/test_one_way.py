@@ -67,9 +67,21 @@ def step_by_step(line: dbg_dial.blocking.BlockingDial, token: str) -> None:
         line.present(token)
 
 
+def page(line: dbg_dial.blocking.BlockingDial, token: str) -> None:
+    with line:
+        line.look_up()
+        line.connect()
+        line.page("/", token)
+
+
 async def blocking(reach: Reach) -> object:
     line = dbg_dial.blocking.BlockingDial(reach.endpoint, seconds(10))
     return await asyncio.to_thread(step_by_step, line, reach.token)
+
+
+async def blocking_page(reach: Reach) -> object:
+    line = dbg_dial.blocking.BlockingDial(reach.endpoint, seconds(10))
+    return await asyncio.to_thread(page, line, reach.token)
 
 
 async def of_the_brokers_verbs(reach: Reach) -> object:
@@ -81,6 +93,7 @@ WAYS: dict[str, Way] = {
     "dbg_dial.dial.addresses": addresses,
     "dbg_dial.dial.open_websocket": open_websocket,
     "dbg_dial.blocking.BlockingDial": blocking,
+    "dbg_dial.blocking.BlockingDial.page": blocking_page,
     "dbg_agent.link.dial.dial": of_a_rank,
     "dbg_client.core.connection.dial": of_a_terminal,
     "dbg_broker.verbs.probe.BrokerProbe": of_the_brokers_verbs,
@@ -159,8 +172,17 @@ def breaches(tree: ast.AST) -> Iterator[str]:
             yield node.id
         elif isinstance(node, ast.Call):
             yield from called(node)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("Bearer "):
+        elif is_presented(node):
             yield "a token is presented"
+
+
+def is_presented(node: ast.AST) -> bool:
+    """Tell whether this is a text with which a token is presented."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and "Bearer " in node.value
+
+
+def presents(function: ast.AST) -> bool:
+    return any(is_presented(node) for node in ast.walk(function))
 
 
 def imported(node: ast.ImportFrom) -> Iterator[str]:
@@ -226,14 +248,15 @@ def test_all_who_dial_are_tried_here() -> None:
 
 
 def test_every_check_is_made_where_the_token_is_sent() -> None:
-    """Three functions of dbg_dial present a token, after token and certificate were checked; no other one does."""
+    """Four functions of dbg_dial present a token, after token and certificate were checked; no other one does."""
     presenting = []
     for path, tree in sources():
         for function in ast.walk(tree):
-            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and "Bearer " in ast.unparse(function):
+            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and presents(function):
                 presenting.append((path, function.name))
     assert presenting == [
         ("wire/dbg_dial/blocking.py", "present"),
+        ("wire/dbg_dial/blocking.py", "page"),
         ("wire/dbg_dial/dial.py", "_connect"),
         ("wire/dbg_dial/glance.py", "upgrade"),
     ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
 from types import TracebackType
 from typing import TypeVar
 
@@ -119,9 +120,7 @@ class BlockingDial:
         Raise WrongToken or NotABroker. Raise WrongCertificate, with nothing sent, if the peer has not shown the pinned
         certificate, and BadEndpoint, with nothing sent, for a lasting token without TLS.
         """
-        check_token(self.endpoint, token)
-        if self.endpoint.secure and not self._is_pinned:
-            raise WrongCertificate(self.url, "its certificate was not looked at")
+        self._check(token)
         self._websocket = ClientProtocol(
             parse_uri(f"{self.url}/client"),
             subprotocols=[Subprotocol(subprotocol())],
@@ -140,6 +139,27 @@ class BlockingDial:
         """Check that both ends speak the same protocol version. Raise WrongVersion."""
         if self._refusal is not None:
             raise WrongVersion(self.url, self._refusal[1])
+
+    def page(self, target: str, token: str | None = None) -> bytes:
+        """Ask for a page, with this token if one is given, and return the whole answer, its head included.
+
+        Block for ``seconds`` at most in all. Raise what :meth:`present` raises for the token, with nothing sent.
+        """
+        head = f"GET {target} HTTP/1.1\r\nHost: {self.endpoint.host}\r\n"
+        if token is not None:
+            self._check(token)
+            head += f"Authorization: Bearer {token}\r\n"
+        connected = self.connected()
+        deadline = time.monotonic() + self.seconds
+        connected.sendall(f"{head}\r\n".encode())
+        answer = b""
+        while len(answer) < READ_BYTES and (left := deadline - time.monotonic()) > 0:
+            # One deadline for the whole answer, so that a peer that sends it byte by byte delays nothing.
+            connected.settimeout(left)
+            if not (data := connected.recv(READ_BYTES)):
+                break
+            answer += data
+        return answer
 
     # ------------------------------------------------------------------------------------------------ once it is open
 
@@ -168,6 +188,11 @@ class BlockingDial:
         return self._frames.pop(0)
 
     # ---------------------------------------------------------------------------------------------------------- inner
+
+    def _check(self, token: str) -> None:
+        check_token(self.endpoint, token)
+        if self.endpoint.secure and not self._is_pinned:
+            raise WrongCertificate(self.url, "its certificate was not looked at")
 
     def _open_websocket(self) -> ClientProtocol:
         if self._websocket is None or self._websocket.state is not State.OPEN:

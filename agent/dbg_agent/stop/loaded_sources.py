@@ -17,9 +17,10 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 
 from dbg_wire.limits import MAX_LINE_TEXT
 
-MAX_FILES = 1000
+MAX_FILES = 2000
 MAX_FILE_BYTES = 4_000_000
-"""Files that are kept, and bytes of each: no user's program has more or longer files of its own."""
+"""Files that are kept, and bytes of each. A program beside large libraries that are installed as editable has about a
+thousand; of more, those that were loaded last are kept, as a program loads its libraries first."""
 
 STARTUP_SECONDS = 0.03
 """Seconds in which a process has loaded nothing of its program yet; the kernel gives its start in hundredths."""
@@ -192,7 +193,7 @@ def _cached(path: str) -> _LoadedText | None:
 
 
 def _own_files() -> Iterator[str]:
-    for module in list(sys.modules.values()):
+    for module in list(sys.modules.values())[::-1]:
         path = file_of(module)
         if path is not None and not _is_library(path):
             yield path

@@ -11,7 +11,7 @@ from websockets.frames import Opcode
 
 from dbg_broker.home.tokens import proof
 from dbg_broker.net.http import RELOAD
-from dbg_dial.blocking import READ_BYTES, BlockingDial, NotABroker
+from dbg_dial.blocking import BlockingDial, NotABroker
 from dbg_wire.codec import decode, encode
 from dbg_wire.endpoint import Endpoint
 from dbg_wire.errors import BrokerUnreachable, DbgError, PeerError, Refused, printable
@@ -66,32 +66,16 @@ class BrokerProbe(BlockingDial):
     def knows(self, token: str) -> bool:
         """Tell whether the peer knows the token, too; the token is not sent."""
         challenge = secrets.token_hex(CHALLENGE_BYTES)
-        answer = self._ask(f"GET /healthz?prove={challenge} HTTP/1.1\r\nHost: {self.endpoint.host}\r\n\r\n")
+        answer = self.page(f"/healthz?prove={challenge}")
         expected = proof(token, challenge).encode()
         return any(hmac.compare_digest(line, expected) for line in answer.splitlines())
 
     def reload(self, token: str) -> None:
         """Have the broker read its tokens anew. Raise BrokerUnreachable if it does not, with the reason."""
-        answer = self._ask(
-            f"GET {RELOAD} HTTP/1.1\r\nHost: {self.endpoint.host}\r\nAuthorization: Bearer {token}\r\n\r\n"
-        )
+        answer = self.page(RELOAD, token)
         if not answer.startswith(b"HTTP/1.1 200 "):
             reason = answer.rpartition(b"\r\n\r\n")[2].decode("utf-8", "replace").strip()
             raise BrokerUnreachable(self.url, printable(reason) or "it does not answer")
-
-    def _ask(self, request: str) -> bytes:
-        """Send a request that needs no WebSocket, and return the whole answer."""
-        connected = self.connected()
-        deadline = time.monotonic() + self.seconds
-        connected.sendall(request.encode())
-        answer = b""
-        while len(answer) < READ_BYTES and (left := deadline - time.monotonic()) > 0:
-            # One deadline for the whole answer, so that a peer that sends it byte by byte delays nothing.
-            connected.settimeout(left)
-            if not (data := connected.recv(READ_BYTES)):
-                break
-            answer += data
-        return answer
 
     def _say(self, message: Message) -> None:
         self.send_text(encode(message))

@@ -26,7 +26,7 @@ from .process import (
 )
 from .python import TargetPython, find_python
 from .remote import can_remote_exec
-from .system_calls import WAITING
+from .system_calls import is_tried
 
 OLDEST = (3, 10)
 """The oldest Python on which our package runs."""
@@ -144,7 +144,7 @@ def _refuse_ways(python: TargetPython, who: str, gdb: str | None) -> None:
         return
     if gdb is None:
         raise CantAdopt(who, "can only be adopted with gdb, which is not installed here", _without_gdb())
-    if os.uname().machine not in WAITING:
+    if not is_tried(os.uname().machine):
         raise CantAdopt(who, f"runs on {os.uname().machine}, where this has not been tried", _without_gdb())
     if python.missing:
         why = f"has a Python that was stripped of {python.missing[0]} and others, so that nothing can be called in it"

@@ -21,3 +21,8 @@ WAITING = frozenset(
 def waits_safely(machine: str, number: int | None) -> bool:
     """Tell whether a thread in the system call of this number may be borrowed; None is a thread in its own code."""
     return number is not None and call_names(machine).get(number) in WAITING
+
+
+def is_tried(machine: str) -> bool:
+    """Tell whether the calls of this kind of machine are known, without which no thread is borrowed."""
+    return bool(call_names(machine))

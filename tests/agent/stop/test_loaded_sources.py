@@ -239,3 +239,21 @@ def test_code_that_an_import_hook_has_changed_is_not_taken_for_an_edit(
     assert frames_of(model) == ["edited_model"]
     monkeypatch.setattr(loaded_sources, "process_started", lambda: path.stat().st_ctime + 60)
     assert frames_of(model) == []
+
+
+def test_of_too_many_files_those_are_kept_that_were_loaded_last(
+    folder: Path, model: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert model.__name__ == "edited_model"
+    monkeypatch.setattr(loaded_sources, "MAX_FILES", 2)
+    read: list[str] = []
+    ended = threading.Event()
+
+    def note(_: Loaded, paths: list[str]) -> None:
+        read.extend(paths)
+        ended.set()
+
+    monkeypatch.setattr(Loaded, "read_all", note)
+    Loaded().read()
+    assert ended.wait(seconds(20))
+    assert sorted(read) == [str(folder / "edited_model.py"), str(folder / "edited_other.py")]

@@ -33,7 +33,14 @@ def sleeper() -> Iterator[int]:
 @pytest.fixture
 def other() -> Iterator[int]:
     """A process that is no Python."""
-    with subprocess.Popen([shutil.which("cat") or "cat"], stdin=subprocess.PIPE) as process:
+    command = [shutil.which("cat") or "cat"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        # The kernel names the process only after the file descriptors of Python are closed.
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
         yield process.pid
         process.kill()
 
