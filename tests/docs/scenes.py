@@ -85,6 +85,7 @@ def _mpi_hang(script: str, each_prints: str, hang: str) -> Scene:
 SCENES = {
     "hang": Scene("tour/hang", ("-m", "dbg_agent"), prints=r"step 3$"),
     "nan": Scene("tour/nan", states=_stopped(EVERYBODY)),
+    "weights": Scene("tour/weights", states=_stopped(EVERYBODY)),
     "crash": Scene(
         "tour/crash", ("-m", "dbg_agent", "--post-mortem"), states={0: "held", 1: "held", 2: "stopped", 3: "held"}
     ),

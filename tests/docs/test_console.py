@@ -10,11 +10,15 @@ from tests.docs.console import Step, agree, steps
 from tests.docs.pages import ROOT, Played, pages, played
 from tests.docs.scenes import SCENES, Stage
 from tests.support.processes import Processes
+from tests.support.requirements import needs_torch
 
 HANGS = ROOT / "docs/hangs.md"
 """Its jobs take long to start: tests/integration/test_hangs.py plays the page beside its other tests of them."""
 
 ALL = [scene for page in pages() if page != HANGS for scene in played(page)]
+
+NEEDS = {"weights": needs_torch}
+"""What scenes need: numpy is installed together with torch."""
 
 
 def _name(scene: Played) -> str:
@@ -22,7 +26,9 @@ def _name(scene: Played) -> str:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("scene", ALL, ids=_name)
+@pytest.mark.parametrize(
+    "scene", [pytest.param(scene, id=_name(scene), marks=NEEDS.get(scene.scene, ())) for scene in ALL]
+)
 def test_commands_of_a_page_print_what_the_page_says(scene: Played, processes: Processes, tmp_path: Path) -> None:
     stage = Stage(processes, SCENES[scene.scene], tmp_path)
     for block in scene.blocks:
