@@ -24,10 +24,11 @@ from ..core.waiting_line import WaitingLine
 from ..streams import show_waiting, tell, write_result
 from ..views.ages import show_age
 from ..words.settings import CommandSettings
-from .errors import NothingToAdopt
+from .errors import CantAdopt, NothingToAdopt
 from .found import Candidate, find_mine
 from .one import adopt_one
 from .payload import Answer, Outcome
+from .stack import stack_of
 
 AT_ONCE = 4
 """Processes that are adopted at a time: each stops for some tenths of a second, and its gdb takes a core meanwhile."""
@@ -122,7 +123,14 @@ class _Adopting:
                 self._failed += 1
                 self._single_status = error.exit_status
                 tell(f"dbg-attach: {error}")
+                if isinstance(error, CantAdopt) and error.can_be_read:
+                    await self._show_stack(pid)
                 return None
+
+    async def _show_stack(self, pid: int) -> None:
+        shown: str | None = await asyncio.to_thread(stack_of, pid)
+        if shown is not None:
+            write_result(shown)
 
     async def _list(self, answers: Mapping[int, Answer]) -> None:
         """Write a line for each rank once the broker lists it, and a sentence for those that it does not list."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -39,6 +38,9 @@ class Ready:
     seen: Seen
     python: TargetPython
     gdb: str | None
+
+
+_WITHOUT_GDB = "`apt install gdb`, `dnf install gdb` or conda's gdb mends that; py-spy shows a stack without it"
 
 
 def examine(pid: int, *, has_package: Collection[str] = ()) -> Ready:
@@ -143,17 +145,16 @@ def _refuse_ways(python: TargetPython, who: str, gdb: str | None) -> None:
     if can_remote_exec(python.version):
         return
     if gdb is None:
-        raise CantAdopt(who, "can only be adopted with gdb, which is not installed here", _without_gdb())
+        raise CantAdopt(
+            who, "can only be adopted with gdb, which is not installed here", _WITHOUT_GDB, can_be_read=True
+        )
     if not is_tried(os.uname().machine):
-        raise CantAdopt(who, f"runs on {os.uname().machine}, where this has not been tried", _without_gdb())
+        raise CantAdopt(
+            who, f"runs on {os.uname().machine}, where this has not been tried", _WITHOUT_GDB, can_be_read=True
+        )
     if python.missing:
         why = f"has a Python that was stripped of {python.missing[0]} and others, so that nothing can be called in it"
-        raise CantAdopt(who, why, "start it by `python -m dbg_agent`; `py-spy dump` may show its stack now")
-
-
-def _without_gdb() -> str:
-    shown = "`py-spy dump --pid PID` shows its stack" if shutil.which("py-spy") else "py-spy shows a stack without gdb"
-    return f"`apt install gdb`, `dnf install gdb` or conda's gdb mends that; {shown}"
+        raise CantAdopt(who, why, "start it by `python -m dbg_agent`", can_be_read=True)
 
 
 def _children(pid: int) -> list[Seen]:
