@@ -178,11 +178,12 @@ class _RunLife:
     def _note_start(self) -> None:
         from dbg_broker.audit.entries import Entry, What, encode_entry
         from dbg_broker.audit.files import append
+        from dbg_dial.user import user_name
 
         entry = Entry(
             at=time.time(),
             what=What.RUN,
-            terminal=f"{self._environ.get('USER') or os.geteuid()}@{os.uname().nodename}",
+            terminal=user_name(),
             job=self._name,
             text=shlex.join(self._plan.command),
         )

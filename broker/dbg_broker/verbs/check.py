@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from dbg_broker.verbs.probe import BrokerProbe
-from dbg_broker.verbs.which_broker import Say, find_broker, own_name
+from dbg_broker.verbs.which_broker import Say, find_broker
+from dbg_dial.user import user_name
 from dbg_wire.endpoint import Endpoint, Reach
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.version import PROTOCOL_MAJOR
@@ -19,7 +20,7 @@ def check(url: str | None, home: str, environ: Mapping[str, str], say: Say) -> i
     reach = find_broker(url, home, environ, "driver")
     say(f"{reach.endpoint.url} (address from {reach.sources['address']}, token from {reach.sources['token']})")
     with BrokerProbe(reach.endpoint) as probe:
-        for name, step in _steps(probe, reach, own_name(environ)):
+        for name, step in _steps(probe, reach, user_name()):
             began = time.monotonic()
             try:
                 found = step()

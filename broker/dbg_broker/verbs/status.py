@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dbg_broker.verbs.probe import BrokerProbe
-from dbg_broker.verbs.which_broker import Say, find_broker, own_name
+from dbg_broker.verbs.which_broker import Say, find_broker
+from dbg_dial.user import user_name
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Welcome
 from dbg_wire.ranks import RankInfo, RankState, describe_exit
@@ -28,7 +29,7 @@ def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) ->
                 probe.compare()
             probe.present(reach.token)
             probe.agree()
-            welcome = probe.greet(own_name(environ))
+            welcome = probe.greet(user_name())
             ranks = probe.ranks()
     except DbgError as error:
         if as_json:

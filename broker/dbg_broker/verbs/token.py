@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import secrets
 import time
 from collections.abc import Callable
@@ -27,7 +26,8 @@ from dbg_broker.home.job_tokens import renew_job_tokens
 from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.home.tokens import digest_of, load_tokens, new_token, rotate_tokens
 from dbg_broker.verbs.probe import reload_tokens
-from dbg_broker.verbs.which_broker import own_name, token_of
+from dbg_broker.verbs.which_broker import token_of
+from dbg_dial.user import user_name
 from dbg_wire.errors import BadInput, BadSecretFile, BrokerUnreachable, printable
 
 MAX_SECONDS = 10 * 365 * 86400.0
@@ -132,7 +132,7 @@ def _tell_broker(home: Path, aside: Say, *, driver: str | None = None) -> str:
 
 
 def _note(home: Path, what: What, text: str, job: str = "") -> None:
-    entry = Entry(at=time.time(), what=what, terminal=own_name(os.environ), job=job, text=text)
+    entry = Entry(at=time.time(), what=what, terminal=user_name(), job=job, text=text)
     # A full disk is no reason to leave a token valid.
     with contextlib.suppress(OSError):
         append(home, encode_entry(entry))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -65,11 +63,6 @@ def token_of(role: Role, home: Path) -> str:
             if answers(reach.endpoint, reach.token, ANSWER_SECONDS):
                 return reach.token
     return load_tokens(home).of(role)
-
-
-def own_name(environ: Mapping[str, str]) -> str:
-    """Return the name of the user who asks, as terminals show it beside a rank."""
-    return f"{environ.get('USER') or os.geteuid()}@{socket.gethostname()}"
 
 
 def _token_file_text(path: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from dbg_dial.user import user_name
+
 from .link import BrokerLink
 from .reach import find_reach
-from .user import user_name
 
 
 def link_to_broker(address: str | None, seconds: float, environ: Mapping[str, str] = os.environ) -> BrokerLink:

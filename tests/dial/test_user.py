@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from dbg_client.core.user import user_name
+from dbg_dial.user import user_name
 
 
 def test_the_name_is_the_users_at_the_short_name_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The name of this terminal's user, as other users see it."""
+"""The name of the user who dials, as other users see it."""
 
 from __future__ import annotations
 
