@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dbg_broker.home.job_tokens import write_job_token
+from dbg_broker.home.job_tokens import JOB_TOKENS_DIRECTORY, write_job_token
 from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.home.tokens import job_token
 from dbg_wire.environment import BROKER, TOKEN, TOKEN_FILE
@@ -19,7 +19,10 @@ def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None
 
     Return None where the user has named a broker or a token, or where the broker is of an older release.
     """
-    if any(environ.get(name) for name in (BROKER, TOKEN, TOKEN_FILE)):
+    # A run inside of another run's job has that job's token, which is not for ranks of this one.
+    is_of_another_run = Path(environ.get(TOKEN_FILE, "")).parent == Path(home) / JOB_TOKENS_DIRECTORY
+    chosen = (BROKER, TOKEN) if is_of_another_run else (BROKER, TOKEN, TOKEN_FILE)
+    if any(environ.get(name) for name in chosen):
         return None
     serving = read_rendezvous(Path(home))
     if serving is None or serving.minor < MINOR_OF_JOB_TOKENS or "rank" not in serving.tokens:

@@ -40,3 +40,12 @@ def test_a_broker_of_an_older_release_knows_no_such_token(home: Path) -> None:
     assert token_file_of("train-1", str(home), {}) is None
     serving(home, 1)
     assert token_file_of("train-1", str(home), {}) is None
+
+
+def test_a_run_inside_of_another_ones_job_has_a_token_of_its_own(home: Path) -> None:
+    serving(home, 2)
+    outer = token_file_of("train-1", str(home), {})
+    assert outer is not None
+    inner = token_file_of("train-1-2", str(home), {"DBG_TOKEN_FILE": outer})
+    assert inner is not None
+    assert Path(inner).read_text().strip() == job_token(TOKENS["rank"], "train-1-2")
