@@ -27,13 +27,22 @@ def test_this_process_is_told_with_amounts_that_grow() -> None:
 
 
 def test_the_main_threads_system_call_is_told() -> None:
-    program = (
-        "import os, threading\nfrom dbg_agent.evidence.process import process_seen\n"
-        "def look():\n    while True:\n        seen = process_seen()\n        if seen.system_call == 'wait4': break\n"
-        "    print(seen.state, flush=True)\n    os.kill(child, 9)\n"
-        "child = os.posix_spawn('/bin/sleep', ['sleep', '3600'], os.environ)\n"
-        "threading.Thread(target=look).start()\nos.waitpid(child, 0)\n"
-    )
+    program = """\
+import os, threading
+from dbg_agent.evidence.process import process_seen
+
+def look():
+    while True:
+        seen = process_seen()
+        if (seen.system_call, seen.state) == ("wait4", "S"):
+            break
+    print(seen.state, flush=True)
+    os.kill(child, 9)
+
+child = os.posix_spawn("/bin/sleep", ["sleep", "3600"], os.environ)
+threading.Thread(target=look).start()
+os.waitpid(child, 0)
+"""
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=True, text=True)
     assert ran.stdout == "S\n"
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
+from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
+from dbg_dial.deadline import within
 from dbg_wire.version import subprotocol
 from tests.broker.peers import trusting_context
 from tests.broker.processes import SECONDS, Serve, run, tokens
@@ -21,26 +22,43 @@ from tests.support.tokens import written_tokens
 REVOKED = 4003
 
 
+class Terminal:
+    """A terminal's connection, read and written by one thread.
+
+    Before Python 3.13 two threads on one TLS connection disturb each other, as those of websockets' blocking client.
+    """
+
+    def __init__(self, url: str, token: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._websocket = self._loop.run_until_complete(
+            connect(
+                f"{url}/client",
+                additional_headers={"Authorization": f"Bearer {token}"},
+                subprotocols=[Subprotocol(subprotocol())],
+                ssl=trusting_context(),
+                compression=None,
+                proxy=None,
+                open_timeout=SECONDS,
+            )
+        )
+
+    def closed(self) -> tuple[int | None, str | None]:
+        """Return code and reason with which the broker has closed the connection."""
+        self._loop.run_until_complete(within(SECONDS, self._websocket.wait_closed()))
+        return self._websocket.close_code, self._websocket.close_reason
+
+    def end(self) -> None:
+        self._loop.run_until_complete(self._websocket.close())
+        self._loop.close()
+
+
 @contextmanager
-def terminal(url: str, token: str) -> Iterator[ClientConnection]:
-    with connect(
-        f"{url}/client",
-        additional_headers={"Authorization": f"Bearer {token}"},
-        subprotocols=[Subprotocol(subprotocol())],
-        ssl=trusting_context(),
-        compression=None,
-        proxy=None,
-        open_timeout=SECONDS,
-    ) as connected:
-        yield connected
-
-
-def closed(connected: ClientConnection) -> tuple[int, str]:
-    """Return code and reason with which the broker has closed a connection."""
-    with pytest.raises(ConnectionClosed) as caught:
-        connected.recv(SECONDS)
-    assert caught.value.rcvd is not None
-    return caught.value.rcvd.code, caught.value.rcvd.reason
+def terminal(url: str, token: str) -> Iterator[Terminal]:
+    opened = Terminal(url, token)
+    try:
+        yield opened
+    finally:
+        opened.end()
 
 
 def test_a_token_with_a_name_opens_until_it_is_revoked(home: Path, serve: Serve) -> None:
@@ -54,7 +72,7 @@ def test_a_token_with_a_name_opens_until_it_is_revoked(home: Path, serve: Serve)
         assert run(home, "token", "--revoke", "alice").stdout == (
             "alice is revoked, and the broker that serves has been told\n"
         )
-        assert closed(alice)[0] == REVOKED
+        assert alice.closed()[0] == REVOKED
     check = run(home, "check", changes={"DBG_TOKEN": token})
     assert check.returncode == 5
     assert "does not know the token" in check.stderr + check.stdout
@@ -64,7 +82,7 @@ def test_a_token_ends_when_its_time_is_over(home: Path, serve: Serve) -> None:
     serving = serve()
     token = run(home, "token", "--role", "driver", "--for", f"{seconds(1.5):g}").stdout.strip()
     with terminal(serving.url, token) as driver:
-        assert closed(driver) == (REVOKED, "its token has expired")
+        assert driver.closed() == (REVOKED, "its token has expired")
     check = run(home, "check", changes={"DBG_TOKEN": token})
     assert "has expired" in check.stderr + check.stdout
     assert json.loads(run(home, "token", "--list", "--json").stdout)["tokens"][0]["expired"]
@@ -89,7 +107,7 @@ def test_rotation_closes_terminals_and_gives_new_tokens_to_all(home: Path, serve
         assert (
             "the home has new tokens, and the broker that serves has been told" in run(home, "token", "--rotate").stdout
         )
-        assert closed(driver)[0] == REVOKED
+        assert driver.closed()[0] == REVOKED
     after = tokens(home)
     assert not set(before) & set(after)
     assert list(written_tokens(home).values()) == after
