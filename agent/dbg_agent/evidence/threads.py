@@ -73,7 +73,7 @@ def _by_frames(
         if not is_calling(thread.frames[0]):
             return Wait(WaitKind.PYTHON, f"runs Python code ({short_place(thread.frames)})")
         site = call_site(thread.frames[0], reads=thread.is_readable)
-        return (_in_lock(threads, holders, site) or site) if site is not None else None
+        return (_in_lock(thread, threads, holders, site) or site) if site is not None else None
     except Exception as error:
         # Frames may be of code that no compiler has made.
         return Wait(WaitKind.UNKNOWN, f"can't be looked at ({type(error).__name__})")
@@ -99,18 +99,22 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
     return Wait(WaitKind.NATIVE, f"is in C code ({called} {short_place(thread.frames)}){inside}")
 
 
-def _in_lock(threads: Sequence[SeenThread], holders: Holders, site: CallSite) -> Wait | None:
+def _in_lock(thread: SeenThread, threads: Sequence[SeenThread], holders: Holders, site: CallSite) -> Wait | None:
     wanted = wanted_lock(site)
     if wanted is None:
         return _in_other_lock(site)
     holder = holders.of(wanted.lock)
     title = _title(wanted.text)
-    owner = next((thread for thread in threads if thread.ident == holder), None)
+    owner = next((one for one in threads if one.ident == holder), None)
     if owner is None:
         return Wait(WaitKind.LOCK, f"waits for {title}; which thread holds it is not known")
     # Any further argument may be a time limit, after which the thread goes on.
     is_bound = site.arguments in ((), (True,))
-    text = f"waits for {title} that thread {owner.name} holds ({short_place(owner.frames)})"
+    if owner.ident == thread.ident:
+        # The place is where the thread waits, not where it took the lock.
+        text = f"waits for {title} that this thread holds already ({short_place(owner.frames)})"
+    else:
+        text = f"waits for {title} that thread {owner.name} holds ({short_place(owner.frames)})"
     return Wait(WaitKind.LOCK, text, frozenset({owner.ident}) if is_bound else frozenset())
 
 

@@ -358,7 +358,9 @@ def cases(program: Any) -> dict[str, Case]:
             )
             for number in range(3)
         },
-        "itself": Case(program.itself, "lock", rf"waits for the lock lock that thread itself holds {PLACE}", "itself"),
+        "itself": Case(
+            program.itself, "lock", rf"waits for the lock lock that this thread holds already {PLACE}", "itself"
+        ),
         "condition_then_lock": Case(
             program.condition_then_lock,
             "lock",
