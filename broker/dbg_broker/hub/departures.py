@@ -6,7 +6,7 @@ import logging
 
 from dbg_broker.audit.entries import What
 from dbg_broker.hub import audited, close_codes, lost_ranks, to_guards
-from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
+from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink, stranger_share
 from dbg_broker.hub.state import Hub
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.ranks.rank_record import RankRecord
@@ -22,6 +22,7 @@ def lost(hub: Hub, connection: RankPeer) -> None:
     hub.arrivals.leave(connection.number)
     hub.unfinished.drop(connection.number)
     link = hub.links.pop(connection.number, None)
+    hub.turns.forget(stranger_share(connection) if link is None else link.share)
     if isinstance(link, RankLink):
         _guard_left(hub, link)
         _rank_left(hub, link)
@@ -84,6 +85,7 @@ def _rank_left(hub: Hub, link: RankLink) -> None:
         return
     del hub.ranks[rank.key]
     hub.glances.forget(rank.key)
+    hub.ask_rates.forget(rank.key)
     hub.probe_schedule.remove(rank.key)
     lose(hub, rank)
     ended = "the process has ended" if rank.state is RankState.EXITED else "its connection ended"

@@ -11,7 +11,7 @@ from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import close_codes, departures, from_ranks, from_terminals
 from dbg_broker.hub.audited import Refusals
-from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
+from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink, stranger_share
 from dbg_broker.hub.state import Hub
 from dbg_broker.hub.sweeper import Sweeper
 from dbg_broker.net import tcp
@@ -197,7 +197,9 @@ class Reception:
 
     def has_bytes(self, connection: PeerConnection) -> bool:
         """Have a connection read what came, now or when it is its turn; return whether it waits for its turn."""
-        return self._hub.turns.take(connection, types=self._types(connection))
+        link = self._hub.links.get(connection.number)
+        share = stranger_share(connection) if link is None else link.share
+        return self._hub.turns.take(connection, share, types=self._types(connection))
 
     def text_received(self, connection: PeerConnection, text: str) -> None:
         """Take a control message: refuse it, or hand it to its function."""

@@ -43,7 +43,7 @@ WRITE_HIGH_WATER = 16 * limits.KIB
 """Bytes in the transport at which further frames wait in the outbox, where they can still be dropped."""
 
 PIECE_BYTES = 4 * limits.KIB
-"""Bytes that are read at once, between two looks at the clock: 200 short messages, which cost 8 ms."""
+"""Bytes that are taken apart at once: 200 short messages, between which the clock is looked at."""
 
 UNREAD_BYTES = 64 * limits.KIB
 """Bytes waiting for their turn at which the socket is not read any more."""
@@ -56,6 +56,7 @@ class PeerConnection(asyncio.Protocol):
     __slots__ = (
         "_abort_handle",
         "_fragments",
+        "_frames",
         "_has_finished",
         "_has_unfinished",
         "_head",
@@ -94,6 +95,8 @@ class PeerConnection(asyncio.Protocol):
         self._websocket: ServerProtocol | None = None
         self._head = bytearray()
         self._fragments = Fragments()
+        self._frames: list[Frame] = []
+        """Frames that have been read and are still to be taken, the next one last."""
         self._has_finished = False
         self._has_unfinished = False
         self._outgoing = OutgoingFrames(loop.time())
@@ -110,6 +113,9 @@ class PeerConnection(asyncio.Protocol):
         """Take the transport, and bound its buffer."""
         self._transport = typing.cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        if hasattr(self._transport, "max_size"):
+            # asyncio would read 256 KiB at once, from each of a thousand connections that flood.
+            self._transport.max_size = UNREAD_BYTES
         self._outgoing.transport = self._transport
         self.was_made = True
 
@@ -121,31 +127,39 @@ class PeerConnection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """Take the end of the peer's bytes, which ends the connection."""
-        if self._websocket is not None and not self._unread:
+        if self._websocket is not None and not self._unread and not self._frames:
             self._websocket.receive_eof()
 
     def work(self, is_over: Callable[[], bool]) -> bool:
-        """Read what came until the slice is over, at least one piece; return whether there is more to read now.
+        """Take what came until the slice is over, at least one frame; return whether there is more to take now.
 
         An error, of the broker or of the peer, ends the connection and is not raised.
         """
         self._waits_its_turn = False
         try:
-            while self._unread and (self._was_lost or not self._is_resting):
-                piece = bytes(self._unread[:PIECE_BYTES])
-                del self._unread[:PIECE_BYTES]
-                self._receive(piece)
+            while self._has_work:
+                if self._frames:
+                    self._handle_next()
+                else:
+                    piece = bytes(self._unread[:PIECE_BYTES])
+                    del self._unread[:PIECE_BYTES]
+                    self._receive(piece)
                 if is_over():
                     break
         except Exception:
             logger.exception("the connection from %s is closed after an error of the broker", self.peer)
             self._unread.clear()
+            self._frames.clear()
             self.abort()
-        if self._was_lost and not self._unread:
+        if self._was_lost and not self._unread and not self._frames:
             self._end()
         self._mind_reading()
-        self._waits_its_turn = bool(self._unread) and (self._was_lost or not self._is_resting)
+        self._waits_its_turn = self._has_work
         return self._waits_its_turn
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._frames) or (bool(self._unread) and (self._was_lost or not self._is_resting))
 
     def pause_writing(self) -> None:
         """Hold frames back."""
@@ -171,7 +185,8 @@ class PeerConnection(asyncio.Protocol):
         self._was_lost = True
         if self._is_closing:
             self._unread.clear()
-        if not self._unread:
+            self._frames.clear()
+        if not self._unread and not self._frames:
             self._end()
         else:
             self._ask_for_turn()
@@ -215,8 +230,10 @@ class PeerConnection(asyncio.Protocol):
             self._receive_head()
         else:
             self._websocket.receive_data(data)
-            self._handle_events(self._websocket)
-            self._note_unfinished(self._websocket)
+            self._frames = [event for event in self._websocket.events_received() if isinstance(event, Frame)]
+            self._frames.reverse()
+            if not self._frames:
+                self._end_piece(self._websocket)
 
     def _receive_head(self) -> None:
         try:
@@ -265,15 +282,20 @@ class PeerConnection(asyncio.Protocol):
             tcp.tune(self._transport, to_terminal=answer.role is not Role.RANK)
         self._owner.opened(self, answer)
 
-    def _handle_events(self, websocket: ServerProtocol) -> None:
-        for event in websocket.events_received():
-            if self._is_closing:
-                break
-            if isinstance(event, Frame):
-                self._handle_frame(event)
+    def _handle_next(self) -> None:
+        frame = self._frames.pop()
+        if self._is_closing:
+            self._frames.clear()
+        else:
+            self._handle_frame(frame)
+        if not self._frames and self._websocket is not None:
+            self._end_piece(self._websocket)
+
+    def _end_piece(self, websocket: ServerProtocol) -> None:
         if websocket.parser_exc is not None and not self._is_closing:
             logger.info("the connection from %s is closed: %s", self.peer, type(websocket.parser_exc).__name__)
         self._write_library_frames(websocket)
+        self._note_unfinished(websocket)
 
     def _note_unfinished(self, websocket: ServerProtocol) -> None:
         size = len(websocket.reader.buffer) + len(self._fragments)
@@ -306,8 +328,12 @@ class PeerConnection(asyncio.Protocol):
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
         """Send a control message as :meth:`send_control` does."""
+        return self.send_packed(message, pack_message(message), instead_of)
+
+    def send_packed(self, message: Message, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Send a message of which ``frame`` is the form on the wire, as :meth:`send_control` does."""
         logger.debug("connection %d is told %s", self.number, LogForm(message))
-        return self.send_control(pack_message(message), instead_of)
+        return self.send_control(frame, instead_of)
 
     def send_data(self, data: bytes, reserve: int) -> bool:
         """Send a frame of terminal bytes unless less than ``reserve`` bytes of room would be left.

@@ -159,6 +159,7 @@ class Meters:
     dropped_frames: int = 0
     repaints: int = 0
     disconnected: int = 0
+    unasked: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
