@@ -5,28 +5,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import platform
 import sys
-from collections.abc import Sequence
-from typing import NoReturn, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
 
-from dbg_broker.verbs.candidates import complete_words, refuse_mistyped, verbs_of
-from dbg_wire.completion import SHELLS, completion_script
-from dbg_wire.errors import BadInput, CantPrint, DbgError, printable
+from dbg_broker.words.candidates import complete_words, refuse_mistyped, verbs_of
+from dbg_broker.words.parser import parser_of_the_command
+from dbg_wire.completion import completion_script
+from dbg_wire.errors import BadInput, CantPrint, DbgError
 from dbg_wire.look_alikes import HANDLER
-from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 INTERRUPTED = 130
-
-
-class _BrokerParser(argparse.ArgumentParser):
-    """Parser that reports a mistake in one sentence, like every other error of this command."""
-
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(printable(message, 300), "see `dbg-broker --help`")
-
-
-_Verbs: TypeAlias = "argparse._SubParsersAction[_BrokerParser]"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if words[:1] == ["--complete"]:
             return _complete(words[1:])
         given = parse(words)
-        status: int = given.run(given)
+        status = RUNS[given.verb](given)
         sys.stdout.flush()
     except CantPrint as error:
         _silence_stdout()
@@ -75,21 +63,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return given
 
 
-def parser_of_the_command() -> argparse.ArgumentParser:
-    """Return the parser; completion and man page are made from it."""
-    parser = _BrokerParser(
-        prog="dbg-broker",
-        description="The meeting point of ranks that stop in a debugger and of terminals that attach to them.",
-        epilog="The home is $DBG_HOME, or dbg-broker under $XDG_STATE_HOME or ~/.local/state.",
-    )
-    parser.add_argument("--version", action="version", version=_version())
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    # In the order in which `--help` lists them.
-    for add in (_add_serve, _add_run, _add_status, _add_token, _add_log, _add_check, _add_config, _add_completion):
-        add(verbs).add_argument("--home", metavar="DIR", help="where certificate, tokens and broker.json are")
-    return parser
-
-
 def _read(words: list[str]) -> argparse.Namespace:
     """Return the words as values. Raise BadInput, which says what a mistyped one may be."""
     parser = parser_of_the_command()
@@ -112,178 +85,6 @@ def _parted(words: list[str]) -> tuple[list[str], list[str] | None]:
         return words, None
     at = words.index("--")
     return words[:at], words[at + 1 :]
-
-
-def _add_serve(verbs: _Verbs) -> argparse.ArgumentParser:
-    serve = verbs.add_parser("serve", help="run a broker until it is stopped by SIGTERM or Ctrl-C")
-    serve.add_argument(
-        "--listen",
-        metavar="HOST:PORT",
-        help="where to listen (default: 127.0.0.1:6900, or a free port if that is taken; 0.0.0.0 lets other hosts in)",
-    )
-    serve.add_argument(
-        "--allow",
-        metavar="NET",
-        action="append",
-        default=[],
-        help="take ranks and terminals from this network alone, e.g. 10.0.0.0/8; may be given again; this host always "
-        "may (default: from everywhere)",
-    )
-    serve.add_argument(
-        "--classic",
-        metavar="[HOST:]PORT",
-        nargs="?",
-        const="6899",
-        help="take stock pudb.remote.set_trace(reverse=True) there, which can't authenticate (default: not at all)",
-    )
-    serve.add_argument(
-        "--classic-size", metavar="COLUMNSxROWS", help="the term_size of those sessions (default: as seen, e.g. 240x72)"
-    )
-    serve.add_argument(
-        "--insecure",
-        action="store_true",
-        help="plain ws without TLS, on loopback only, with tokens that end with this broker",
-    )
-    serve.add_argument(
-        "--insecure-anywhere",
-        action="store_true",
-        help="the same where other hosts reach it, too: whoever is on the network can read and take over everything",
-    )
-    serve.add_argument(
-        "--audit-input",
-        action="store_true",
-        help="have the audit log hold what is typed, too, passwords included (default: who did what, and no keys)",
-    )
-    # `run` starts its own broker with this option.
-    serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
-    serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
-    serve.set_defaults(run=_serve)
-    return serve
-
-
-def _add_run(verbs: _Verbs) -> argparse.ArgumentParser:
-    run = verbs.add_parser(
-        "run",
-        usage="dbg-broker run [options] -- COMMAND …    or    dbg-broker run --again [options]",
-        help="run a command, and attach this terminal wherever one of its ranks stops",
-        epilog="Ctrl-C goes to the job. Leaving the debugger leaves the job running; closing the terminal, too.",
-    )
-    run.add_argument(
-        "--stop-at",
-        metavar="'FILE:LINE[, CONDITION]'",
-        action="append",
-        default=[],
-        help="stop before this line, if the condition is true there; may be given again",
-    )
-    run.add_argument(
-        "--stop-in", metavar="MODULE:FUNCTION", action="append", default=[], help="stop at the beginning of a function"
-    )
-    run.add_argument("--ranks", metavar="SET", help="only these ranks stop, e.g. 0-3,7; the others wait for them")
-    run.add_argument("--rank-filter", metavar="SET", help="which ranks' stops this terminal follows (default: all)")
-    run.add_argument("--engine", metavar="NAME", help="the debugger to open, pudb or pdb")
-    run.add_argument("-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first")
-    run.add_argument("--post-mortem", action="store_true", help="keep ranks that crash, and stop there")
-    run.add_argument(
-        "--collective-timeout", metavar="S", help="give collectives at least S seconds, so that ranks can wait"
-    )
-    run.add_argument(
-        "--hang-after",
-        metavar="S",
-        help="say why, once no rank has moved for S seconds and none stands in a debugger (default: never)",
-    )
-    run.add_argument(
-        "--again", action="store_true", help="the last command of this directory, with its stops and breakpoints"
-    )
-    run.add_argument(
-        "--pty",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="the job writes to a terminal of its own, where bars are bars (default: on a terminal, unless the command "
-        "is a launcher for many hosts such as srun or mpirun)",
-    )
-    run.add_argument(
-        "--tmux",
-        action="store_true",
-        help="the job's output in this pane of tmux, and each rank that stops in a pane beside; outside of tmux in a "
-        "new session",
-    )
-    run.add_argument("--output", metavar="FILE", help="where to write what the job prints (default: in the home)")
-    run.add_argument(
-        "--listen",
-        metavar="HOST:PORT",
-        help="where a broker of its own listens (default: everywhere under srun, mpirun and alike, else 127.0.0.1)",
-    )
-    run.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    run.set_defaults(run=_run)
-    return run
-
-
-def _add_status(verbs: _Verbs) -> argparse.ArgumentParser:
-    status = verbs.add_parser("status", help="is it up, and which ranks, sessions and terminals has it")
-    status.add_argument("--json", action="store_true", help="one JSON document")
-    status.set_defaults(run=_status)
-    return status
-
-
-def _add_token(verbs: _Verbs) -> argparse.ArgumentParser:
-    token = verbs.add_parser("token", help="print a token of this home, make one for somebody, or take it back")
-    token.add_argument(
-        "--role",
-        choices=("rank", "driver", "watcher"),
-        default="rank",
-        help="what it lets its bearer be: a rank, a terminal that types, or one that looks (default: %(default)s)",
-    )
-    token.add_argument("--job", metavar="JOB", help="for this job alone")
-    token.add_argument(
-        "--for", dest="bound", metavar="S", help="make a token that is good for this time, as in 30m, 2h or 7d"
-    )
-    token.add_argument("--name", metavar="NAME", help="make a token of this name, which can be revoked")
-    one = token.add_mutually_exclusive_group()
-    one.add_argument("--list", action="store_true", help="list the tokens that have names")
-    one.add_argument(
-        "--revoke", metavar="NAME", help="make the token of this name void; what is connected with it is closed"
-    )
-    one.add_argument("--rotate", action="store_true", help="replace the home's own three tokens by new ones")
-    token.add_argument("--json", action="store_true", help="with --list: one JSON document")
-    token.set_defaults(run=_token)
-    return token
-
-
-def _add_log(verbs: _Verbs) -> argparse.ArgumentParser:
-    log = verbs.add_parser("log", help="show who did what to which rank, from where and when")
-    log.add_argument("--follow", action="store_true", help="go on with what happens, until Ctrl-C")
-    log.add_argument("--job", metavar="JOB", help="this job alone")
-    log.add_argument("--since", metavar="S", help="the last S seconds, as in 30m, 2h or 7d")
-    log.add_argument("--json", action="store_true", help="the lines as they are in the file")
-    log.set_defaults(run=_log)
-    return log
-
-
-def _add_check(verbs: _Verbs) -> argparse.ArgumentParser:
-    check = verbs.add_parser("check", help="try to reach a broker step by step, and explain what fails")
-    check.add_argument(
-        "url", metavar="URL", nargs="?", help="host:port or wss://…#sha256:… (default: $DBG_BROKER, or the home's)"
-    )
-    check.set_defaults(run=_check)
-    return check
-
-
-def _add_config(verbs: _Verbs) -> argparse.ArgumentParser:
-    config = verbs.add_parser("config", help="show what config.toml, variables and defaults make of each setting")
-    config.add_argument("--json", action="store_true", help="one JSON document")
-    config.set_defaults(run=_config)
-    return config
-
-
-def _add_completion(verbs: _Verbs) -> argparse.ArgumentParser:
-    completion = verbs.add_parser("completion", help="print what makes a shell complete verbs and options")
-    completion.add_argument("shell", choices=SHELLS, help="the shell that it is for")
-    completion.set_defaults(run=_completion)
-    return completion
-
-
-def _version() -> str:
-    return f"dbg-broker {RELEASE} (Python {platform.python_version()}, protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR})"
 
 
 def _say(line: str) -> None:
@@ -417,3 +218,16 @@ def _check(given: argparse.Namespace) -> int:
     from dbg_broker.verbs.check import check
 
     return check(given.url, _home(given), os.environ, _say)
+
+
+RUNS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "serve": _serve,
+    "run": _run,
+    "status": _status,
+    "token": _token,
+    "log": _log,
+    "check": _check,
+    "config": _config,
+    "completion": _completion,
+}
+"""What each verb does with what was given."""

@@ -6,7 +6,7 @@ import logging
 
 from dbg_broker.audit.entries import What
 from dbg_broker.hub import audited, close_codes, lost_ranks, to_guards
-from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink, stranger_share
+from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.ranks.rank_record import RankRecord
@@ -22,7 +22,8 @@ def lost(hub: Hub, connection: RankPeer) -> None:
     hub.arrivals.leave(connection.number)
     hub.unfinished.drop(connection.number)
     link = hub.links.pop(connection.number, None)
-    hub.turns.forget(stranger_share(connection) if link is None else link.share)
+    if link is not None:
+        hub.turns.forget(link.share)
     if isinstance(link, RankLink):
         _guard_left(hub, link)
         _rank_left(hub, link)

@@ -13,6 +13,7 @@ from dbg_broker.home.bearer import Role
 from dbg_broker.hub import audited, departures, to_guards
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
+from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.net.frames import pack_message
 from dbg_broker.ranks.questions import TooMuchWaits
 from dbg_broker.ranks.rank_record import RankRecord
@@ -109,7 +110,7 @@ def _refused(hub: Hub, asked: _Asked, key: str) -> RankAnswer | None:
     text = hub.ask_rates.refusal(key, hub.questions.open_at(key), hub.clock())
     if text is None:
         return None
-    hub.meters.unasked += 1
+    hub.meters.budgets.hit(Payer.DRIVER, Budget.ASKS)
     return RankAnswer(key=key, kind=Kind.ERROR, text=text)
 
 

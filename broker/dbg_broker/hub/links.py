@@ -115,10 +115,5 @@ def share_of(bearer: Bearer, peer: RankPeer | PeerConnection) -> Share:
     return Share((bearer.role, bearer.digest), tcp.host_of(peer.peer), peer.number)
 
 
-def stranger_share(peer: RankPeer) -> Share:
-    """Return whose time is taken by a connection of which no token is known."""
-    return Share("", tcp.host_of(peer.peer), peer.number)
-
-
 NOBODY = Share("", "", 0)
 """Whose time the broker's own work takes, which many peers have caused together."""

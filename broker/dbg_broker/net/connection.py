@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import ssl
 import typing
 from collections.abc import Callable, Hashable
 from http import HTTPStatus
@@ -24,8 +25,10 @@ from dbg_broker.net import tcp
 from dbg_broker.net.frames import Fragments, pack_data, pack_message
 from dbg_broker.net.http import HttpAnswer, Upgrade, method_not_allowed
 from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, upgrade_of
+from dbg_broker.net.incoming import UNREAD_BYTES, IncomingBytes
 from dbg_broker.net.outgoing import OutgoingFrames
 from dbg_broker.net.owner import Owner
+from dbg_broker.net.tls import SecureTransport
 from dbg_dial.tcp import seconds_since_ack
 from dbg_wire import limits
 from dbg_wire.errors import printable
@@ -42,12 +45,6 @@ _library_logger.setLevel(logging.CRITICAL + 1)
 WRITE_HIGH_WATER = 16 * limits.KIB
 """Bytes in the transport at which further frames wait in the outbox, where they can still be dropped."""
 
-PIECE_BYTES = 4 * limits.KIB
-"""Bytes that are taken apart at once: 200 short messages, between which the clock is looked at."""
-
-UNREAD_BYTES = 64 * limits.KIB
-"""Bytes waiting for their turn at which the socket is not read any more."""
-
 
 class PeerConnection(asyncio.Protocol):
     """One connection from accept to its end."""
@@ -60,13 +57,14 @@ class PeerConnection(asyncio.Protocol):
         "_has_finished",
         "_has_unfinished",
         "_head",
+        "_incoming",
         "_is_closing",
         "_is_resting",
         "_loop",
         "_outgoing",
         "_owner",
+        "_secure",
         "_transport",
-        "_unread",
         "_waits_its_turn",
         "_was_lost",
         "_websocket",
@@ -79,7 +77,14 @@ class PeerConnection(asyncio.Protocol):
         "was_made",
     )
 
-    def __init__(self, number: int, peer: str, owner: Owner[PeerConnection], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        number: int,
+        peer: str,
+        owner: Owner[PeerConnection],
+        loop: asyncio.AbstractEventLoop,
+        secure: SecureTransport | None = None,
+    ) -> None:
         self.number = number
         self.peer = peer
         self.was_made = False
@@ -91,6 +96,7 @@ class PeerConnection(asyncio.Protocol):
         self.cancel_handshake: Callable[[], object] | None = None
         self._owner = owner
         self._loop = loop
+        self._secure = secure
         self._transport: asyncio.Transport | None = None
         self._websocket: ServerProtocol | None = None
         self._head = bytearray()
@@ -103,7 +109,7 @@ class PeerConnection(asyncio.Protocol):
         self._is_closing = False
         self._is_resting = False
         self._abort_handle: asyncio.TimerHandle | None = None
-        self._unread = bytearray()
+        self._incoming = IncomingBytes(secure)
         self._waits_its_turn = False
         self._was_lost = False
 
@@ -111,23 +117,26 @@ class PeerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport, and bound its buffer."""
-        self._transport = typing.cast(asyncio.Transport, transport)
+        raw = typing.cast(asyncio.Transport, transport)
+        if self._secure is not None:
+            self._secure.run_on(raw)
+        self._transport = self._secure or raw
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
-        if hasattr(self._transport, "max_size"):
+        if hasattr(raw, "max_size"):
             # asyncio would read 256 KiB at once, from each of a thousand connections that flood.
-            self._transport.max_size = UNREAD_BYTES
+            raw.max_size = UNREAD_BYTES
         self._outgoing.transport = self._transport
         self.was_made = True
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the socket, to be read when it is this connection's turn."""
         self.heard_at = self._loop.time()
-        self._unread += data
+        self._incoming.take(data)
         self._ask_for_turn()
 
     def eof_received(self) -> None:
         """Take the end of the peer's bytes, which ends the connection."""
-        if self._websocket is not None and not self._unread and not self._frames:
+        if self._websocket is not None and not self._incoming and not self._frames:
             self._websocket.receive_eof()
 
     def work(self, is_over: Callable[[], bool]) -> bool:
@@ -136,22 +145,26 @@ class PeerConnection(asyncio.Protocol):
         An error, of the broker or of the peer, ends the connection and is not raised.
         """
         self._waits_its_turn = False
+        if self._is_closing and not self.is_open:
+            # It was answered: what still comes is not worth decrypting.
+            self._incoming.clear()
         try:
             while self._has_work:
                 if self._frames:
                     self._handle_next()
                 else:
-                    piece = bytes(self._unread[:PIECE_BYTES])
-                    del self._unread[:PIECE_BYTES]
-                    self._receive(piece)
+                    self._receive(self._incoming.piece())
                 if is_over():
                     break
+        except ssl.SSLError as error:
+            self._incoming.clear()
+            self._fail(f"no TLS ({error.reason or type(error).__name__})")
         except Exception:
             logger.exception("the connection from %s is closed after an error of the broker", self.peer)
-            self._unread.clear()
+            self._incoming.clear()
             self._frames.clear()
             self.abort()
-        if self._was_lost and not self._unread and not self._frames:
+        if self._was_lost and not self._incoming and not self._frames:
             self._end()
         self._mind_reading()
         self._waits_its_turn = self._has_work
@@ -159,7 +172,7 @@ class PeerConnection(asyncio.Protocol):
 
     @property
     def _has_work(self) -> bool:
-        return bool(self._frames) or (bool(self._unread) and (self._was_lost or not self._is_resting))
+        return bool(self._frames) or (bool(self._incoming) and (self._was_lost or not self._is_resting))
 
     def pause_writing(self) -> None:
         """Hold frames back."""
@@ -184,16 +197,17 @@ class PeerConnection(asyncio.Protocol):
         self._transport = self._outgoing.transport = None
         self._was_lost = True
         if self._is_closing:
-            self._unread.clear()
+            self._incoming.clear()
             self._frames.clear()
-        if not self._unread and not self._frames:
+        if not self._incoming and not self._frames:
             self._end()
         else:
             self._ask_for_turn()
 
     def _end(self) -> None:
         if not self._is_closing and not self.is_open:
-            self._note_failure("it ended before a request")
+            is_shaken = self._secure is None or self._secure.is_shaken
+            self._note_failure("it ended before a request" if is_shaken else "it ended during the TLS handshake")
         self._is_closing = True
         self.is_open = False
         self._outgoing.clear()
@@ -215,7 +229,7 @@ class PeerConnection(asyncio.Protocol):
         """Read from the socket unless this connection rests, or enough waits to be read."""
         if self._transport is None or self._transport.is_closing():
             return
-        if self._is_resting or len(self._unread) >= UNREAD_BYTES:
+        if self._is_resting or self._incoming.is_full:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
@@ -223,7 +237,9 @@ class PeerConnection(asyncio.Protocol):
     # --------------------------------------------------------------------------------------------------- what comes in
 
     def _receive(self, data: bytes) -> None:
-        if self._is_closing and not self.is_open:
+        if self._secure is not None and self._secure.has_ended:
+            self._take_tls_end()
+        if not data or (self._is_closing and not self.is_open):
             return
         if self._websocket is None:
             self._head += data
@@ -234,6 +250,13 @@ class PeerConnection(asyncio.Protocol):
             self._frames.reverse()
             if not self._frames:
                 self._end_piece(self._websocket)
+
+    def _take_tls_end(self) -> None:
+        """Take the end of a TLS peer's bytes, which may leave its socket open."""
+        if self._websocket is not None:
+            self._websocket.receive_eof()
+        if self._transport is not None:
+            self._transport.close()
 
     def _receive_head(self) -> None:
         try:
@@ -465,7 +488,7 @@ class PeerConnection(asyncio.Protocol):
 
     def _resume_reading(self) -> None:
         self._is_resting = False
-        if self._unread:
+        if self._incoming:
             self._ask_for_turn()
         else:
             self._mind_reading()

@@ -80,14 +80,15 @@ class Line:
 
     def charge(self, share: Share, seconds: float) -> None:
         """Note the seconds that a worker has used, which has been taken out."""
-        path = []
-        place: _Place | None = self._root
+        path: list[tuple[_Place, Hashable, _Place]] = []
+        above = self._root
         for name in share:
-            above, place = place, place.below.get(name)
-            if place is None:
+            below = above.below.get(name)
+            if below is None:
                 break
-            place.used += seconds
-            path.append((above, name, place))
+            below.used += seconds
+            path.append((above, name, below))
+            above = below
         # From below, as a token waits if one of its addresses does.
         for above, name, place in reversed(path):
             if place.waiting:

@@ -45,8 +45,8 @@ class Loop:
         return self.now - began
 
 
-def share(connection: object, address: str = "10.0.0.1", token: str = "job") -> Share:
-    return Share(token, address, connection)
+def share(connection: object) -> Share:
+    return Share("job", "10.0.0.1", connection)
 
 
 class Flood:

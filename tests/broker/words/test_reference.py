@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import re
 
-from dbg_broker.cli import parser_of_the_command
-from dbg_broker.verbs.candidates import options_of, verbs_of
-from dbg_broker.verbs.reference import man_page, reference_page
+from dbg_broker.words.candidates import options_of, verbs_of
+from dbg_broker.words.parser import parser_of_the_command
+from dbg_broker.words.reference import man_page, reference_page
 
 PARSER = parser_of_the_command()
 

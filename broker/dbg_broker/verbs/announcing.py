@@ -1,0 +1,54 @@
+"""What a broker prints when it serves: the lines to paste into job scripts and shells."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from dbg_broker.home.bearer import Role
+from dbg_broker.home.tokens import THROW_AWAY_DIRECTORY, TOKENS_DIRECTORY
+from dbg_broker.settings import LOOPBACK, Listen, ServeSettings
+from dbg_broker.verbs.listening import host_for_others
+from dbg_wire.endpoint import Endpoint
+from dbg_wire.version import RELEASE
+
+logger = logging.getLogger("dbg_broker")
+
+
+def announce(
+    settings: ServeSettings, endpoint: Endpoint, classic: socket.socket | None, say: Callable[[str], None]
+) -> None:
+    """Say where this broker serves, and how ranks and terminals of this and other hosts find it."""
+    home = shlex.quote(settings.home)
+    directory = TOKENS_DIRECTORY if endpoint.secure else THROW_AWAY_DIRECTORY
+    token_file = shlex.quote(str(Path(settings.home) / directory / Role.RANK.value))
+    port = endpoint.port
+    reached_at = LOOPBACK if settings.listen.is_everywhere else endpoint.url.partition("://")[2].rpartition(":")[0]
+    address = str(endpoint).removeprefix("wss://")
+    say(f"dbg-broker {RELEASE} ready at {endpoint.url} (pid {os.getpid()}, home {settings.home})")
+    if settings.idle_seconds is not None:
+        # A run has started this broker, and reads the first line only.
+        return
+    say(f"in a job script, where this home is shared:  export DBG_HOME={home}")
+    say(f"where it is not:  export DBG_BROKER={shlex.quote(address)} DBG_TOKEN_FILE={token_file}")
+    say(f"from your own machine:  ssh -L {port}:{reached_at}:{port} {socket.gethostname()}")
+    if settings.listen.is_loopback:
+        say("ranks on other hosts can't reach this loopback address; for them: dbg-broker serve --listen 0.0.0.0")
+    if settings.classic is not None and classic is not None:
+        _announce_classic(settings.classic, classic.getsockname()[1], say)
+    if not endpoint.secure:
+        logger.warning(
+            "--insecure: tokens and sessions cross the network in the clear, and anybody who takes this port later may "
+            "pose as broker; the tokens are this broker's alone and end with it"
+        )
+
+
+def _announce_classic(where: Listen, port: int, say: Callable[[str], None]) -> None:
+    call = f"set_trace(host={host_for_others(where)!r}, port={port}, term_size=(240, 72), reverse=True)"
+    say(f"stock PuDB, without an agent:  from pudb.remote import set_trace; {call}")
+    who = "any user of this host" if where.is_loopback else "anybody who reaches it"
+    logger.warning("--classic: port %d is unauthenticated and in the clear: %s may show you a session there", port, who)

@@ -1,0 +1,54 @@
+"""The options of ``dbg-broker serve``."""
+
+from __future__ import annotations
+
+import argparse
+
+from dbg_broker.words.command_parser import Verbs
+
+
+def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
+    """Add the verb with its options, and return its parser."""
+    serve = verbs.add_parser("serve", help="run a broker until it is stopped by SIGTERM or Ctrl-C")
+    serve.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help="where to listen (default: 127.0.0.1:6900, or a free port if that is taken; 0.0.0.0 lets other hosts in)",
+    )
+    serve.add_argument(
+        "--allow",
+        metavar="NET",
+        action="append",
+        default=[],
+        help="take ranks and terminals from this network alone, e.g. 10.0.0.0/8; may be given again; this host always "
+        "may (default: from everywhere)",
+    )
+    serve.add_argument(
+        "--classic",
+        metavar="[HOST:]PORT",
+        nargs="?",
+        const="6899",
+        help="take stock pudb.remote.set_trace(reverse=True) there, which can't authenticate (default: not at all)",
+    )
+    serve.add_argument(
+        "--classic-size", metavar="COLUMNSxROWS", help="the term_size of those sessions (default: as seen, e.g. 240x72)"
+    )
+    serve.add_argument(
+        "--insecure",
+        action="store_true",
+        help="plain ws without TLS, on loopback only, with tokens that end with this broker",
+    )
+    serve.add_argument(
+        "--insecure-anywhere",
+        action="store_true",
+        help="the same where other hosts reach it, too: whoever is on the network can read and take over everything",
+    )
+    serve.add_argument(
+        "--audit-input",
+        action="store_true",
+        help="have the audit log hold what is typed, too, passwords included (default: who did what, and no keys)",
+    )
+    # `run` starts its own broker with this option.
+    serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
+    serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
+    return serve
