@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dbg_broker.ranks.rank_record import RankRecord
@@ -17,6 +17,9 @@ from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.spread import Telling
 from dbg_wire.messages import Chosen, ChosenRank, Waiting
 from dbg_wire.ranks import RankState
+
+RANKS_AT_ONCE = 256
+"""Ranks in one message about those that others wait for: it is made in two milliseconds."""
 
 _Run = tuple[str, str]
 _Said = tuple[ChosenRank, float]
@@ -76,14 +79,16 @@ class HeldRanks:
         for group in due:
             news = [number for number in group.changed if self._is_news(group, number)]
             group.changed.clear()
-            if news and group.informed:
-                yield from self._tellings(group, news, tuple(group.informed), is_whole=False)
-            if group.newcomers:
-                newcomers, group.newcomers = group.newcomers, {}
+            informed, newcomers = tuple(group.informed), tuple(group.newcomers)
+            # More ranks may come before the next telling is asked for.
+            group.informed.update(group.newcomers)
+            group.newcomers = {}
+            if news and informed:
+                yield from self._tellings(group, news, informed, is_whole=False)
+            if newcomers:
                 for number in group.ranks:
                     self._is_news(group, number)
-                yield from self._tellings(group, group.ranks, tuple(newcomers), is_whole=True)
-                group.informed.update(newcomers)
+                yield from self._tellings(group, group.ranks, newcomers, is_whole=True)
 
     def missed(self, key: str) -> None:
         """Note that a rank was behind and has not been sent what changed: it is told all at the next occasion."""
@@ -165,7 +170,15 @@ class HeldRanks:
         return status, 0.0 if rank.is_live else rank.ended
 
     def _tellings(
-        self, group: _WaitingGroup, numbers: Iterable[int], keys: tuple[str, ...], *, is_whole: bool
+        self, group: _WaitingGroup, numbers: Sequence[int], keys: tuple[str, ...], *, is_whole: bool
+    ) -> Iterator[Telling]:
+        """Return how far these ranks are, for each of these keys, with some of the ranks in each telling."""
+        for begin in range(0, len(numbers), RANKS_AT_ONCE):
+            name = ("chosen", group.site, begin) if is_whole else None
+            yield from self._tellings_of(group, numbers[begin : begin + RANKS_AT_ONCE], keys, name)
+
+    def _tellings_of(
+        self, group: _WaitingGroup, numbers: Iterable[int], keys: tuple[str, ...], name: Hashable
     ) -> Iterator[Telling]:
         """Return how far these ranks are, for each of these keys; ranks that are told the same share a telling."""
         said = [self._said(group, number) for number in numbers]
@@ -178,7 +191,6 @@ class HeldRanks:
         for earlier, listeners in together.items():
             former = ends[earlier - 1] if earlier else None
             ranks = tuple(_as_of_now(status, ended, former) for status, ended in said)
-            name = ("chosen", group.site) if is_whole else None
             yield Telling(Chosen(site=group.site, ranks=ranks), tuple(listeners), name)
 
 
