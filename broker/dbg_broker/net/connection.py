@@ -145,6 +145,7 @@ class PeerConnection(asyncio.Protocol):
         An error, of the broker or of the peer, ends the connection and is not raised.
         """
         self._waits_its_turn = False
+        was_open = self.is_open
         if self._is_closing and not self.is_open:
             # It was answered: what still comes is not worth decrypting.
             self._incoming.clear()
@@ -154,7 +155,7 @@ class PeerConnection(asyncio.Protocol):
                     self._handle_next()
                 else:
                     self._receive(self._incoming.piece())
-                if is_over():
+                if is_over() or self.is_open != was_open:
                     break
         except ssl.SSLError as error:
             self._incoming.clear()
@@ -167,6 +168,11 @@ class PeerConnection(asyncio.Protocol):
         if self._was_lost and not self._incoming and not self._frames:
             self._end()
         self._mind_reading()
+        if self.is_open and not was_open:
+            # What came behind the request waits in the line of those whose token is known.
+            if self._has_work:
+                self._ask_for_turn()
+            return False
         self._waits_its_turn = self._has_work
         return self._waits_its_turn
 
@@ -215,6 +221,7 @@ class PeerConnection(asyncio.Protocol):
         if self._websocket is not None:
             # The library's objects refer to one another, so the buffer would stay until garbage collection.
             self._websocket.reader.buffer.clear()
+            self._websocket.parser.close()
         try:
             self._owner.lost(self)
         except Exception:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dbg_broker.ranks.rank_record import RankRecord
@@ -77,18 +77,21 @@ class HeldRanks:
         """Return what is to be told to which ranks now, in order for each rank; it counts as told then."""
         due, self._due = self._due, {}
         for group in due:
-            news = [number for number in group.changed if self._is_news(group, number)]
-            group.changed.clear()
+            changed, group.changed = tuple(group.changed), {}
             informed, newcomers = tuple(group.informed), tuple(group.newcomers)
             # More ranks may come before the next telling is asked for.
             group.informed.update(group.newcomers)
             group.newcomers = {}
-            if news and informed:
-                yield from self._tellings(group, news, informed, is_whole=False)
-            if newcomers:
-                for number in group.ranks:
+            for begin in range(0, len(changed), RANKS_AT_ONCE):
+                some = changed[begin : begin + RANKS_AT_ONCE]
+                news = [number for number in some if self._is_news(group, number)]
+                if news and informed:
+                    yield from self._tellings(group, news, informed, None)
+            for begin in range(0, len(group.ranks) if newcomers else 0, RANKS_AT_ONCE):
+                some = group.ranks[begin : begin + RANKS_AT_ONCE]
+                for number in some:
                     self._is_news(group, number)
-                yield from self._tellings(group, group.ranks, newcomers, is_whole=True)
+                yield from self._tellings(group, some, newcomers, ("chosen", group.site, begin))
 
     def missed(self, key: str) -> None:
         """Note that a rank was behind and has not been sent what changed: it is told all at the next occasion."""
@@ -170,14 +173,6 @@ class HeldRanks:
         return status, 0.0 if rank.is_live else rank.ended
 
     def _tellings(
-        self, group: _WaitingGroup, numbers: Sequence[int], keys: tuple[str, ...], *, is_whole: bool
-    ) -> Iterator[Telling]:
-        """Return how far these ranks are, for each of these keys, with some of the ranks in each telling."""
-        for begin in range(0, len(numbers), RANKS_AT_ONCE):
-            name = ("chosen", group.site, begin) if is_whole else None
-            yield from self._tellings_of(group, numbers[begin : begin + RANKS_AT_ONCE], keys, name)
-
-    def _tellings_of(
         self, group: _WaitingGroup, numbers: Iterable[int], keys: tuple[str, ...], name: Hashable
     ) -> Iterator[Telling]:
         """Return how far these ranks are, for each of these keys; ranks that are told the same share a telling."""

@@ -21,7 +21,7 @@ TOLD_AT_ONCE = 256
 """Ranks told in one turn of the event loop: 3 ms, with TLS 10 ms."""
 
 SLICE_SECONDS = 0.002
-"""Longest time in one turn of the event loop for making and sending tellings; the last one may end a millisecond late."""
+"""Longest time in one turn of the event loop for making and sending tellings; the last one may end two ms late."""
 
 REST_SECONDS = 0.05
 """Least seconds between two tellings: a rank that waits for a person doesn't notice them."""
