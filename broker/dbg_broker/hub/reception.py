@@ -198,7 +198,11 @@ class Reception:
 
     def has_bytes(self, connection: PeerConnection) -> bool:
         """Have a connection read what came, now or when it is its turn; return whether it waits for its turn."""
-        return self._hub.turns.take(connection, types=self._types(connection))
+        hub = self._hub
+        if connection.number in hub.links:
+            return hub.turns.take(connection, types=self._types(connection))
+        hub.entrance.take(connection, tcp.host_of(connection.peer), is_slow=False)
+        return True
 
     def text_received(self, connection: PeerConnection, text: str) -> None:
         """Take a control message: refuse it, or hand it to its function."""

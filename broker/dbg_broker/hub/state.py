@@ -20,6 +20,7 @@ from dbg_broker.hub.listing import Listing
 from dbg_broker.net.arrivals import Arrivals
 from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.entrance import Entrance
 from dbg_broker.net.frames import pack_data, pack_message
 from dbg_broker.net.loop_times import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters
@@ -104,6 +105,7 @@ class Hub:
             self.registry, self.seats, self.terminals, self.questions, clock=clock, schedule=schedule
         )
         self.turns = Turns(time.thread_time, schedule)
+        self.entrance = Entrance(time.thread_time, schedule)
 
     # ---------------------------------------------------------------------------------------------------- connections
 
