@@ -25,6 +25,7 @@ from dbg_broker.net.frames import pack_data, pack_message
 from dbg_broker.net.loop_times import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters
 from dbg_broker.net.rate import RateLimit
+from dbg_broker.net.standings import Standings
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.unfinished import Unfinished
 from dbg_broker.ranks.crashes import CrashedRanks
@@ -106,6 +107,7 @@ class Hub:
         )
         self.turns = Turns(time.thread_time, schedule)
         self.entrance = Entrance(time.thread_time, schedule)
+        self.standings = Standings()
 
     # ---------------------------------------------------------------------------------------------------- connections
 
