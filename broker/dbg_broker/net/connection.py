@@ -69,7 +69,7 @@ class PeerConnection(asyncio.Protocol):
         "_waits_its_turn",
         "_was_lost",
         "_websocket",
-        "cancel_handshake",
+        "cancel_start",
         "has_failed",
         "heard_at",
         "is_open",
@@ -96,7 +96,7 @@ class PeerConnection(asyncio.Protocol):
         self.is_open = False
         self.heard_at = loop.time()
         """When the peer was heard last, or will be read again, on the loop's clock."""
-        self.cancel_handshake: Callable[[], object] | None = None
+        self.cancel_start: Callable[[], object] | None = None
         self._owner = owner
         self._loop = loop
         self._secure = secure
@@ -390,8 +390,8 @@ class PeerConnection(asyncio.Protocol):
         self._is_closing = True
         if self._transport is not None:
             self._transport.abort()
-        elif self.cancel_handshake is not None:
-            self.cancel_handshake()
+        elif self.cancel_start is not None:
+            self.cancel_start()
 
     def ping(self) -> None:
         """Ask the peer for a sign of life, unless the ping would have to wait."""

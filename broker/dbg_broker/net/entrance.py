@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from dbg_broker.net.turns import Worker
 
-STRANGERS_SECONDS = 0.004
-"""Time of one turn of the event loop for all strangers. The last one may end a TLS handshake late, 1.5 ms; with the
-10 ms that `turns.py` gives, a turn stays far below 50 ms."""
+STRANGERS_SECONDS = 0.002
+"""Time of one turn of the event loop for all strangers. The last one may end a TLS handshake late, 1 ms; with the 10 ms
+that `turns.py` gives, a turn stays far below 50 ms."""
 
 Line = OrderedDict[str, deque[Worker]]
 """Connections that wait, by address; the address at the front is the next."""
