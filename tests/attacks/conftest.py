@@ -19,6 +19,9 @@ from tests.attacks.target import SAME_ADDRESS
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
 
+MEASURED = 3
+"""How often an attack is measured at most."""
+
 
 class Attacked:
     """A broker with TLS in a process of its own, and an echo through it."""
@@ -32,6 +35,19 @@ class Attacked:
     def by(self, attacker: Attack, *, address: str = SAME_ADDRESS, **options: object) -> AbstractContextManager[Child]:
         """Run an attack: a function of a module, the address it comes from, and the function's options."""
         return attack(self._processes, self.broker, attacker, address=address, **options)
+
+    def feel(self, quiet: Figures, seconds: float = 1.5) -> Figures:
+        """Measure during an attack, anew up to twice if keys waited, and return the figures of the last time.
+
+        An attack goes on and is felt each time; other work on this machine is felt now and then. The broker's
+        own figure has to hold each time.
+        """
+        for _ in range(MEASURED):
+            felt = self.echo.measure(seconds)
+            felt.check_broker()
+            if felt.is_fine(quiet):
+                break
+        return felt
 
     def tell(self, name: str, quiet: Figures, felt: Figures, more: str = "") -> None:
         """Print what was felt during an attack, and keep it for the table in the documentation."""

@@ -19,7 +19,7 @@ from tests.support.time_unit import seconds
 
 pytestmark = [pytest.mark.alone, pytest.mark.integration]
 
-ELSEWHERE_SECONDS = seconds(2.0)
+ELSEWHERE_SECONDS = seconds(5.0)
 """Seconds for a rank and a driver, one after the other, from an address that is not the attacker's."""
 
 THERE_SECONDS = seconds(10.0)
@@ -62,7 +62,7 @@ def test_strangers_delay_no_key_and_keep_nobody_out(
     # Another address for each, as what an attack did to the standing of its address stays for a while.
     address = f"127.0.1.{number + 1}"
     with attacked.by(case.attack, address=address, **case.options):
-        felt = attacked.echo.measure(1.5)
+        felt = attacked.feel(quiet)
         elsewhere = attacked.echo.seconds_to_connect(f"127.0.2.{number + 1}")
         there = attacked.echo.seconds_to_connect(address)
     attacked.tell(case.name, quiet, felt, f"a rank and a driver in {elsewhere:.2f} s, beside it in {there:.2f} s")

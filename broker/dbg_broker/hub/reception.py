@@ -68,6 +68,11 @@ class Reception:
             hub.meters.budgets.hit(Payer.STRANGER, budget)
             self._give_up(oldest, "too many connections wait")
 
+    def begins(self, connection: PeerConnection, begin: Callable[[], None]) -> None:
+        """Call ``begin``, which reads the first bytes of a connection, when it is its turn."""
+        is_slow = self._hub.standings.is_slow(connection.network, self._hub.clock())
+        self._hub.entrance.call(begin, connection.network, is_slow=is_slow)
+
     def admit(self, connection: PeerConnection, upgrade: Upgrade) -> Bearer | HttpAnswer | None:
         """Return who may have a WebSocket for this request, or what to answer instead; None if that comes later."""
         return self._admission.admit(connection, upgrade)

@@ -13,12 +13,23 @@ from collections.abc import Callable
 
 from dbg_broker.net.turns import Worker
 
-STRANGERS_SECONDS = 0.002
+STRANGERS_SECONDS = 0.001
 """Time of one turn of the event loop for all strangers. The last one may end a TLS handshake late, 1 ms; with the 10 ms
 that `turns.py` gives, a turn stays far below 50 ms."""
 
 Line = OrderedDict[str, deque[Worker]]
 """Connections that wait, by address; the address at the front is the next."""
+
+
+class _Call:
+    """One call in place of bytes to take."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def work(self, _is_over: Callable[[], bool]) -> bool:
+        self._call()
+        return False
 
 
 class Entrance:
@@ -47,6 +58,10 @@ class Entrance:
         else:
             waiting.append(worker)
         self._begin_later()
+
+    def call(self, begin: Callable[[], None], address: str, *, is_slow: bool) -> None:
+        """Call something when a new connection of an address has its turn."""
+        self.take(_Call(begin), address, is_slow=is_slow)
 
     def _begin_later(self) -> None:
         if not self._is_scheduled:

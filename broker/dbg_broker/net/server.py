@@ -21,8 +21,8 @@ from dbg_wire import limits
 
 logger = logging.getLogger("dbg_broker")
 
-ACCEPT_SECONDS = 0.002
-"""Processor time for new connections in one round of the event loop: some sixty, of which each only waits then. So a
+ACCEPT_SECONDS = 0.001
+"""Processor time for new connections in one round of the event loop: some thirty, of which each only waits then. So a
 storm of them leaves time to the others, and the kernel's queue of them moves on."""
 
 SWEEP_SECONDS = 0.25
@@ -50,6 +50,9 @@ class ServerOwner(Owner[PeerConnection], Protocol):
 
     def accepted(self, connection: PeerConnection) -> None:
         """Take a connection of which nothing has come yet."""
+
+    def begins(self, connection: PeerConnection, begin: Callable[[], None]) -> None:
+        """Call ``begin``, which reads the first bytes of a connection, when it is its turn."""
 
     def sweep(self, late: float) -> None:
         """Do what is due by the clock, ``late`` seconds after its time."""
@@ -140,21 +143,25 @@ class Server:
         secure = SecureTransport(self._context) if self._context is not None else None
         connection = PeerConnection(self._last_number, peer, self._owner, self._loop, secure)
         connection.cancel_start = partial(self._give_up, connection, accepted, "it was given up")
-        self._loop.add_reader(accepted, self._begin, connection, accepted)
+        self._loop.add_reader(accepted, self._has_first_byte, connection, accepted)
         self._owner.accepted(connection)
+
+    def _has_first_byte(self, connection: PeerConnection, accepted: socket.socket) -> None:
+        self._loop.remove_reader(accepted)
+        self._owner.begins(connection, partial(self._begin, connection, accepted))
 
     def _begin(self, connection: PeerConnection, accepted: socket.socket) -> None:
         """Give a connection a transport for what came, unless that is its end."""
+        if accepted.fileno() < 0:
+            # It was given up while it waited for its turn.
+            return
         try:
             is_there = bool(accepted.recv(1, socket.MSG_PEEK))
-        except (BlockingIOError, InterruptedError):
-            return
         except OSError:
             is_there = False
         if not is_there:
             self._give_up(connection, accepted, "it ended before a request")
             return
-        self._loop.remove_reader(accepted)
         task = self._loop.create_task(self._hand_over(connection, accepted))
         connection.cancel_start = task.cancel
         self._starting.add(task)
