@@ -170,8 +170,9 @@ class Reception:
     def has_bytes(self, connection: PeerConnection) -> bool:
         """Have a connection read what came, now or when it is its turn; return whether it waits for its turn."""
         hub = self._hub
-        if connection.number in hub.links:
-            return hub.turns.take(connection, types=self._types(connection))
+        link = hub.links.get(connection.number)
+        if link is not None:
+            return hub.turns.take(connection, link.share, types=self._types(connection))
         is_slow = hub.standings.is_slow(connection.network, hub.clock())
         hub.entrance.take(connection, connection.network, is_slow=is_slow, is_ahead=connection.is_ahead)
         return True

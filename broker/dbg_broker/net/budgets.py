@@ -43,6 +43,8 @@ class Budget(enum.Enum):
     """Bytes of all messages that are not complete."""
     INPUT_RATE = "input_rate"
     """Bytes and messages in a second; the peer is read more slowly."""
+    ASKS = "asks"
+    """Questions to one rank, in a second and open at once."""
     PLACES = "places"
     """Connections of one role."""
 

@@ -25,7 +25,7 @@ from dbg_broker.net import tcp
 from dbg_broker.net.frames import Fragments, pack_data, pack_message
 from dbg_broker.net.http import HttpAnswer, Upgrade, method_not_allowed
 from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, upgrade_of
-from dbg_broker.net.incoming import IncomingBytes
+from dbg_broker.net.incoming import UNREAD_BYTES, IncomingBytes
 from dbg_broker.net.outgoing import OutgoingFrames
 from dbg_broker.net.owner import Owner
 from dbg_broker.net.standings import network_of
@@ -54,6 +54,7 @@ class PeerConnection(asyncio.Protocol):
     __slots__ = (
         "_abort_handle",
         "_fragments",
+        "_frames",
         "_has_finished",
         "_has_unfinished",
         "_head",
@@ -104,6 +105,8 @@ class PeerConnection(asyncio.Protocol):
         self._websocket: ServerProtocol | None = None
         self._head = bytearray()
         self._fragments = Fragments()
+        self._frames: list[Frame] = []
+        """Frames that have been read and are still to be taken, the next one last."""
         self._has_finished = False
         self._has_unfinished = False
         self._outgoing = OutgoingFrames(loop.time())
@@ -124,6 +127,9 @@ class PeerConnection(asyncio.Protocol):
             self._secure.run_on(raw)
         self._transport = self._secure or raw
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        if hasattr(raw, "max_size"):
+            # asyncio would read 256 KiB at once, from each of a thousand connections that flood.
+            raw.max_size = UNREAD_BYTES
         self._outgoing.transport = self._transport
         self.was_made = True
 
@@ -135,22 +141,26 @@ class PeerConnection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """Take the end of the peer's bytes, which ends the connection."""
-        if self._websocket is not None and not self._incoming:
+        if self._websocket is not None and not self._incoming and not self._frames:
             self._websocket.receive_eof()
 
     def work(self, is_over: Callable[[], bool]) -> bool:
-        """Read what came until the slice is over, at least one piece; return whether there is more to read now.
+        """Take what came until the slice is over, at least one frame; return whether there is more to take now.
 
         An error, of the broker or of the peer, ends the connection and is not raised.
         """
         self._waits_its_turn = False
+        was_open = self.is_open
         if self._is_closing and not self.is_open:
             # It was answered: what still comes is not worth decrypting.
             self._incoming.clear()
         try:
-            while self._incoming and (self._was_lost or not self._is_resting):
-                self._receive(self._incoming.piece())
-                if is_over():
+            while self._has_work:
+                if self._frames:
+                    self._handle_next()
+                else:
+                    self._receive(self._incoming.piece())
+                if is_over() or self.is_open != was_open:
                     break
         except ssl.SSLError as error:
             self._incoming.clear()
@@ -158,12 +168,22 @@ class PeerConnection(asyncio.Protocol):
         except Exception:
             logger.exception("the connection from %s is closed after an error of the broker", self.peer)
             self._incoming.clear()
+            self._frames.clear()
             self.abort()
-        if self._was_lost and not self._incoming:
+        if self._was_lost and not self._incoming and not self._frames:
             self._end()
         self._mind_reading()
-        self._waits_its_turn = bool(self._incoming) and (self._was_lost or not self._is_resting)
+        if self.is_open and not was_open:
+            # What came behind the request waits in the line of those whose token is known.
+            if self._has_work:
+                self._ask_for_turn()
+            return False
+        self._waits_its_turn = self._has_work
         return self._waits_its_turn
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._frames) or (bool(self._incoming) and (self._was_lost or not self._is_resting))
 
     def pause_writing(self) -> None:
         """Hold frames back."""
@@ -189,7 +209,8 @@ class PeerConnection(asyncio.Protocol):
         self._was_lost = True
         if self._is_closing:
             self._incoming.clear()
-        if not self._incoming:
+            self._frames.clear()
+        if not self._incoming and not self._frames:
             self._end()
         else:
             self._ask_for_turn()
@@ -205,6 +226,7 @@ class PeerConnection(asyncio.Protocol):
         if self._websocket is not None:
             # The library's objects refer to one another, so the buffer would stay until garbage collection.
             self._websocket.reader.buffer.clear()
+            self._websocket.parser.close()
         try:
             self._owner.lost(self)
         except Exception:
@@ -237,8 +259,10 @@ class PeerConnection(asyncio.Protocol):
             self._receive_head()
         else:
             self._websocket.receive_data(data)
-            self._handle_events(self._websocket)
-            self._note_unfinished(self._websocket)
+            self._frames = [event for event in self._websocket.events_received() if isinstance(event, Frame)]
+            self._frames.reverse()
+            if not self._frames:
+                self._end_piece(self._websocket)
 
     def _take_tls_end(self) -> None:
         """Take the end of a TLS peer's bytes, which may leave its socket open."""
@@ -296,15 +320,20 @@ class PeerConnection(asyncio.Protocol):
             tcp.tune(self._transport, to_terminal=answer.role is not Role.RANK)
         self._owner.opened(self, answer)
 
-    def _handle_events(self, websocket: ServerProtocol) -> None:
-        for event in websocket.events_received():
-            if self._is_closing:
-                break
-            if isinstance(event, Frame):
-                self._handle_frame(event)
+    def _handle_next(self) -> None:
+        frame = self._frames.pop()
+        if self._is_closing:
+            self._frames.clear()
+        else:
+            self._handle_frame(frame)
+        if not self._frames and self._websocket is not None:
+            self._end_piece(self._websocket)
+
+    def _end_piece(self, websocket: ServerProtocol) -> None:
         if websocket.parser_exc is not None and not self._is_closing:
             logger.info("the connection from %s is closed: %s", self.peer, type(websocket.parser_exc).__name__)
         self._write_library_frames(websocket)
+        self._note_unfinished(websocket)
 
     def _note_unfinished(self, websocket: ServerProtocol) -> None:
         size = len(websocket.reader.buffer) + len(self._fragments)
@@ -342,8 +371,12 @@ class PeerConnection(asyncio.Protocol):
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
         """Send a control message as :meth:`send_control` does."""
+        return self.send_packed(message, pack_message(message), instead_of)
+
+    def send_packed(self, message: Message, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Send a message of which ``frame`` is the form on the wire, as :meth:`send_control` does."""
         logger.debug("connection %d is told %s", self.number, LogForm(message))
-        return self.send_control(pack_message(message), instead_of)
+        return self.send_control(frame, instead_of)
 
     def send_data(self, data: bytes, reserve: int) -> bool:
         """Send a frame of terminal bytes unless less than ``reserve`` bytes of room would be left.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
-from dbg_broker.net.turns import Worker
+from dbg_broker.net.line import Worker
 
 STRANGERS_SECONDS = 0.001
 """Time of one turn of the event loop for all strangers. The last one may end a TLS handshake late, 1 ms; with the 10 ms

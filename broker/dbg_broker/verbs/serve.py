@@ -20,6 +20,7 @@ from dbg_broker.allowed import Allowed
 from dbg_broker.audit.entries import Entry, What
 from dbg_broker.audit.writer import AuditLog
 from dbg_broker.classic.sessions import StockSessions
+from dbg_broker.garbage import GarbageCollection
 from dbg_broker.home.certificate import server_context
 from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.rendezvous import (
@@ -137,6 +138,7 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
         capacity=Capacity(_descriptors()),
         times=times,
     )
+    GarbageCollection(lambda: hub.seats.counts()[1] > 0, loop.time, loop.call_later).begin()
     audit = AuditLog(home)
     hub.audit, hub.audits_input = audit.note, setup.audits_input
     audit.note(Entry(at=time.time(), what=What.START, text=f"{endpoint.url}, pid {pid}"))
