@@ -25,6 +25,7 @@ from dbg_broker.net.frames import pack_data, pack_message
 from dbg_broker.net.loop_times import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters
 from dbg_broker.net.rate import RateLimit
+from dbg_broker.net.standings import Standings
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.unfinished import Unfinished
 from dbg_broker.ranks.ask_rates import AskRates
@@ -118,6 +119,7 @@ class Hub:
             begin=self.turns.begin,
         )
         self.entrance = Entrance(time.thread_time, schedule)
+        self.standings = Standings()
 
     # ---------------------------------------------------------------------------------------------------- connections
 

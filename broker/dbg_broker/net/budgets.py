@@ -37,8 +37,6 @@ class Budget(enum.Enum):
     """Failed attempts of one address."""
     REQUESTS = "requests"
     """Requests of one address for a page."""
-    DESCRIPTORS = "descriptors"
-    """Open files of the process."""
     MESSAGE_SECONDS = "message_seconds"
     """Seconds until a message is complete."""
     UNFINISHED_BYTES = "unfinished_bytes"

@@ -28,6 +28,7 @@ from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, upgrad
 from dbg_broker.net.incoming import UNREAD_BYTES, IncomingBytes
 from dbg_broker.net.outgoing import OutgoingFrames
 from dbg_broker.net.owner import Owner
+from dbg_broker.net.standings import network_of
 from dbg_broker.net.tls import SecureTransport
 from dbg_dial.tcp import seconds_since_ack
 from dbg_wire import limits
@@ -59,6 +60,7 @@ class PeerConnection(asyncio.Protocol):
         "_head",
         "_incoming",
         "_is_closing",
+        "_is_decided_later",
         "_is_resting",
         "_loop",
         "_outgoing",
@@ -68,10 +70,11 @@ class PeerConnection(asyncio.Protocol):
         "_waits_its_turn",
         "_was_lost",
         "_websocket",
-        "cancel_handshake",
+        "cancel_start",
         "has_failed",
         "heard_at",
         "is_open",
+        "network",
         "number",
         "peer",
         "was_made",
@@ -87,13 +90,14 @@ class PeerConnection(asyncio.Protocol):
     ) -> None:
         self.number = number
         self.peer = peer
+        self.network = network_of(tcp.host_of(peer))
         self.was_made = False
         self.has_failed = False
         """Whether the owner has counted it as a stranger's."""
         self.is_open = False
         self.heard_at = loop.time()
         """When the peer was heard last, or will be read again, on the loop's clock."""
-        self.cancel_handshake: Callable[[], object] | None = None
+        self.cancel_start: Callable[[], object] | None = None
         self._owner = owner
         self._loop = loop
         self._secure = secure
@@ -107,6 +111,7 @@ class PeerConnection(asyncio.Protocol):
         self._has_unfinished = False
         self._outgoing = OutgoingFrames(loop.time())
         self._is_closing = False
+        self._is_decided_later = False
         self._is_resting = False
         self._abort_handle: asyncio.TimerHandle | None = None
         self._incoming = IncomingBytes(secure)
@@ -246,7 +251,8 @@ class PeerConnection(asyncio.Protocol):
     def _receive(self, data: bytes) -> None:
         if self._secure is not None and self._secure.has_ended:
             self._take_tls_end()
-        if not data or (self._is_closing and not self.is_open):
+        if not data or self._is_decided_later or (self._is_closing and not self.is_open):
+            # A request that is answered later is the last one: more behind it would cost as much again.
             return
         if self._websocket is None:
             self._head += data
@@ -280,6 +286,7 @@ class PeerConnection(asyncio.Protocol):
                 self._receive(head.rest)
         elif head.method == "HEAD":
             answer = self._owner.admit(self, Upgrade(head.target, None, None, ()))
+            self._is_decided_later = answer is None
             if isinstance(answer, HttpAnswer):
                 self.respond(answer, with_body=False)
         else:
@@ -299,6 +306,7 @@ class PeerConnection(asyncio.Protocol):
             self.respond(answer)
             return
         if answer is None:
+            self._is_decided_later = True
             return
         response = handshake.accept(request)
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
@@ -350,6 +358,11 @@ class PeerConnection(asyncio.Protocol):
             self._owner.text_received(self, payload.decode("utf-8", "replace"))
 
     # ---------------------------------------------------------------------------------------------------- what goes out
+
+    @property
+    def is_ahead(self) -> bool:
+        """Tell whether a TLS handshake is complete."""
+        return self._secure is not None and self._secure.is_shaken
 
     @property
     def is_ready(self) -> bool:
@@ -410,8 +423,8 @@ class PeerConnection(asyncio.Protocol):
         self._is_closing = True
         if self._transport is not None:
             self._transport.abort()
-        elif self.cancel_handshake is not None:
-            self.cancel_handshake()
+        elif self.cancel_start is not None:
+            self.cancel_start()
 
     def ping(self) -> None:
         """Ask the peer for a sign of life, unless the ping would have to wait."""

@@ -13,12 +13,23 @@ from collections.abc import Callable
 
 from dbg_broker.net.line import Worker
 
-STRANGERS_SECONDS = 0.004
-"""Time of one turn of the event loop for all strangers. The last one may end a TLS handshake late, 1.5 ms; with the
-10 ms that `turns.py` gives, a turn stays far below 50 ms."""
+STRANGERS_SECONDS = 0.001
+"""Time of one turn of the event loop for all strangers. The last one may end a TLS handshake late, 1 ms; with the 10 ms
+that `turns.py` gives, a turn stays far below 50 ms."""
 
 Line = OrderedDict[str, deque[Worker]]
 """Connections that wait, by address; the address at the front is the next."""
+
+
+class _Call:
+    """One call in place of bytes to take."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def work(self, _is_over: Callable[[], bool]) -> bool:
+        self._call()
+        return False
 
 
 class Entrance:
@@ -34,11 +45,23 @@ class Entrance:
     def __len__(self) -> int:
         return sum(len(workers) for line in (self._line, self._slow_line) for workers in line.values())
 
-    def take(self, worker: Worker, address: str, *, is_slow: bool) -> None:
-        """Have a worker that doesn't wait here take its bytes when it is its turn."""
+    def take(self, worker: Worker, address: str, *, is_slow: bool, is_ahead: bool = False) -> None:
+        """Have a worker that doesn't wait here take its bytes when it is its turn.
+
+        One that ``is_ahead`` of others, as its TLS handshake is complete, goes first among those of its address: it
+        needs one step more, and what was spent on it isn't lost.
+        """
         line = self._slow_line if is_slow else self._line
-        line.setdefault(address, deque()).append(worker)
+        waiting = line.setdefault(address, deque())
+        if is_ahead:
+            waiting.appendleft(worker)
+        else:
+            waiting.append(worker)
         self._begin_later()
+
+    def call(self, begin: Callable[[], None], address: str, *, is_slow: bool) -> None:
+        """Call something when a new connection of an address has its turn."""
+        self.take(_Call(begin), address, is_slow=is_slow)
 
     def _begin_later(self) -> None:
         if not self._is_scheduled:

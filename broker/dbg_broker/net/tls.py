@@ -17,12 +17,24 @@ from typing import Any
 class SecureTransport(asyncio.Transport):
     """Transport that encrypts what is written, and decrypts what its owner feeds it with."""
 
-    __slots__ = ("_has_ended_output", "_incoming", "_outgoing", "_raw", "_tls", "has_ended", "is_dry", "is_shaken")
+    __slots__ = (
+        "_context",
+        "_has_ended_output",
+        "_incoming",
+        "_outgoing",
+        "_raw",
+        "_session",
+        "has_ended",
+        "is_dry",
+        "is_shaken",
+    )
 
     def __init__(self, context: ssl.SSLContext) -> None:
         super().__init__()
+        self._context = context
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        # Made for the first bytes: most connections of a flood send none.
+        self._session: ssl.SSLObject | None = None
         self._raw: asyncio.Transport | None = None
         self._has_ended_output = False
         self.is_shaken = False
@@ -135,6 +147,12 @@ class SecureTransport(asyncio.Transport):
             self._raw.resume_reading()
 
     # ---------------------------------------------------------------------------------------------------------- inner
+
+    @property
+    def _tls(self) -> ssl.SSLObject:
+        if self._session is None:
+            self._session = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        return self._session
 
     def _pass_on(self) -> None:
         data = self._outgoing.read()

@@ -72,3 +72,11 @@ def test_the_slow_line_has_what_the_other_leaves_and_never_stands_still() -> Non
     come(loop, "bad", "XYZ", is_slow=True)
     come(loop, "good", "012345")
     assert [loop.turn() for _ in range(3)] == [list("0123X"), list("45YZ"), []]
+
+
+def test_one_whose_handshake_is_complete_goes_first_among_those_of_its_address() -> None:
+    loop = Loop()
+    come(loop, "a", "01")
+    come(loop, "b", "x")
+    loop.entrance.take(Stranger(loop, "2"), "a", is_slow=False, is_ahead=True)
+    assert loop.turn() == list("2x01")
