@@ -18,10 +18,10 @@ from dbg_wire.ranks import LIVE_STATES, RankInfo
 from ..core.asking import Asker
 from ..core.link import BrokerLink
 from ..hang.show import show_verdicts
+from ..questions.cause import BETWEEN_SECONDS, look_for_cause
 from ..views.report import Asked, Terminal, show_report
 from ..words.settings import CommandSettings, Format, Verb
 from .many import ask_many
-from .why import BETWEEN_SECONDS, look_for_cause
 
 
 class CantWriteReport(DbgError):
