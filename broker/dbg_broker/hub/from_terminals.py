@@ -57,7 +57,8 @@ def take(hub: Hub, link: TerminalLink, message: Message) -> None:
     elif link.name is None:
         raise PeerError("the first message of a terminal is not `greet`")
     elif link.role is Role.WATCHER and not _may_watcher(message):
-        hub.refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS)
+        request = message.request if isinstance(message, Question) else None
+        hub.refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS, request)
     else:
         _METHODS[type(message)](hub, link, message)
 

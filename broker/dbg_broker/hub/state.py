@@ -149,9 +149,9 @@ class Hub:
         )
         connection.send_message(message)
 
-    def refuse(self, connection: RankPeer, code: str, text: str) -> None:
+    def refuse(self, connection: RankPeer, code: str, text: str, request: int | None = None) -> None:
         """Tell a peer which request can't be done and why; a peer that reads no refusals is closed."""
-        if not connection.send_message(Refusal(code=code, text=printable(text, 500))):
+        if not connection.send_message(Refusal(code=code, text=printable(text, 500), request=request)):
             connection.close(close_codes.SLOW, "it does not read why its requests are refused", flush=False)
 
     def tell_rank(self, key: str, message: Message, instead_of: Hashable = None) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from typing import Protocol
 
 from dbg_dial.deadline import within
@@ -43,7 +44,8 @@ class Asker:
     """Questions over one link; changes of ranks that come meanwhile go into the directory.
 
     ``seconds`` is the deadline of the questions that follow. ``size`` returns the (rows, columns) for which a rank
-    draws what it answers. ``line`` is where the user is told who has not answered yet.
+    draws what it answers. ``line`` is where the user is told who has not answered yet. ``numbers`` are those of its
+    questions, which all askers of one link share.
     """
 
     def __init__(
@@ -53,13 +55,15 @@ class Asker:
         seconds: float,
         size: Callable[[], tuple[int, int]] = lambda: (24, 80),
         line: WaitingLine | None = None,
+        *,
+        numbers: Iterator[int] | None = None,
     ) -> None:
         self.seconds = seconds
         self._size = size
         self._line = line or WaitingLine()
         self._link = link
         self._directory = directory
-        self._next = 0
+        self._numbers = count() if numbers is None else numbers
 
     async def ask(
         self,
@@ -119,7 +123,7 @@ class Asker:
         """Put a question to these ranks; return the numbers of its pages, each with its ranks. Raises TimedOut."""
         pages = {}
         for start in range(0, len(keys), PAGE):
-            request, self._next = self._next, self._next + 1
+            request = next(self._numbers)
             page = tuple(keys[start : start + PAGE])
             pages[request] = len(page)
             if not self._link.send(replace(question, request=request, keys=page)):

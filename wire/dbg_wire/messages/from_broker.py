@@ -24,10 +24,14 @@ class Welcome(Message, sender=Sender.BROKER):
 
 
 class Refusal(Message, sender=Sender.BROKER):
-    """Say which request can't be done and why, in a sentence for people; ``code`` is for programs."""
+    """Say which request can't be done and why, in a sentence for people; ``code`` is for programs.
+
+    ``request`` is the number of the Question that is refused; None for another request, or from an older broker.
+    """
 
     code: Sentence
     text: Sentence
+    request: int | None = None
 
 
 class Audience(Message, sender=Sender.BROKER):
