@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.ranks import LIVE_STATES
 
-from ..core.broker import link_to_broker
+from ..core.broker import switchboard_to
 from ..core.switchboard import Switchboard
 from .memory import Memory
 from .ranks import AsyncJob
@@ -73,7 +73,7 @@ async def open_broker(broker: str | None = None, timeout: float = TIMEOUT) -> As
 
     Raises NoBroker, BrokerUnreachable, or a Refused.
     """
-    switchboard = Switchboard(lambda: link_to_broker(broker, timeout), timeout)
+    switchboard = switchboard_to(broker, timeout)
     await switchboard.open()
     return AsyncBroker(switchboard)
 

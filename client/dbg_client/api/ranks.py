@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -10,6 +11,7 @@ from dbg_wire.messages import Action, Look
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.targets import Target
 
+from ..core.asking import Asker
 from ..core.choose import Choice, choose, choose_when_ready, find, is_ready
 from ..core.collective_matching import match_collectives
 from ..core.news import RankChange
@@ -75,25 +77,26 @@ class AsyncRanks:
     async def where(self, *, threads: bool = False, timeout: float | None = None) -> Where:
         """Return the stacks of these ranks, running ones included; with ``threads`` those of all their threads."""
         ranks, known = self._found(), self._switchboard.directory.ranks
-        async with self._switchboard.asker(timeout) as asker:
-            answer = await ask_stacks(
-                asker, ranks, known=known, calls=call_roll(known, None, {one.key for one in ranks}), threads=threads
-            )
+        answer = await ask_stacks(
+            self._asker(timeout),
+            ranks,
+            known=known,
+            calls=call_roll(known, None, {one.key for one in ranks}),
+            threads=threads,
+        )
         self._memory.keep(remembered(answer.groups))
         return Where(answer)
 
     async def why(self, *, timeout: float | None = None) -> Why:
         """Return why the job of these ranks does not go on; it may look several times, for some seconds."""
-        async with self._switchboard.asker(timeout) as asker:
-            found = await look_for_cause(asker, self._found(), self._switchboard.directory.ranks)
+        found = await look_for_cause(self._asker(timeout), self._found(), self._switchboard.directory.ranks)
         self._memory.keep({"@missing": tuple(rank.key for rank in found.missing)})
         return Why(found)
 
     async def collectives(self, *, timeout: float | None = None) -> Collectives:
         """Return the last collective of each process group of the job, and who is in it."""
         ranks = ranks_of_runs(self._found(), self._switchboard.directory.ranks)
-        async with self._switchboard.asker(timeout) as asker:
-            answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
+        answers = await self._asker(timeout).ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
         return Collectives(match_collectives(read_evidence(ranks, answers)))
 
     # ---------------------------------------------------------------------------------------------------------- deeds
@@ -121,7 +124,7 @@ class AsyncRanks:
 
         try:
             return (await self._switchboard.until(chosen, seconds)).rank
-        except TimedOut:
+        except asyncio.TimeoutError:
             raise TimedOut(f"{printable(target.text)} did not stop within {seconds:g} s") from None
 
     @asynccontextmanager
@@ -136,6 +139,9 @@ class AsyncRanks:
 
     # ---------------------------------------------------------------------------------------------------------- inner
 
+    def _asker(self, timeout: float | None) -> Asker:
+        return Asker(self._switchboard, timeout)
+
     def _target(self) -> Target:
         return read_wanted(self._wanted, self._job, self._memory.groups)
 
@@ -145,14 +151,12 @@ class AsyncRanks:
     async def _values(self, action: Action, text: str, wishes: ValueWishes, timeout: float | None) -> Answer:
         ranks, known = self._found(), self._switchboard.directory.ranks
         calls = call_roll(known, self._target(), {rank.key for rank in ranks})
-        async with self._switchboard.asker(timeout) as asker:
-            answer = await ask_values(asker, ranks, action, text, wishes=wishes, calls=calls)
+        answer = await ask_values(self._asker(timeout), ranks, action, text, wishes=wishes, calls=calls)
         self._memory.keep(remembered(answer.groups))
         return Answer(answer)
 
     async def _deed(self, action: Action, name: str, ranks: Sequence[RankInfo], timeout: float | None) -> Answer:
-        async with self._switchboard.asker(timeout) as asker:
-            answers = await asker.ask(action, ranks) if ranks else []
+        answers = await self._asker(timeout).ask(action, ranks) if ranks else []
         said = tuple(zip(ranks, answers, strict=True))
         groups = tuple(group_answers(said, compare=False))
         self._memory.keep(remembered(groups))

@@ -7,16 +7,17 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from dbg_wire.codec import Output
-from dbg_wire.errors import BadInput, DbgError
-from dbg_wire.messages import Action, Kind, Mode, RankAnswer, StopInfo
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.messages import Action, Kind, Mode, RankAnswer, Refusal, StopInfo
 from dbg_wire.ranks import Place, RankInfo, RankState
 
 from ..attachment.attachment import Attachment
 from ..attachment.effects import Effects, Finish, Open, Send, Wake
+from ..core.asking import Asker
 from ..core.choose import is_ready
 from ..core.link import Down, Event, Up
 from ..core.switchboard import Switchboard
-from ..errors import RankEnded, RankVanished
+from ..errors import RankEnded, RankVanished, TimedOut
 from ..words.engine import Wish
 from .errors import KeyboardTaken, RankError, StopEnded
 
@@ -124,19 +125,34 @@ class AsyncStop:
 
         Raises TimedOut after ``seconds``, and RankEnded when the rank has exited.
         """
-        stop = await self._switchboard.until(self._next_stop, seconds)
-        return stop.where
+        try:
+            return (await self._switchboard.until(self._next_stop, seconds)).where
+        except asyncio.TimeoutError:
+            raise TimedOut(f"{printable(self.rank.address)} did not stop within {seconds:g} s") from None
 
     # ---------------------------------------------------------------------------------------------------- attachment
 
     async def open(self) -> None:
         """Take the seat. Raises KeyboardTaken, or why the rank can't be attached to."""
         self._perform(self._attachment.attach())
-        await self._switchboard.until(lambda: self._attachment.opened or None, self._switchboard.seconds)
+        seconds = self._switchboard.seconds
+        try:
+            await self._switchboard.until(self._is_open, seconds)
+        except asyncio.TimeoutError:
+            raise TimedOut(f"{printable(self.rank.address)} gave no seat within {seconds:g} s") from None
         if not self._attachment.driving:
             raise KeyboardTaken(self.rank.address, self._attachment.driver)
 
-    def take(self, event: Event) -> None:
+    def _is_open(self) -> bool | None:
+        if self._failed is not None:
+            raise self._failed
+        return self._attachment.opened or None
+
+    def claims(self, refusal: Refusal) -> bool:
+        """Tell whether a refusal is the answer to the request for a seat."""
+        return self._attachment.asks
+
+    async def take(self, event: Event) -> None:
         """Take what comes from the broker."""
         now, attachment = self._loop.time(), self._attachment
         if isinstance(event, Up):
@@ -238,8 +254,8 @@ class AsyncStop:
             _ = self._stop
         if not self._attachment.driving and action in (Action.COMMAND, Action.CONTINUE):
             raise KeyboardTaken(rank.address, self._attachment.driver)
-        async with self._switchboard.asker(timeout) as asker:
-            (answer,) = await asker.ask(action, [rank], text, frame=frame or self._frame(action))
+        asker = Asker(self._switchboard, timeout)
+        (answer,) = await asker.ask(action, [rank], text, frame=frame or self._frame(action))
         if answer.kind is not Kind.VALUE:
             raise RankError(rank.address, answer.text, answer.kind.value)
         return answer
@@ -257,15 +273,14 @@ async def open_stop(
     await own.open()
     try:
         stop = AsyncStop(own, rank, engine, Mode.TAKE if take else Mode.DRIVE)
-        end_watching = own.watch(stop.take)
         ticking = asyncio.create_task(stop.tick())
         try:
-            await stop.open()
-            yield stop
+            with own.watched_by(stop):
+                await stop.open()
+                yield stop
         finally:
             ticking.cancel()
             await asyncio.gather(ticking, return_exceptions=True)
             stop.leave()
-            end_watching()
     finally:
         await own.close()

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from dbg_client.core.broker import link_to_broker
+from dbg_client.core.asking import Asker
+from dbg_client.core.broker import switchboard_to
 from dbg_client.core.news import MAX_WAITING, News
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.errors import Declined, TimedOut
+from dbg_client.errors import Declined
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Action, Change, Kind, Question, RankAnswer, Refusal, RefusalCode
 from dbg_wire.ranks import RankState
@@ -28,7 +29,7 @@ def broker() -> Iterator[FakeBroker]:
 
 @pytest.fixture
 async def board(broker: FakeBroker, environ: dict[str, str]) -> AsyncIterator[Switchboard]:
-    opened = Switchboard(lambda: link_to_broker(None, PATIENCE, environ | broker.environment), PATIENCE)
+    opened = switchboard_to(None, PATIENCE, environ | broker.environment)
     await opened.open()
     yield opened
     await opened.close()
@@ -37,26 +38,24 @@ async def board(broker: FakeBroker, environ: dict[str, str]) -> AsyncIterator[Sw
 async def test_questions_of_several_tasks_get_their_own_answers(board: Switchboard, broker: FakeBroker) -> None:
     broker.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.VALUE, text="0.25")
     broker.answers[Action.COMMAND] = RankAnswer(key="", kind=Kind.VALUE, text="moved")
-    async with board.asker() as one, board.asker() as two:
-        ranks = board.directory.ranks
-        values = await asyncio.gather(one.ask(Action.EVAL, ranks, "loss"), two.ask(Action.COMMAND, ranks, "n"))
+    ranks, asker = board.directory.ranks, Asker(board)
+    values = await asyncio.gather(asker.ask(Action.EVAL, ranks, "loss"), asker.ask(Action.COMMAND, ranks, "n"))
     assert [[answer.text for answer in answers] for answers in values] == [["0.25"], ["moved"]]
 
 
 async def test_a_question_that_is_refused_leaves_the_others_open(board: Switchboard, broker: FakeBroker) -> None:
     broker.silent.add(Question)
-    async with board.asker() as one, board.asker() as two:
-        first = asyncio.create_task(one.ask(Action.EVAL, board.directory.ranks, "a"))
-        second = asyncio.create_task(two.ask(Action.EVAL, board.directory.ranks, "b"))
-        asked = await asyncio.to_thread(broker.wait_for, Question, lambda question: question.text == "b")
-        broker.tell(Refusal(code=RefusalCode.FULL, text="too many", request=asked.request))
-        with pytest.raises(Declined, match="too many"):
-            await second
-        assert not first.done()
-        # A broker that does not say which question it refuses means the oldest.
-        broker.tell(Refusal(code=RefusalCode.FULL, text="still too many"))
-        with pytest.raises(Declined, match="still too many"):
-            await first
+    first = asyncio.create_task(Asker(board).ask(Action.EVAL, board.directory.ranks, "a"))
+    second = asyncio.create_task(Asker(board).ask(Action.EVAL, board.directory.ranks, "b"))
+    asked = await asyncio.to_thread(broker.wait_for, Question, lambda question: question.text == "b")
+    broker.tell(Refusal(code=RefusalCode.FULL, text="too many", request=asked.request))
+    with pytest.raises(Declined, match="too many"):
+        await second
+    assert not first.done()
+    # A broker that does not say which question it refuses means the oldest.
+    broker.tell(Refusal(code=RefusalCode.FULL, text="still too many"))
+    with pytest.raises(Declined, match="still too many"):
+        await first
 
 
 async def test_a_wait_ends_when_it_happens_or_its_time_is_over(board: Switchboard, broker: FakeBroker) -> None:
@@ -65,7 +64,7 @@ async def test_a_wait_ends_when_it_happens_or_its_time_is_over(board: Switchboar
     def gone_on() -> bool | None:
         return board.directory.ranks[0].state is RankState.RUNNING or None
 
-    with pytest.raises(TimedOut):
+    with pytest.raises(asyncio.TimeoutError):
         await board.until(gone_on, 0.01)
     waiting = asyncio.create_task(board.until(gone_on))
     await asyncio.sleep(0)
