@@ -50,7 +50,7 @@ def _public(kind: type) -> set[str]:
     return members | attributes | fields | inherited
 
 
-_INTERNAL = {"open", "take", "tick", "leave"}
+_INTERNAL = {"open", "take", "tick", "leave", "claims"}
 """What `open_stop` calls of an AsyncStop."""
 
 

@@ -118,7 +118,7 @@ def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
         raise PeerError("a second `greet`")
     link.name, link.minor = message.name, message.minor
     audited.note(hub, link, What.CONNECT)
-    hub.welcome(link.connection)
+    hub.welcome(link.connection, role=link.role.value)
 
 
 def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:

@@ -135,7 +135,9 @@ class Hub:
 
     # -------------------------------------------------------------------------------------------------------- sending
 
-    def welcome(self, connection: RankPeer, address: str | None = None, child: int | None = None) -> None:
+    def welcome(
+        self, connection: RankPeer, address: str | None = None, child: int | None = None, role: str | None = None
+    ) -> None:
         """Accept a peer's first message, or tell a rank its new address."""
         self.arrivals.leave(connection.number)
         message = Welcome(
@@ -146,6 +148,7 @@ class Hub:
             uptime=round(self.clock() - self._started, 3),
             address=address,
             child=child,
+            role=role,
         )
         connection.send_message(message)
 

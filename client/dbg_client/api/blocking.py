@@ -237,6 +237,16 @@ class Broker:
         """Return where the broker is."""
         return self._broker.url
 
+    @property
+    def role(self) -> str | None:
+        """Return what the token lets this program do: ``driver`` or ``watcher``; None from an older broker."""
+        return self._broker.role
+
+    @property
+    def ranks(self) -> tuple[RankInfo, ...]:
+        """Return all ranks of all jobs as the broker lists them now, those included that have exited."""
+        return self._thread.do(_now(lambda: self._broker.ranks))
+
     def jobs(self) -> tuple[Job, ...]:
         """Return the jobs with ranks that live."""
         return tuple(Job(job, self._thread) for job in self._thread.do(_now(self._broker.jobs)))

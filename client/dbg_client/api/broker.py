@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
-from dbg_wire.ranks import LIVE_STATES
+from dbg_wire.ranks import LIVE_STATES, RankInfo
 
 from ..core.broker import switchboard_to
 from ..core.switchboard import Switchboard
@@ -28,6 +28,17 @@ class AsyncBroker:
     def url(self) -> str:
         """Return where the broker is."""
         return self._switchboard.url
+
+    @property
+    def role(self) -> str | None:
+        """Return what the token lets this program do: ``driver`` or ``watcher``; None from an older broker."""
+        welcome = self._switchboard.welcome
+        return welcome.role if welcome is not None else None
+
+    @property
+    def ranks(self) -> tuple[RankInfo, ...]:
+        """Return all ranks of all jobs as the broker lists them now, those included that have exited."""
+        return self._switchboard.directory.ranks
 
     def jobs(self) -> tuple[AsyncJob, ...]:
         """Return the jobs with ranks that live."""

@@ -107,7 +107,9 @@ class AsyncRanks:
 
     async def resume(self, *, timeout: float | None = None) -> Answer:
         """Let those of these ranks go on that are stopped."""
-        return await self._deed(Action.CONTINUE, "continue", [one for one in self._found() if is_ready(one)], timeout)
+        stopped = [one for one in self._found() if is_ready(one)]
+        self._memory.note_resumed(stopped)
+        return await self._deed(Action.CONTINUE, "continue", stopped, timeout)
 
     async def release(self, *, timeout: float | None = None) -> Answer:
         """Let those of these ranks go on that are held, waiting for others."""
@@ -120,7 +122,8 @@ class AsyncRanks:
 
         def chosen() -> Choice | None:
             directory = self._switchboard.directory
-            return choose_when_ready(target, directory.ranks) if directory.complete else None
+            left = self._memory.without_resumed(directory.ranks)
+            return choose_when_ready(target, left) if directory.complete else None
 
         try:
             return (await self._switchboard.until(chosen, seconds)).rank

@@ -11,7 +11,8 @@ from .vocabulary import Action, Kind, Look, Sender
 class Welcome(Message, sender=Sender.BROKER):
     """Accept a Register or a Greet.
 
-    ``address`` and ``child`` are the rank's, for an agent; ``uptime`` is in seconds.
+    ``address`` and ``child`` are the rank's, for an agent; ``uptime`` is in seconds. ``role`` is what a terminal's
+    token lets it do, ``driver`` or ``watcher``; None for an agent, or from an older broker.
     """
 
     minor: int
@@ -21,6 +22,7 @@ class Welcome(Message, sender=Sender.BROKER):
     uptime: float
     address: Sentence | None = None
     child: int | None = None
+    role: Sentence | None = None
 
 
 class Refusal(Message, sender=Sender.BROKER):
