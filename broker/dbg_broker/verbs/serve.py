@@ -43,8 +43,9 @@ from dbg_broker.verbs.announcing import announce
 from dbg_broker.verbs.listening import host_for_others, listen_for_peers, listen_for_stock
 from dbg_broker.verbs.taking_home import take_home
 from dbg_dial.kernel import kernel_name
-from dbg_wire.endpoint import Endpoint, Rendezvous
+from dbg_wire.endpoint import Endpoint
 from dbg_wire.errors import BadSecretFile, DbgError
+from dbg_wire.rendezvous import Rendezvous
 from dbg_wire.version import PROTOCOL_MINOR
 
 logger = logging.getLogger("dbg_broker")
