@@ -365,7 +365,7 @@ class TestAuthority:
 
     def test_a_file_without_a_certificate_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(self.FILES, "/etc/key.pem", "-----BEGIN PRIVATE KEY-----")
-        with pytest.raises(BadSecretFile, match="DBG_CA /etc/key.pem holds no certificate"):
+        with pytest.raises(BadSecretFile, match=r"DBG_CA /etc/key\.pem holds no certificate"):
             self.reach("h", None, "/etc/key.pem")
 
     def test_without_tls_no_authority_is_asked(self) -> None:

@@ -98,6 +98,10 @@ class Server:
         self._loop.add_reader(self.listener, self._accept)
         self._sweep()
 
+    def show(self, context: ssl.SSLContext) -> None:
+        """Show another certificate to all that come from now on."""
+        self._tls["ssl"] = context
+
     async def stop(self) -> None:
         """Stop accepting, close all connections, and wait until they have ended or SHUTDOWN_SECONDS are over.
 

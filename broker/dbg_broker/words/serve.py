@@ -24,6 +24,13 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
         "may (default: from everywhere)",
     )
     serve.add_argument(
+        "--certificate",
+        metavar="FILE",
+        help="a PEM file with a certificate of your own and its chain, which the broker shows in place of the one that "
+        "it makes; with it goes --key",
+    )
+    serve.add_argument("--key", metavar="FILE", help="the PEM file with its key, mode 600, without a password")
+    serve.add_argument(
         "--classic",
         metavar="[HOST:]PORT",
         nargs="?",
