@@ -36,28 +36,30 @@ _REMEDY = f"remove {CERTIFICATE_FILE} and {KEY_FILE} there and start again; ever
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A certificate to show to peers, and the fingerprints of those that are shown later."""
+    """A certificate to show to peers, in DER form, and the fingerprints of those that are shown later."""
 
     context: ssl.SSLContext
-    fingerprint: str
+    certificate: bytes
     others: tuple[str, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the certificate."""
+        return fingerprint_of(self.certificate)
 
 
 def load_own(home: Path) -> Shown:
-    """Return the home's certificate, made if there is none. Raise BadSecretFile as :func:`server_context` does."""
-    context, fingerprint = server_context(home)
-    following = next_certificate(home)
-    return Shown(
-        context=context, fingerprint=fingerprint, others=() if following is None else (fingerprint_of(following),)
-    )
+    """Return the home's certificate with a context for TLS 1.2 or later; if it or its key is missing, make both anew.
 
-
-def server_context(home: Path) -> tuple[ssl.SSLContext, str]:
-    """Return the server's TLS context, for TLS 1.2 or later, and the fingerprint of its certificate.
-
-    The certificate kept in the home is used; if it or its key is missing, both are made anew. Raise BadSecretFile if
-    the key is open to others, or if the two can't be used.
+    Raise BadSecretFile if the key is open to others, or if the two can't be used.
     """
+    context, certificate = _present(home)
+    following = next_certificate(home)
+    others = () if following is None else (fingerprint_of(following),)
+    return Shown(context=context, certificate=certificate, others=others)
+
+
+def _present(home: Path) -> tuple[ssl.SSLContext, bytes]:
     certificate_path, key_path = home / CERTIFICATE_FILE, home / KEY_FILE
     if not certificate_path.exists() and (home / NEXT_CERTIFICATE_FILE).exists():
         # A switch was cut short.
@@ -70,7 +72,7 @@ def server_context(home: Path) -> tuple[ssl.SSLContext, str]:
     try:
         # With an empty password OpenSSL doesn't ask the terminal for that of an encrypted key.
         context.load_cert_chain(certificate_path, key_path, password="")
-        return context, fingerprint_of(first_der(certificate))
+        return context, first_der(certificate)
     except (OSError, ValueError) as error:
         raise BadSecretFile(
             f"{CERTIFICATE_FILE} and {KEY_FILE} in {printable(str(home))} can't be used", _REMEDY

@@ -12,7 +12,6 @@ from dbg_broker.home.certificate import Shown, first_der
 from dbg_broker.home.rendezvous import MAX_PRIVATE_FILE
 from dbg_broker.home.validity import date_of, read_validity
 from dbg_dial.find import check_own, open_at_once
-from dbg_wire.endpoint import fingerprint_of
 from dbg_wire.errors import BadSecretFile, printable
 
 _REMEDY_OF_KEY = "name the key's file with --key, mode 600, without a password"
@@ -36,7 +35,7 @@ def load_given(certificate: Path, key: Path) -> Shown:
         context.load_cert_chain(certificate, key, password="")
     except (OSError, ValueError) as error:
         raise _unusable(certificate, key, error) from None
-    return Shown(context=context, fingerprint=fingerprint_of(der))
+    return Shown(context=context, certificate=der)
 
 
 def _first_der(path: Path) -> bytes:

@@ -254,6 +254,11 @@ class Reception:
             logger.error("the tokens can't be read anew: %s", found)
             connection.respond(HttpAnswer(500, f"{found}\n"))
             return
+        self.use(found)
+        connection.respond(HttpAnswer(200, "ok\n"))
+
+    def use(self, found: Tokens) -> None:
+        """Go on with these tokens, and close the connections that were opened with others."""
         self._tokens = found
         for link in tuple(self._hub.links.values()):
             # A rank that runs with the home's own token finds the new one when it dials again. It keeps its connection
@@ -262,7 +267,6 @@ class Reception:
             if not stays and not found.still_know(link.bearer):
                 logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
                 link.connection.close(close_codes.REVOKED, "its token was revoked, or replaced by another")
-        connection.respond(HttpAnswer(200, "ok\n"))
 
     def _look_at_end(self, connection: PeerConnection, expires: float) -> None:
         """Close a connection when its token expires; the wall clock decides, as it did when the token was made."""

@@ -25,16 +25,13 @@ from dbg_broker.home.issued import (
 from dbg_broker.home.job_tokens import renew_job_tokens
 from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.home.tokens import digest_of, load_tokens, new_token, rotate_tokens
-from dbg_broker.verbs.probe import reload_tokens
+from dbg_broker.verbs.telling import tell_broker
 from dbg_broker.verbs.which_broker import token_of
 from dbg_dial.user import user_name
-from dbg_wire.errors import BadInput, BadSecretFile, BrokerUnreachable, printable
+from dbg_wire.errors import BadInput, BadSecretFile, printable
 
 MAX_SECONDS = 10 * 365 * 86400.0
 """Seconds for which a token may be made, ten years; without --for it has no end."""
-
-TELL_SECONDS = 5.0
-"""Seconds given to a broker that serves to take a change of its tokens."""
 
 Say = Callable[[str], None]
 """Print one line."""
@@ -75,7 +72,7 @@ def _make(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> None:
     made = IssuedToken(name=name, role=wishes.role, digest=digest_of(text), made=now, job=wishes.job, expires=expires)
     save_issued(home, with_token(load_issued(home), made))
     _note(home, What.TOKEN_MADE, f"{name}, {_described(made, now)}", job=wishes.job or "")
-    _tell_broker(home, aside)
+    tell_broker(home, aside)
     say(text)
     aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` takes it back")
 
@@ -98,7 +95,7 @@ def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
     """Take a token back; connections that were made with it end at once. Raise DbgError."""
     save_issued(home, without_token(load_issued(home), name))
     _note(home, What.TOKEN_REVOKED, name)
-    say(f"{name} is revoked{_tell_broker(home, aside)}")
+    say(f"{name} is revoked{tell_broker(home, aside)}")
     return 0
 
 
@@ -109,26 +106,11 @@ def rotate(home: Path, say: Say, aside: Say) -> int:
     after = rotate_tokens(home)
     renew_job_tokens(home, after)
     _note(home, What.TOKENS_ROTATED, "")
-    told = _tell_broker(home, aside, driver=tokens.driver)
+    told = tell_broker(home, aside, driver=tokens.driver)
     say(
         f"the home has new tokens{told}; give them to the jobs that don't share this home before their ranks dial again"
     )
     return 0
-
-
-def _tell_broker(home: Path, aside: Say, *, driver: str | None = None) -> str:
-    """Have the broker that serves this home read the tokens anew; return the end of a sentence about it."""
-    serving = read_rendezvous(home)
-    if serving is None:
-        return ""
-    try:
-        reload_tokens(serving.endpoint, driver or load_tokens(home).driver, TELL_SECONDS)
-    except BrokerUnreachable as error:
-        aside(
-            f"the broker at {printable(serving.url)} takes the change at its next start, as it can't be told: {error}"
-        )
-        return ""
-    return ", and the broker that serves has been told"
 
 
 def _note(home: Path, what: What, text: str, job: str = "") -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.home.certificate import server_context
+from dbg_broker.home.certificate import load_own
 from tests.broker.processes import Serve, run, tokens
 
 STEPS = ["name", "port", "TLS", "fingerprint", "token", "version", "round trip"]
@@ -110,7 +110,7 @@ def test_token_of_a_secure_broker_does_not_go_into_the_clear(
 def test_check_refuses_another_certificate_before_it_sends_anything(home: Path, tmp_path: Path, serve: Serve) -> None:
     serving = serve()
     (tmp_path / "impostor").mkdir(mode=0o700)
-    fingerprint = server_context(tmp_path / "impostor")[1]
+    fingerprint = load_own(tmp_path / "impostor").fingerprint
     done = run(home, "check", f"127.0.0.1:{serving.port}#{fingerprint}")
     failed_at(done, "fingerprint")
     assert done.returncode == 5
