@@ -42,9 +42,11 @@ class Rendezvous:
     driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
 
     def token(self, role: TokenRole) -> tuple[str, str] | None:
-        """Return the token of a role and the file that holds it; None without one."""
+        """Return the token of a role and where it is; None without one."""
         if role in self.driver_tokens:
             return self.driver_tokens[role], "driver.json"
+        if role in self.tokens and role != "rank" and self.driver_token != "file":  # noqa: S105 - a word
+            return self.tokens[role], "the broker's memory"
         return (self.tokens[role], "broker.json") if role in self.tokens else None
 
     @property

@@ -17,12 +17,14 @@ from dbg_broker.hub.sweeper import Sweeper
 from dbg_broker.net import tcp
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.http import (
+    BEARER,
     PAGES,
     RELOAD,
     Connected,
     HttpAnswer,
     Upgrade,
     admit,
+    describe_bearer,
     may_reload,
     not_found,
     page,
@@ -100,8 +102,11 @@ class Reception:
             return answer
         clients, watchers = len(hub.terminals), len(hub.watchers)
         connected = Connected(ranks=len(hub.links) - clients, drivers=clients - watchers, watchers=watchers)
-        decided = admit(upgrade, self._tokens, connected, hub.capacity, time.time())
-        if isinstance(decided, HttpAnswer):
+        if path == BEARER:
+            decided: Bearer | HttpAnswer = describe_bearer(upgrade, self._tokens, time.time())
+        else:
+            decided = admit(upgrade, self._tokens, connected, hub.capacity, time.time())
+        if isinstance(decided, HttpAnswer) and decided.status != 200:
             hub.meters.refusals[decided.status] += 1
             if decided.status in (401, 403):
                 self._refusals.note(connection.peer, decided.body)

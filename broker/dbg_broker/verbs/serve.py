@@ -26,7 +26,6 @@ from dbg_broker.home.rendezvous import (
     remove_rendezvous,
 )
 from dbg_broker.home.tokens import (
-    load_tokens,
     make_throw_away_tokens,
     remove_throw_away_tokens,
 )
@@ -39,6 +38,7 @@ from dbg_broker.net.measured_loop import new_times, run_measured
 from dbg_broker.net.server import Server
 from dbg_broker.settings import ServeSettings
 from dbg_broker.verbs.announcing import announce
+from dbg_broker.verbs.kept_token import open_socket, token_source
 from dbg_broker.verbs.listening import host_for_others, listen_for_peers, listen_for_stock
 from dbg_broker.verbs.material import Material, Sources
 from dbg_broker.verbs.taking_home import take_home
@@ -79,7 +79,8 @@ def _sources(settings: ServeSettings, home: Path) -> Sources:
         certificate = partial(load_own, home)
     else:
         certificate = partial(load_given, *map(Path, settings.certificate))
-    return Sources(tokens=lambda before: load_tokens(home), certificate=certificate)
+    tokens = token_source(home, settings.driver_token)
+    return Sources(tokens=tokens, certificate=certificate, driver_token=settings.driver_token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +128,9 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
     server = Server(reception, setup.listener, material.context, allowed=settings.allowed)
     material.show = server.show
     classic = StockSessions(hub, loop, stock.size)
+    memory = None
+    if settings.driver_token == "memory":  # noqa: S105 - a word
+        memory = await open_socket(home, material, os.environ, audit.note)
     server.start()
     if stock.listener is not None:
         await classic.listen(stock.listener)
@@ -139,6 +143,8 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
         await stopping.wait()
     finally:
         renewal.cancel()
+        if memory is not None:
+            memory.close()
         leaving.close()
         remove_rendezvous(home, pid=pid, host=host)
         await classic.stop()

@@ -31,6 +31,13 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
     )
     serve.add_argument("--key", metavar="FILE", help="the PEM file with its key, mode 600, without a password")
     serve.add_argument(
+        "--driver-token",
+        choices=("file", "memory", "ask"),
+        default="file",
+        help="where the driver's token is: in the home; in the broker's memory, from where terminals of this host get "
+        "it; or as you type it here, so that each terminal asks for it, too (default: %(default)s)",
+    )
+    serve.add_argument(
         "--classic",
         metavar="[HOST:]PORT",
         nargs="?",
