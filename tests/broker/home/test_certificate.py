@@ -13,9 +13,18 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dbg_broker.home.certificate import CERTIFICATE_FILE, KEY_FILE, load_own
+from dbg_broker.home.certificate import (
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    NEXT_CERTIFICATE_FILE,
+    NEXT_KEY_FILE,
+    load_own,
+    next_certificate,
+    prepare_next,
+    switch,
+)
 from dbg_wire.endpoint import fingerprint_of, parse_fingerprint
-from dbg_wire.errors import BadSecretFile
+from dbg_wire.errors import BadInput, BadSecretFile
 
 
 @pytest.fixture(params=[0, 0o077], ids=oct)
@@ -149,9 +158,51 @@ def test_a_key_with_a_password_is_refused_without_asking(tmp_path: Path) -> None
 def test_a_start_with_a_certificate_does_not_load_the_maker(tmp_path: Path) -> None:
     program = (
         "import pathlib, sys; from dbg_broker.home.certificate import load_own; "
-        "print(shown_of(pathlib.Path(sys.argv[1]))[1], 'cryptography' in sys.modules)"
+        "print(load_own(pathlib.Path(sys.argv[1])).fingerprint, 'cryptography' in sys.modules)"
     )
     start = [sys.executable, "-c", program, str(tmp_path)]
     first, second = (subprocess.run(start, capture_output=True, text=True, check=True).stdout for _ in range(2))
     fingerprint = load_own(tmp_path).fingerprint
     assert (first, second) == (f"{fingerprint} True\n", f"{fingerprint} False\n")
+
+
+def test_the_next_certificate_is_made_once_and_known_beside_the_present_one(tmp_path: Path) -> None:
+    before = load_own(tmp_path)
+    following = prepare_next(tmp_path)
+    assert prepare_next(tmp_path) == following == next_certificate(tmp_path)
+    shown = load_own(tmp_path)
+    assert (shown.fingerprint, shown.others) == (before.fingerprint, (fingerprint_of(following),))
+    assert (tmp_path / NEXT_KEY_FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_switch_shows_the_next_certificate_and_leaves_none_behind(tmp_path: Path) -> None:
+    load_own(tmp_path)
+    following = prepare_next(tmp_path)
+    switch(tmp_path)
+    shown = load_own(tmp_path)
+    assert (shown.certificate, shown.others) == (following, ())
+    assert shown_by(shown.context) == following
+    assert sorted(path.name for path in tmp_path.iterdir()) == [CERTIFICATE_FILE, KEY_FILE]
+    with pytest.raises(BadInput, match="type `dbg-broker certificate --rotate` first"):
+        switch(tmp_path)
+
+
+@pytest.mark.parametrize("moved_key", [False, True])
+def test_a_switch_that_was_cut_short_is_finished_by_the_next_start(tmp_path: Path, *, moved_key: bool) -> None:
+    load_own(tmp_path)
+    following = prepare_next(tmp_path)
+    (tmp_path / CERTIFICATE_FILE).unlink()
+    if moved_key:
+        (tmp_path / NEXT_KEY_FILE).replace(tmp_path / KEY_FILE)
+    shown = load_own(tmp_path)
+    assert shown_by(shown.context) == shown.certificate == following
+
+
+def test_a_next_certificate_of_which_only_the_key_was_written_is_made_anew(tmp_path: Path) -> None:
+    before = load_own(tmp_path)
+    prepare_next(tmp_path)
+    (tmp_path / NEXT_CERTIFICATE_FILE).unlink()
+    assert load_own(tmp_path).fingerprint == before.fingerprint
+    following = prepare_next(tmp_path)
+    switch(tmp_path)
+    assert shown_by(load_own(tmp_path).context) == following
