@@ -86,4 +86,4 @@ def _text(path: Path, option: str, remedy: str, *, others_may_read: bool) -> str
     except OSError as error:
         raise BadSecretFile(f"{named} can't be read ({error.strerror})", remedy) from None
     except UnicodeDecodeError:
-        raise BadSecretFile(f"{named} is not a PEM file", remedy) from None
+        raise BadSecretFile(f"{named} is not a PEM file", "name the file of the certificate or of its key") from None

@@ -43,7 +43,7 @@ async def look_each_day(
             tell(ends)
             now = time.time()
             if is_soon(ends, now):
-                logger.warning("the broker's certificate: %s; `dbg-broker certificate` says more", until(ends, now))
+                logger.warning("the broker's certificate is near its end: %s", until(ends, now))
         await asyncio.sleep(DAY_SECONDS)
 
 

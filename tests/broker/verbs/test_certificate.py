@@ -117,7 +117,7 @@ def test_a_certificate_of_an_authority_is_served_and_its_end_is_told_everywhere(
     assert failed.returncode == 1
     assert run(home, "check").returncode == 0
     _, _, errors = serving.end()
-    assert re.search(r"WARNING the broker's certificate: until \S+ \S+ \(in 12 days\)", errors)
+    assert re.search(r"WARNING the broker's certificate is near its end: until \S+ \S+ \(in 12 days\)", errors)
 
 
 def test_any_file_is_shown_with_names_and_dates(home: Path, tmp_path: Path) -> None:
