@@ -1,55 +1,78 @@
-"""A broker, and an echo through it."""
+"""Brokers under attack, each with an echo through it.
+
+Attacks that leave nothing behind share one broker for a module: its start takes longer than an attack.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.attacks.attacker import attack
+from tests.attacks.attacker import Attack, attack
 from tests.attacks.echo import Echo
 from tests.attacks.figures import Figures
+from tests.attacks.target import SAME_ADDRESS
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
 
-StartAttack = Callable[..., AbstractContextManager[Child]]
-"""Run an attack on this test's broker: a function of a module, ``address=`` and the function's options."""
-
-Felt = Callable[[str, Figures, Figures], None]
-"""Print and keep what was felt during an attack (its name, quiet figures, figures of the attack), and check it."""
+MEASURED = 3
+"""How often an attack is measured at most."""
 
 
-@pytest.fixture
-def broker(processes: Processes, home: Path) -> RunningBroker:
-    """A broker with TLS in a process of its own."""
-    return running_broker(processes, home)
+class Attacked:
+    """A broker with TLS in a process of its own, and an echo through it."""
+
+    def __init__(self, processes: Processes, broker: RunningBroker, figures: Path) -> None:
+        self.broker = broker
+        self.echo = Echo(broker)
+        self._processes = processes
+        self._figures = figures
+
+    def by(self, attacker: Attack, *, address: str = SAME_ADDRESS, **options: object) -> AbstractContextManager[Child]:
+        """Run an attack: a function of a module, the address it comes from, and the function's options."""
+        return attack(self._processes, self.broker, attacker, address=address, **options)
+
+    def feel(self, quiet: Figures, seconds: float = 1.5) -> Figures:
+        """Measure during an attack, anew up to twice if keys waited, and return the figures of the last time.
+
+        An attack goes on and is felt each time; other work on this machine is felt now and then. The broker's
+        own figure has to hold each time.
+        """
+        for _ in range(MEASURED):
+            felt = self.echo.measure(seconds)
+            felt.check_broker()
+            if felt.is_fine(quiet):
+                break
+        return felt
+
+    def tell(self, name: str, quiet: Figures, felt: Figures, more: str = "") -> None:
+        """Print what was felt during an attack, and keep it for the table in the documentation."""
+        print(f"\n{name}\n  quiet:    {quiet}\n  attacked: {felt}")  # noqa: T201 - the figures are what it is for
+        if more:
+            print(f"  {more}")  # noqa: T201
+        felt.keep(self._figures, name, quiet)
 
 
-@pytest.fixture
-def echo(broker: RunningBroker) -> Iterator[Echo]:
-    """A driver and a rank that echoes."""
-    one = Echo(broker)
-    yield one
-    one.close()
+@contextlib.contextmanager
+def under_attack(folder: Path, figures: Path, *arguments: str) -> Iterator[Attacked]:
+    """Run a broker with its home and logs in ``folder``."""
+    home = folder / "dbg"
+    home.mkdir(mode=0o700)
+    processes = Processes(folder / "logs")
+    try:
+        attacked = Attacked(processes, running_broker(processes, home, *arguments), figures)
+        yield attacked
+        attacked.echo.close()
+    finally:
+        processes.end_all()
 
 
-@pytest.fixture
-def start_attack(processes: Processes, broker: RunningBroker) -> StartAttack:
-    """A function that runs an attack on this test's broker."""
-    return partial(attack, processes, broker)
-
-
-@pytest.fixture
-def felt(request: pytest.FixtureRequest) -> Felt:
-    """A function that prints, keeps and checks figures."""
-    folder: Path = request.config.getoption("logs")
-
-    def tell(name: str, quiet: Figures, attacked: Figures) -> None:
-        print(f"\n{name}\n  quiet:    {quiet}\n  attacked: {attacked}")  # noqa: T201 - the figures are what the test is for
-        attacked.keep(folder, name, quiet)
-        attacked.check(quiet)
-
-    return tell
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Attacked]:
+    """A broker for all attacks of a module."""
+    with under_attack(tmp_path_factory.mktemp("attacked"), request.config.getoption("logs")) as one:
+        yield one

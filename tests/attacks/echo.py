@@ -18,7 +18,7 @@ from tests.support.broker import RunningBroker
 
 T = TypeVar("T")
 
-WINDOW_SECONDS = 0.5
+WINDOW_SECONDS = 0.25
 """Seconds of echoes of which the longest counts."""
 
 PAUSE_SECONDS = 0.01

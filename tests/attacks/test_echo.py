@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+
 import pytest
 
 from tests.attacks.attacker import Begun
-from tests.attacks.conftest import Felt, StartAttack
-from tests.attacks.echo import Echo
+from tests.attacks.conftest import Attacked
 from tests.attacks.figures import classes, longest_class
 from tests.attacks.target import Target
 
@@ -20,11 +23,32 @@ def nothing(target: Target, begun: Begun) -> None:
         connection.recv(1)
 
 
-def test_an_attack_that_does_nothing_is_not_felt(echo: Echo, start_attack: StartAttack, felt: Felt) -> None:
-    quiet = echo.measure(1)
-    with start_attack(nothing):
-        felt("nothing", quiet, echo.measure(1))
-    assert quiet.median < quiet.longest
+def test_an_attack_that_does_nothing_is_not_felt(attacked: Attacked) -> None:
+    quiet = attacked.echo.measure(1)
+    with attacked.by(nothing):
+        felt = attacked.echo.measure(1)
+    attacked.tell("nothing", quiet, felt)
+    felt.check(quiet)
+
+
+def suspend(target: Target, begun: Begun, *, pid: int) -> None:
+    """Keep the broker from running for 80 ms in each of 160."""
+    begun()
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.08)
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.08)
+
+
+def test_a_broker_that_stands_still_again_and_again_is_noticed(attacked: Attacked) -> None:
+    quiet = attacked.echo.measure(0.5)
+    with attacked.by(suspend, pid=attacked.broker.process.pid) as child:
+        felt = attacked.echo.measure(1)
+        child.signal(signal.SIGSTOP)
+    attacked.broker.resume()
+    with pytest.raises(AssertionError, match="attacked"):
+        felt.check(quiet)
 
 
 def test_the_longest_class_is_the_highest_that_has_grown() -> None:

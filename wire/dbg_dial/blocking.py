@@ -243,7 +243,7 @@ class BlockingDial:
         """Raise the error that an HTTP status means; :meth:`agree` raises the one for 426, another version."""
         if status in (401, 403):
             raise WrongToken(self.url, body)
-        if status == 503:
+        if status in (429, 503):
             raise Refused(self.url, body)
         if status != 426:
             raise NotABroker(self.url, f"it answers HTTP status {status}")

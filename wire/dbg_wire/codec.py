@@ -49,6 +49,8 @@ def decode(text: str | bytes, sender: Sender) -> Message:
     """
     if len(text) > limits.MAX_CONTROL_BYTES:
         raise PeerError(f"a control message of {len(text)} bytes, above {limits.MAX_CONTROL_BYTES}")
+    if sender is not Sender.BROKER and (parts := _parts(text)) > limits.MAX_PARTS:
+        raise PeerError(f"a control message of {parts} lists and objects, above {limits.MAX_PARTS}")
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -64,6 +66,13 @@ def decode(text: str | bytes, sender: Sender) -> Message:
         return typing.cast(Message, read(message_type, document))
     except InvalidMessage as error:
         raise PeerError(f"{document['type']}{error.suffix}") from None
+
+
+def _parts(text: str | bytes) -> int:
+    """Return how many lists and objects a text may hold; a bracket inside of a string counts, too."""
+    if isinstance(text, str):
+        return text.count("{") + text.count("[")
+    return text.count(b"{") + text.count(b"[")
 
 
 # ------------------------------------------------------------------------------------------------------- binary frames

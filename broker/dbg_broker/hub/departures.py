@@ -22,6 +22,8 @@ def lost(hub: Hub, connection: RankPeer) -> None:
     hub.arrivals.leave(connection.number)
     hub.unfinished.drop(connection.number)
     link = hub.links.pop(connection.number, None)
+    if link is not None:
+        hub.turns.forget(link.share)
     if isinstance(link, RankLink):
         _guard_left(hub, link)
         _rank_left(hub, link)
@@ -84,6 +86,7 @@ def _rank_left(hub: Hub, link: RankLink) -> None:
         return
     del hub.ranks[rank.key]
     hub.glances.forget(rank.key)
+    hub.ask_rates.forget(rank.key)
     hub.probe_schedule.remove(rank.key)
     lose(hub, rank)
     ended = "the process has ended" if rank.state is RankState.EXITED else "its connection ended"

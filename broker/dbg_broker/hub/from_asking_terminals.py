@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from dbg_broker.audit.entries import What
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import audited, departures, to_guards
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
+from dbg_broker.net.budgets import Budget, Payer
+from dbg_broker.net.frames import pack_message
 from dbg_broker.ranks.questions import TooMuchWaits
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
@@ -21,6 +24,9 @@ from dbg_wire.ranks import RankState
 
 MAX_QUESTIONS = 16
 """Questions of one terminal that are open or not yet read: no client asks more at once."""
+
+ASKED_COST = 8
+"""Bytes that each rank of a question counts for the terminal that asks: 32,000 ranks a second."""
 
 NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND})
 
@@ -46,31 +52,82 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
         if message.withdrawn:
             to_guards.withdraw(hub, link, message)
     now = hub.clock()
-    known = {key: said for key in message.keys if (said := _known_answer(hub, link, key, message)) is not None}
+    is_too_much = to_guards.is_too_much(hub, message)
     try:
-        number, to_ask = hub.questions.ask(link.number, message, known, now)
+        number, keys = hub.questions.ask(link.number, message, {}, now)
     except TooMuchWaits as error:
         hub.refuse(link.connection, RefusalCode.FULL, str(error))
         return
+    hub.slow_down(link, ASKED_COST * len(keys))
     audited.note(hub, link, What.QUESTION, message.keys, action=message.action.value, text=message.text)
     departures.bound_answers(hub)
     if not hub.questions.is_open(number):
         # This terminal had most waiting answers, and is closed.
         return
     seconds = hub.questions.deadline(number) - now
-    to_guards.note_command(hub, link, message, to_ask)
-    if link.role is Role.WATCHER:
-        for key in to_ask:
-            _glance(hub, key, _ask_of(message, number, seconds))
-    else:
-        _pass_on(hub, _ask_of(message, number, seconds), to_ask, known)
-    if not to_ask:
+    if not keys:
         _end_question(hub, number)
-    elif hub.questions.is_open(number):
+        return
+    asked = _Asked(link, message, _ask_of(message, number, seconds), is_too_much=is_too_much)
+    hub.turns.begin(_asking(hub, asked, keys), link.share)
+    if hub.questions.is_open(number):
         if link.minor >= MINOR_OF_PROGRESS:
             hub.schedule(PROGRESS_SECONDS, partial(_tell_progress, hub, number))
         # An answer that has come and waits for its turn still counts.
         hub.schedule(seconds, partial(hub.turns.after, partial(_end_question, hub, number)))
+
+
+class _Asked(NamedTuple):
+    """A question on its way to the ranks: who asked, what, and what ranks are asked for it."""
+
+    link: TerminalLink
+    question: Question
+    ask: Ask
+    is_too_much: bool
+
+
+def _asking(hub: Hub, asked: _Asked, keys: Iterable[str]) -> Iterator[None]:
+    """Answer for the ranks of which the broker knows enough, and ask the others."""
+    frame = pack_message(asked.ask)
+    told: list[str] = []
+    for key in keys:
+        if hub.questions.waits_for(asked.ask.request, key):
+            known = _known_answer(hub, asked, key) or _refused(hub, asked, key)
+            if known is None:
+                _ask(hub, key, asked, frame)
+                told.append(key)
+            else:
+                _answer_for(hub, asked, known)
+        yield
+    to_guards.note_command(hub, asked.link, asked.question, told)
+
+
+def _refused(hub: Hub, asked: _Asked, key: str) -> RankAnswer | None:
+    """Return why a rank is not asked, though it could be; None if it is asked."""
+    if asked.link.role is Role.WATCHER:
+        # The glances of all watchers have one rate together, far below this one.
+        return None
+    text = hub.ask_rates.refusal(key, hub.questions.open_at(key), hub.clock())
+    if text is None:
+        return None
+    hub.meters.budgets.hit(Payer.DRIVER, Budget.ASKS)
+    return RankAnswer(key=key, kind=Kind.ERROR, text=text)
+
+
+def _ask(hub: Hub, key: str, asked: _Asked, frame: bytes) -> None:
+    if asked.link.role is Role.WATCHER:
+        _glance(hub, key, asked.ask)
+    else:
+        _pass_on(hub, asked.ask, key, frame)
+
+
+def _answer_for(hub: Hub, asked: _Asked, known: RankAnswer) -> None:
+    if asked.ask.action is Action.INTERRUPT:
+        # A rank that is stuck in C code stops when that returns; its answer is not waited for.
+        hub.tell_rank(known.key, replace(asked.ask, request=NOBODY))
+    finished = hub.questions.know(asked.ask.request, known)
+    if finished is not None:
+        hub.deliver(finished)
 
 
 def _tell_progress(hub: Hub, number: int) -> None:
@@ -103,18 +160,13 @@ def _ask_of(message: Question, number: int, seconds: float) -> Ask:
     )
 
 
-def _pass_on(hub: Hub, ask: Ask, to_ask: Iterable[str], known: Iterable[str]) -> None:
-    """Pass a question on to the ranks that are to be asked; a break-in also to those that can't answer it now."""
-    for key in to_ask:
-        if ask.action in GUARD_ACTIONS or (ask.action is Action.WHERE and _guard_speaks(hub, key)):
-            to_guards.pass_on(hub, key, ask)
-        else:
-            hub.tell_rank(key, ask)
-        hub.attend(key)
-    if ask.action is Action.INTERRUPT:
-        for key in known:
-            # A rank that is stuck in C code stops when that returns; its answer is not waited for.
-            hub.tell_rank(key, replace(ask, request=NOBODY))
+def _pass_on(hub: Hub, ask: Ask, key: str, frame: bytes) -> None:
+    """Pass a question on to a rank or its guard; ``frame`` is the question as it is sent."""
+    if ask.action in GUARD_ACTIONS or (ask.action is Action.WHERE and _guard_speaks(hub, key)):
+        to_guards.pass_on(hub, key, ask)
+    else:
+        hub.tell_rank_frame(key, ask, frame)
+    hub.attend(key)
 
 
 def _guard_speaks(hub: Hub, key: str) -> bool:
@@ -134,7 +186,7 @@ def _glance(hub: Hub, key: str, ask: Ask) -> None:
         return
     wait = hub.glances.wait(key, ask, hub.clock())
     if wait is not None:
-        hub.schedule(wait, partial(_pass_on, hub, ask, (key,), ()))
+        hub.schedule(wait, partial(_pass_on, hub, ask, key, pack_message(ask)))
 
 
 def _end_question(hub: Hub, number: int) -> None:
@@ -143,8 +195,9 @@ def _end_question(hub: Hub, number: int) -> None:
         hub.deliver(finished)
 
 
-def _known_answer(hub: Hub, link: TerminalLink, key: str, question: Question) -> RankAnswer | None:
+def _known_answer(hub: Hub, asked: _Asked, key: str) -> RankAnswer | None:
     """Return what the broker can say itself, or None if the rank is to be asked."""
+    link, question = asked.link, asked.question
     rank = hub.registry.find(key) if hub.listing.may_see(link, key) else None
     if rank is None:
         return RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key")
@@ -154,7 +207,7 @@ def _known_answer(hub: Hub, link: TerminalLink, key: str, question: Question) ->
     if rank.state is RankState.LOST:
         return RankAnswer(key=key, kind=Kind.LOST, text="its connection is lost", frames=frames)
     if question.action in GUARD_ACTIONS:
-        return to_guards.known_answer(hub, rank, question)
+        return to_guards.known_answer(rank, question, is_too_much=asked.is_too_much)
     if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and not _guard_speaks(hub, key):
         age = hub.clock() - rank.heard
         text = f"unresponsive, last seen {age:.0f} s ago"

@@ -47,6 +47,9 @@ from dbg_wire.records import fitted
 CONTROL_RESERVE = 128 * limits.KIB
 """Bytes of a rank's queue that input leaves free, so that control messages have room even if the rank doesn't read."""
 
+LISTED_COST = 8
+"""Bytes that each rank of a list counts for the terminal that asks for the list: 32,000 ranks a second."""
+
 _ONLY_DRIVERS = "this token may only watch; `dbg-broker token --role driver` prints one that may type"
 
 
@@ -123,7 +126,9 @@ def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
 
 def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
     keys = hub.registry.keys()
-    link.changes.subscribe([key for key in keys if hub.listing.may_see(link, key)], once=message.once)
+    hub.slow_down(link, len(keys) * LISTED_COST)
+    # A page leaves out what the terminal may not see.
+    link.changes.subscribe(keys, once=message.once)
     hub.listing.supply(link)
 
 

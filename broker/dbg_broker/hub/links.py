@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dbg_broker.home.bearer import ANY_RANK, Bearer, Role
+from dbg_broker.net import tcp
 from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.line import Share
 from dbg_broker.net.outbox import RepaintRate
 from dbg_broker.net.rate import RateLimit
 from dbg_broker.ranks.questions import Finished
@@ -60,6 +62,11 @@ class RankLink:
     repaints: RepaintRate = field(default_factory=RepaintRate)
     bearer: Bearer = ANY_RANK
 
+    @property
+    def share(self) -> Share:
+        """Return whose time its work takes."""
+        return share_of(self.bearer, self.connection)
+
 
 @dataclass(slots=True, eq=False)
 class Unread:
@@ -84,6 +91,8 @@ class TerminalLink:
     changes: PendingChanges = field(default_factory=PendingChanges)
     answers: deque[Unread] = field(default_factory=deque)
     told: set[str] | None = None
+    is_supplied: bool = False
+    """Whether what waits for it is being sent, in slices."""
 
     @property
     def role(self) -> Role:
@@ -91,6 +100,20 @@ class TerminalLink:
         return self.bearer.role
 
     @property
+    def share(self) -> Share:
+        """Return whose time its work takes."""
+        return share_of(self.bearer, self.connection)
+
+    @property
     def number(self) -> int:
         """Return the connection's number, by which seats and questions know this terminal."""
         return self.connection.number
+
+
+def share_of(bearer: Bearer, peer: RankPeer | PeerConnection) -> Share:
+    """Return whose time is taken by work for a peer: one token's, one address's of it, one connection's of that."""
+    return Share((bearer.role, bearer.digest), tcp.host_of(peer.peer), peer.number)
+
+
+NOBODY = Share("", "", 0)
+"""Whose time the broker's own work takes, which many peers have caused together."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from dbg_broker.hub.links import TerminalLink
+from dbg_broker.hub.links import NOBODY, TerminalLink
 from dbg_broker.net.frames import pack_message
+from dbg_broker.net.line import Share
 from dbg_broker.ranks.questions import OpenQuestions
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
@@ -25,6 +26,16 @@ ESCAPED_BYTES = 6
 """Bytes that JSON may make of one character."""
 
 
+SNAPSHOT_RANKS = 50
+"""Ranks in one page of a snapshot, or looked at for it: they take a millisecond."""
+
+ADDED_AT_ONCE = 1000
+"""Changes noted for one terminal in one step: a tenth of a millisecond."""
+
+MAX_FRAMES = 4096
+"""Messages about ranks that are kept for other terminals, a KiB each at most."""
+
+
 class Listing:
     """The list of ranks, as it is sent to terminals.
 
@@ -41,6 +52,7 @@ class Listing:
         *,
         clock: Callable[[], float],
         schedule: Callable[[float, Callable[[], None]], object],
+        begin: Callable[[Iterator[None], Share], None],
     ) -> None:
         self._registry = registry
         self._seats = seats
@@ -48,7 +60,11 @@ class Listing:
         self._questions = questions
         self._clock = clock
         self._schedule = schedule
+        self._begin = begin
         self._dirty: dict[str, None] = {}
+        self._is_spreading = False
+        self._frames: dict[str, bytes] = {}
+        """Messages about ranks that have been made for one terminal, and are right for the next."""
 
     def info(self, rank: RankRecord) -> RankInfo:
         """Return a rank as it is listed."""
@@ -67,41 +83,66 @@ class Listing:
 
     def changed(self, key: str) -> None:
         """Note that a rank's listing changed; terminals are told once per round of the event loop."""
-        if not self._dirty:
+        if not self._dirty and not self._is_spreading:
             self._schedule(0, self._spread)
         self._dirty[key] = None
+        self._frames.pop(key, None)
 
-    def supply(self, link: TerminalLink, frames: dict[str, bytes] | None = None) -> None:
-        """Send a terminal what waits for it, as long as it takes frames; ``frames`` are messages made already."""
+    def supply(self, link: TerminalLink) -> None:
+        """Send a terminal what waits for it, in slices and as long as it takes frames."""
+        if not link.is_supplied and link.connection.is_ready:
+            link.is_supplied = True
+            self._begin(self._supplying(link), link.share)
+
+    def _supplying(self, link: TerminalLink) -> Iterator[None]:
+        try:
+            while link.connection.is_ready and self._send_next(link):
+                yield
+        finally:
+            link.is_supplied = False
+
+    def _send_next(self, link: TerminalLink) -> bool:
+        """Send one message of what waits for a terminal, and tell whether there was one."""
         connection = link.connection
-        while connection.is_ready:
-            if link.changes.has_snapshot:
-                connection.send_control(pack_message(self._snapshot_page(link)))
-            elif (key := link.changes.change()) is not None:
-                connection.send_control((frames or {}).get(key) or self._change_frame(key))
-            elif not link.answers:
-                return
-            elif (page := next(link.answers[0].pages, None)) is not None:
-                connection.send_control(pack_message(page))
-            else:
-                self._questions.was_read(link.answers.popleft().finished)
+        if link.changes.has_snapshot:
+            connection.send_control(pack_message(self._snapshot_page(link)))
+        elif (key := link.changes.change()) is not None:
+            connection.send_control(self._change_frame(key))
+        elif not link.answers:
+            return False
+        elif (page := next(link.answers[0].pages, None)) is not None:
+            connection.send_control(pack_message(page))
+        else:
+            self._questions.was_read(link.answers.popleft().finished)
+        return True
 
     def _spread(self) -> None:
+        self._is_spreading = True
         dirty, self._dirty = self._dirty, {}
+        self._frames.clear()
+        self._begin(self._spreading(dirty), NOBODY)
+
+    def _spreading(self, dirty: dict[str, None]) -> Iterator[None]:
         concerned: dict[int, TerminalLink] = {}
-        for link in self._terminals.values():
+        for link in tuple(self._terminals.values()):
             if link.changes.subscribed:
                 concerned[link.number] = link
-                for key in dirty:
+                for count, key in enumerate(dirty, 1):
                     if self._is_news(link, key):
                         link.changes.add(key)
+                    if count % ADDED_AT_ONCE == 0:
+                        yield
         for key in dirty:
             for number in self._seats.viewers(key):
                 concerned[number] = self._terminals[number]
                 concerned[number].changes.add(key)
-        frames = {key: self._change_frame(key) for key in dirty} if concerned else {}
+            yield
         for link in concerned.values():
-            self.supply(link, frames)
+            self.supply(link)
+            yield
+        self._is_spreading = False
+        if self._dirty:
+            self._schedule(0, self._spread)
 
     def _is_news(self, link: TerminalLink, key: str) -> bool:
         if link.told is None:
@@ -115,17 +156,21 @@ class Listing:
         return is_told
 
     def _change_frame(self, key: str) -> bytes:
-        rank = self._registry.find(key)
-        return pack_message(Gone(key=key) if rank is None else Change(rank=self.info(rank)))
+        frame = self._frames.get(key)
+        if frame is None:
+            rank = self._registry.find(key)
+            frame = pack_message(Gone(key=key) if rank is None else Change(rank=self.info(rank)))
+            if len(frame) <= limits.KIB and len(self._frames) < MAX_FRAMES:
+                self._frames[key] = frame
+        return frame
 
     def _snapshot_page(self, link: TerminalLink) -> Snapshot:
         ranks: list[RankInfo] = []
         size = 0
-        while len(ranks) < limits.SNAPSHOT_PAGE and size < SNAPSHOT_BYTES:
-            key = link.changes.next_listed()
-            if key is None:
+        for _ in range(SNAPSHOT_RANKS):
+            if size >= SNAPSHOT_BYTES or (key := link.changes.next_listed()) is None:
                 break
-            rank = self._registry.find(key)
+            rank = self._registry.find(key) if self.may_see(link, key) else None
             if rank is not None:
                 ranks.append(self.info(rank))
                 if link.told is not None:

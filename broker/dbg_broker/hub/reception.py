@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
-from functools import partial
 
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import close_codes, departures, from_ranks, from_terminals
-from dbg_broker.hub.audited import Refusals
+from dbg_broker.hub.admission import Admission, ReadTokens
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.hub.sweeper import Sweeper
-from dbg_broker.net import tcp
+from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.http import (
-    BEARER,
-    PAGES,
-    RELOAD,
-    Connected,
-    HttpAnswer,
-    Upgrade,
-    admit,
-    describe_bearer,
-    may_reload,
-    not_found,
-    page,
-    path_of,
-    path_shown,
-)
+from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_broker.net.rate import RateLimit
 from dbg_broker.net.unfinished import MESSAGE_SECONDS
 from dbg_wire import limits
 from dbg_wire.codec import UnknownType, decode
-from dbg_wire.errors import DbgError, PeerError
+from dbg_wire.errors import PeerError
 from dbg_wire.log_form import LogForm
 from dbg_wire.messages import RefusalCode, Sender
 
@@ -54,22 +38,13 @@ RANK_OUTPUT_COST = 256
 """Bytes that a frame of output counts: its content is passed on unread, so that only the number of frames costs."""
 
 
-MAX_TIMER_SECONDS = 24 * 3600.0
-"""Seconds after which the end of a token is looked at again: the wall clock may have been set meanwhile."""
-
-ReadTokens = Callable[[Callable[["Tokens | DbgError"], None]], None]
-"""Read the tokens anew without blocking the loop, and call back with them or with the error, in the loop."""
-
-
 class Reception:
     """Owner of all connections: it takes them, and what comes on them, for a hub."""
 
     def __init__(self, hub: Hub, tokens: Tokens, read_tokens: ReadTokens | None = None) -> None:
         self._hub = hub
-        self._tokens = tokens
-        self._read_tokens = read_tokens
+        self._admission = Admission(hub, tokens, read_tokens)
         self._sweeper = Sweeper(hub)
-        self._refusals = Refusals(hub)
 
     # ---------------------------------------------------------------------------------------------------- connections
 
@@ -87,40 +62,33 @@ class Reception:
         """Count a connection until its first message; if too many wait, the oldest is closed."""
         logger.debug("connection %d comes from %s", connection.number, connection.peer)
         hub = self._hub
-        oldest = hub.arrivals.come(connection.number, connection, tcp.host_of(connection.peer), hub.clock())
-        if oldest is not None:
+        given_up = hub.arrivals.come(connection.number, connection, connection.network, hub.clock())
+        if given_up is not None:
+            oldest, budget = given_up
+            hub.meters.budgets.hit(Payer.STRANGER, budget)
             self._give_up(oldest, "too many connections wait")
+
+    def begins(self, connection: PeerConnection, begin: Callable[[], None]) -> None:
+        """Call ``begin``, which reads the first bytes of a connection, when it is its turn."""
+        is_slow = self._hub.standings.is_slow(connection.network, self._hub.clock())
+        self._hub.entrance.call(begin, connection.network, is_slow=is_slow)
 
     def admit(self, connection: PeerConnection, upgrade: Upgrade) -> Bearer | HttpAnswer | None:
         """Return who may have a WebSocket for this request, or what to answer instead; None if that comes later."""
-        hub = self._hub
-        path = path_of(upgrade.path)
-        if path == RELOAD:
-            return self._reload(connection, upgrade)
-        answer = page(upgrade.path, hub.meters, hub.gauges(), hub.times, self._tokens) if path in PAGES else None
-        if answer is not None:
-            return answer
-        clients, watchers = len(hub.terminals), len(hub.watchers)
-        connected = Connected(ranks=len(hub.links) - clients, drivers=clients - watchers, watchers=watchers)
-        if path == BEARER:
-            decided: Bearer | HttpAnswer = describe_bearer(upgrade, self._tokens, time.time())
-        else:
-            decided = admit(upgrade, self._tokens, connected, hub.capacity, time.time())
-        if isinstance(decided, HttpAnswer) and decided.status != 200:
-            hub.meters.refusals[decided.status] += 1
-            if decided.status in (401, 403):
-                self._refusals.note(connection.peer, decided.body)
-            shown = path_shown(upgrade.path)
-            logger.info("a request of %s for %s is refused: %d", connection.peer, shown, decided.status)
-        return decided
+        return self._admission.admit(connection, upgrade)
+
+    def use(self, tokens: Tokens) -> None:
+        """Go on with these tokens, and close the connections that were opened with others."""
+        self._admission.use(tokens)
 
     def opened(self, connection: PeerConnection, bearer: Bearer) -> None:
         """Take a new WebSocket."""
         logger.debug("connection %d is open, for %s", connection.number, bearer.shown)
         hub = self._hub
         hub.meters.handshakes += 1
+        hub.standings.succeeded(connection.network, hub.clock())
         if bearer.expires is not None:
-            self._look_at_end(connection, bearer.expires)
+            self._admission.look_at_end(connection, bearer.expires)
         if bearer.role is Role.RANK:
             hub.link_rank(connection, bearer=bearer)
             return
@@ -140,6 +108,7 @@ class Reception:
             return
         connection.has_failed = True
         self._hub.meters.failures += 1
+        self._hub.standings.failed(connection.network, self._hub.clock())
         logger.info("the connection from %s is closed: %s", connection.peer, reason)
 
     def lost(self, connection: PeerConnection) -> None:
@@ -182,6 +151,7 @@ class Reception:
         self._hub.times.timer_ran(late)
         now = self._hub.clock()
         for connection in self._hub.arrivals.overdue(now, limits.HANDSHAKE_SECONDS):
+            self._hub.meters.budgets.hit(Payer.STRANGER, Budget.HANDSHAKE_SECONDS)
             self._give_up(connection, f"no first message within {limits.HANDSHAKE_SECONDS:g} s")
         for number in self._hub.unfinished.overdue(now):
             self._end_unfinished(number, f"a message was not complete within {MESSAGE_SECONDS:g} s")
@@ -203,7 +173,13 @@ class Reception:
 
     def has_bytes(self, connection: PeerConnection) -> bool:
         """Have a connection read what came, now or when it is its turn; return whether it waits for its turn."""
-        return self._hub.turns.take(connection, types=self._types(connection))
+        hub = self._hub
+        link = hub.links.get(connection.number)
+        if link is not None:
+            return hub.turns.take(connection, link.share, types=self._types(connection))
+        is_slow = hub.standings.is_slow(connection.network, hub.clock())
+        hub.entrance.take(connection, connection.network, is_slow=is_slow, is_ahead=connection.is_ahead)
+        return True
 
     def text_received(self, connection: PeerConnection, text: str) -> None:
         """Take a control message: refuse it, or hand it to its function."""
@@ -244,44 +220,6 @@ class Reception:
         link = self._hub.links.get(connection.number)
         if link is not None:
             self._charge(connection, link.rate, RANK_MESSAGE_COST if isinstance(link, RankLink) else MESSAGE_COST)
-
-    # --------------------------------------------------------------------------------------------------------- tokens
-
-    def _reload(self, connection: PeerConnection, upgrade: Upgrade) -> HttpAnswer | None:
-        refusal = may_reload(upgrade, self._tokens, time.time())
-        if refusal is not None or self._read_tokens is None:
-            return refusal or not_found(RELOAD)
-        self._read_tokens(partial(self._tokens_are_read, connection))
-        return None
-
-    def _tokens_are_read(self, connection: PeerConnection, found: Tokens | DbgError) -> None:
-        if isinstance(found, DbgError):
-            logger.error("the tokens can't be read anew: %s", found)
-            connection.respond(HttpAnswer(500, f"{found}\n"))
-            return
-        self.use(found)
-        connection.respond(HttpAnswer(200, "ok\n"))
-
-    def use(self, found: Tokens) -> None:
-        """Go on with these tokens, and close the connections that were opened with others."""
-        self._tokens = found
-        for link in tuple(self._hub.links.values()):
-            # A rank that runs with the home's own token finds the new one when it dials again. It keeps its connection
-            # until then, as its stop must not be lost.
-            stays = isinstance(link, RankLink) and not link.bearer.name
-            if not stays and not found.still_know(link.bearer):
-                logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
-                link.connection.close(close_codes.REVOKED, "its token was revoked, or replaced by another")
-
-    def _look_at_end(self, connection: PeerConnection, expires: float) -> None:
-        """Close a connection when its token expires; the wall clock decides, as it did when the token was made."""
-        left = expires - time.time()
-        if left > 0:
-            look_again = partial(self._look_at_end, connection, expires)
-            self._hub.schedule(min(left, MAX_TIMER_SECONDS), look_again)
-        elif connection.number in self._hub.links:
-            logger.info("the connection from %s is closed: its token has expired", connection.peer)
-            connection.close(close_codes.REVOKED, "its token has expired")
 
     # ---------------------------------------------------------------------------------------------------------- inner
 

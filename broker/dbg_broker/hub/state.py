@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from functools import partial
 
 from dbg_broker.audit.entries import Entry
 from dbg_broker.home.bearer import ANY_RANK, Bearer
 from dbg_broker.hub import close_codes
-from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink, Unread
+from dbg_broker.hub.links import NOBODY, RankLink, RankPeer, TerminalLink, Unread
 from dbg_broker.hub.listing import Listing
 from dbg_broker.net.arrivals import Arrivals
 from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.entrance import Entrance
 from dbg_broker.net.frames import pack_data, pack_message
 from dbg_broker.net.loop_times import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters
 from dbg_broker.net.rate import RateLimit
+from dbg_broker.net.standings import Standings
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.unfinished import Unfinished
+from dbg_broker.ranks.ask_rates import AskRates
 from dbg_broker.ranks.crashes import CrashedRanks
 from dbg_broker.ranks.death_checks import DeathChecks
 from dbg_broker.ranks.first_failures import FirstFailures
@@ -44,6 +47,9 @@ from dbg_wire.messages import GUARD_ACTIONS, Message, Refusal, Repaint, Seat, We
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 logger = logging.getLogger("dbg_broker")
+
+SEATS_AT_ONCE = 4
+"""Seats that are sent at once, that of the terminal that asked first: each may carry half a MiB of breakpoints."""
 
 Dial = Callable[[int, str, int], None]
 """Connect to a stock debugger for the terminal of this number, at this host and port."""
@@ -76,6 +82,7 @@ class Hub:
         # Connections: those without a first message, then links of ranks and of terminals by their numbers.
         self.arrivals: Arrivals[PeerConnection] = Arrivals(self.capacity)
         self.unfinished = Unfinished()
+        self.turns = Turns(time.thread_time, schedule)
         self.links: dict[int, RankLink | TerminalLink] = {}
         self.terminals: dict[int, TerminalLink] = {}
         self.watchers: dict[int, None] = {}
@@ -92,6 +99,7 @@ class Hub:
         self.registry = Registry()
         self.questions = OpenQuestions()
         self.glances = Glances()
+        self.ask_rates = AskRates()
         self.probe_schedule = ProbeSchedule(intervals or ProbeIntervals())
         self.silent: set[str] = set()
         self.death_checks = DeathChecks()
@@ -101,10 +109,18 @@ class Hub:
         self.spread = Spread((self.held_ranks, self.crashed_ranks), pack_message, self._tell_frame, clock, schedule)
         # The seats of terminals, and what is sent to terminals.
         self.seats = Seats()
+        self._seats_due: dict[int, None] = {}
         self.listing = Listing(
-            self.registry, self.seats, self.terminals, self.questions, clock=clock, schedule=schedule
+            self.registry,
+            self.seats,
+            self.terminals,
+            self.questions,
+            clock=clock,
+            schedule=schedule,
+            begin=self.turns.begin,
         )
-        self.turns = Turns(time.thread_time, schedule)
+        self.entrance = Entrance(time.thread_time, schedule)
+        self.standings = Standings()
 
     # ---------------------------------------------------------------------------------------------------- connections
 
@@ -169,6 +185,14 @@ class Hub:
         if link is not None:
             link.connection.send_message(message, instead_of)
 
+    def tell_rank_frame(self, key: str, message: Message, frame: bytes) -> None:
+        """Send a rank a message that many ranks get, and of which ``frame`` is the form on the wire."""
+        link = self.ranks.get(key)
+        if link is not None and isinstance(link.connection, PeerConnection):
+            link.connection.send_packed(message, frame)
+        elif link is not None:
+            link.connection.send_message(message)
+
     def given_to_guard(self, key: str) -> frozenset[int]:
         """Return the numbers of the questions that the rank's guard carries out, whatever becomes of the rank."""
         guard = self.guards.get(key)
@@ -218,6 +242,12 @@ class Hub:
         elif delay is not None:
             self.schedule(delay, partial(self._repaint, key, link))
 
+    def slow_down(self, link: TerminalLink, cost: int) -> None:
+        """Count what a request costs beside its own bytes; beyond its rate a terminal is read later."""
+        seconds = link.rate.spend(cost, self.clock())
+        if seconds > 0:
+            link.connection.rest(seconds)
+
     def carry_out(self, decision: Decision) -> None:
         """Tell ranks and terminals what a change of seats means for them."""
         for key in decision.audiences:
@@ -227,8 +257,21 @@ class Hub:
                 self.tell_rank(key, audience, "audience")
                 self.attend(key)
                 self.listing.changed(key)
-        for number in decision.seats:
+        for number in decision.seats[:SEATS_AT_ONCE]:
             self.send_seat(number)
+        if len(decision.seats) > SEATS_AT_ONCE:
+            are_sent = bool(self._seats_due)
+            self._seats_due.update(dict.fromkeys(decision.seats[SEATS_AT_ONCE:]))
+            if not are_sent:
+                self.turns.begin(self._send_seats(), NOBODY)
+
+    def _send_seats(self) -> Iterator[None]:
+        while self._seats_due:
+            number = next(iter(self._seats_due))
+            del self._seats_due[number]
+            if number in self.terminals:
+                self.send_seat(number)
+            yield
 
     def attend(self, key: str) -> None:
         """Probe a rank as often as it is looked at."""
@@ -236,13 +279,11 @@ class Hub:
 
     def deliver(self, finished: Finished) -> None:
         """Send the answers to a question to the terminal that asked, as it can take them."""
-        for key in finished.question.keys:
-            self.attend(key)
-            self._withdraw(key, finished.number)
         link = self.terminals.get(finished.client)
         if link is not None:
             link.answers.append(Unread(finished, finished.pages()))
             self.listing.supply(link)
+        self.turns.begin(self._leave_alone(finished), NOBODY if link is None else link.share)
 
     def send_seat(self, number: int) -> None:
         viewer = self.seats.viewer(number)
@@ -272,6 +313,13 @@ class Hub:
         ask = guard.asks.pop(number, None) if guard is not None else None
         if guard is not None and ask is not None and ask.action in GUARD_ACTIONS:
             guard.connection.send_message(replace(ask, withdrawn=True))
+
+    def _leave_alone(self, finished: Finished) -> Iterator[None]:
+        """Note for all ranks of a question that it has ended."""
+        for key in finished.question.keys:
+            self.attend(key)
+            self._withdraw(key, finished.number)
+            yield
 
     def _tell_frame(self, frame: bytes, key: str, name: Hashable) -> None:
         """Send a frame that many ranks get; a rank that is behind is told everything later instead."""

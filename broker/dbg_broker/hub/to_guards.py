@@ -36,7 +36,14 @@ WAITS_FOR_RANK = frozenset({Finding.STUCK, Finding.SUSPENDED})
 """Findings with which a guard answers for its rank."""
 
 
-def known_answer(hub: Hub, rank: RankRecord, question: Question) -> RankAnswer | None:
+def is_too_much(hub: Hub, question: Question) -> bool:
+    """Tell whether too many questions to guards would be open with this one."""
+    if question.action not in GUARD_ACTIONS:
+        return False
+    return hub.questions.waiting_for(GUARD_ACTIONS) + len(question.keys) > MAX_OPEN
+
+
+def known_answer(rank: RankRecord, question: Question, *, is_too_much: bool) -> RankAnswer | None:
     """Return why the guard of a rank can't be asked, None if it is to be asked."""
     if question.withdrawn:
         return RankAnswer(key=rank.key, kind=Kind.VALUE, text="ended")
@@ -45,7 +52,7 @@ def known_answer(hub: Hub, rank: RankRecord, question: Question) -> RankAnswer |
         text = "a stock debugger has no agent that could do that"
     elif rank.said.minor < MINOR_OF_GUARDS:
         text = "its agent is of an older release, whose guard can't be asked"
-    elif hub.questions.waiting_for(GUARD_ACTIONS) + len(question.keys) > MAX_OPEN:
+    elif is_too_much:
         text = f"more than {MAX_OPEN} commands would run at once; name fewer ranks, or one of each host by --per-host"
     return RankAnswer(key=rank.key, kind=Kind.ERROR, text=text) if text else None
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Generic, TypeVar
 
 from dbg_broker.net import capacity
+from dbg_broker.net.budgets import Budget
 from dbg_broker.net.capacity import Capacity
 
 C = TypeVar("C")
@@ -34,16 +35,19 @@ class Arrivals(Generic[C]):
         """Tell whether one more may wait: there is a free place, or the oldest connection has had its time."""
         return len(self) < self._capacity.pending or self._has_had_its_time(next(iter(self._waiting)), now)
 
-    def come(self, number: int, connection: C, address: str, now: float) -> C | None:
-        """Note a connection; if too many wait, return the one to close for it: the oldest of its address, or of all."""
+    def come(self, number: int, connection: C, address: str, now: float) -> tuple[C, Budget] | None:
+        """Note a connection; if too many wait, return the one to close for it: the oldest of its address, or of all.
+
+        The bound that is reached comes with it.
+        """
         self._waiting[number] = connection, now, address
         neighbours = self._at[address]
         neighbours[number] = None
         oldest = next(iter(neighbours))
         if len(neighbours) > self._capacity.pending_of_address and self._has_had_its_time(oldest, now):
-            return self._waiting[oldest][0]
+            return self._waiting[oldest][0], Budget.WAITING_OF_ADDRESS
         if len(self) > self._capacity.pending:
-            return self._waiting[next(iter(self._waiting))][0]
+            return self._waiting[next(iter(self._waiting))][0], Budget.WAITING
         return None
 
     def leave(self, number: int) -> None:

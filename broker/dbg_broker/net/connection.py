@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import ssl
 import typing
 from collections.abc import Callable, Hashable
 from http import HTTPStatus
@@ -24,8 +25,11 @@ from dbg_broker.net import tcp
 from dbg_broker.net.frames import Fragments, pack_data, pack_message
 from dbg_broker.net.http import HttpAnswer, Upgrade, method_not_allowed
 from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, upgrade_of
+from dbg_broker.net.incoming import UNREAD_BYTES, IncomingBytes
 from dbg_broker.net.outgoing import OutgoingFrames
 from dbg_broker.net.owner import Owner
+from dbg_broker.net.standings import network_of
+from dbg_broker.net.tls import SecureTransport
 from dbg_dial.tcp import seconds_since_ack
 from dbg_wire import limits
 from dbg_wire.errors import printable
@@ -42,12 +46,6 @@ _library_logger.setLevel(logging.CRITICAL + 1)
 WRITE_HIGH_WATER = 16 * limits.KIB
 """Bytes in the transport at which further frames wait in the outbox, where they can still be dropped."""
 
-PIECE_BYTES = 4 * limits.KIB
-"""Bytes that are read at once, between two looks at the clock: 200 short messages, which cost 8 ms."""
-
-UNREAD_BYTES = 64 * limits.KIB
-"""Bytes waiting for their turn at which the socket is not read any more."""
-
 
 class PeerConnection(asyncio.Protocol):
     """One connection from accept to its end."""
@@ -56,51 +54,67 @@ class PeerConnection(asyncio.Protocol):
     __slots__ = (
         "_abort_handle",
         "_fragments",
+        "_frames",
         "_has_finished",
         "_has_unfinished",
         "_head",
+        "_incoming",
         "_is_closing",
+        "_is_decided_later",
         "_is_resting",
         "_loop",
         "_outgoing",
         "_owner",
+        "_secure",
         "_transport",
-        "_unread",
         "_waits_its_turn",
         "_was_lost",
         "_websocket",
-        "cancel_handshake",
+        "cancel_start",
         "has_failed",
         "heard_at",
         "is_open",
+        "network",
         "number",
         "peer",
         "was_made",
     )
 
-    def __init__(self, number: int, peer: str, owner: Owner[PeerConnection], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        number: int,
+        peer: str,
+        owner: Owner[PeerConnection],
+        loop: asyncio.AbstractEventLoop,
+        secure: SecureTransport | None = None,
+    ) -> None:
         self.number = number
         self.peer = peer
+        self.network = network_of(tcp.host_of(peer))
         self.was_made = False
         self.has_failed = False
         """Whether the owner has counted it as a stranger's."""
         self.is_open = False
         self.heard_at = loop.time()
         """When the peer was heard last, or will be read again, on the loop's clock."""
-        self.cancel_handshake: Callable[[], object] | None = None
+        self.cancel_start: Callable[[], object] | None = None
         self._owner = owner
         self._loop = loop
+        self._secure = secure
         self._transport: asyncio.Transport | None = None
         self._websocket: ServerProtocol | None = None
         self._head = bytearray()
         self._fragments = Fragments()
+        self._frames: list[Frame] = []
+        """Frames that have been read and are still to be taken, the next one last."""
         self._has_finished = False
         self._has_unfinished = False
         self._outgoing = OutgoingFrames(loop.time())
         self._is_closing = False
+        self._is_decided_later = False
         self._is_resting = False
         self._abort_handle: asyncio.TimerHandle | None = None
-        self._unread = bytearray()
+        self._incoming = IncomingBytes(secure)
         self._waits_its_turn = False
         self._was_lost = False
 
@@ -108,44 +122,68 @@ class PeerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport, and bound its buffer."""
-        self._transport = typing.cast(asyncio.Transport, transport)
+        raw = typing.cast(asyncio.Transport, transport)
+        if self._secure is not None:
+            self._secure.run_on(raw)
+        self._transport = self._secure or raw
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        if hasattr(raw, "max_size"):
+            # asyncio would read 256 KiB at once, from each of a thousand connections that flood.
+            raw.max_size = UNREAD_BYTES
         self._outgoing.transport = self._transport
         self.was_made = True
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the socket, to be read when it is this connection's turn."""
         self.heard_at = self._loop.time()
-        self._unread += data
+        self._incoming.take(data)
         self._ask_for_turn()
 
     def eof_received(self) -> None:
         """Take the end of the peer's bytes, which ends the connection."""
-        if self._websocket is not None and not self._unread:
+        if self._websocket is not None and not self._incoming and not self._frames:
             self._websocket.receive_eof()
 
     def work(self, is_over: Callable[[], bool]) -> bool:
-        """Read what came until the slice is over, at least one piece; return whether there is more to read now.
+        """Take what came until the slice is over, at least one frame; return whether there is more to take now.
 
         An error, of the broker or of the peer, ends the connection and is not raised.
         """
         self._waits_its_turn = False
+        was_open = self.is_open
+        if self._is_closing and not self.is_open:
+            # It was answered: what still comes is not worth decrypting.
+            self._incoming.clear()
         try:
-            while self._unread and (self._was_lost or not self._is_resting):
-                piece = bytes(self._unread[:PIECE_BYTES])
-                del self._unread[:PIECE_BYTES]
-                self._receive(piece)
-                if is_over():
+            while self._has_work:
+                if self._frames:
+                    self._handle_next()
+                else:
+                    self._receive(self._incoming.piece())
+                if is_over() or self.is_open != was_open:
                     break
+        except ssl.SSLError as error:
+            self._incoming.clear()
+            self._fail(f"no TLS ({error.reason or type(error).__name__})")
         except Exception:
             logger.exception("the connection from %s is closed after an error of the broker", self.peer)
-            self._unread.clear()
+            self._incoming.clear()
+            self._frames.clear()
             self.abort()
-        if self._was_lost and not self._unread:
+        if self._was_lost and not self._incoming and not self._frames:
             self._end()
         self._mind_reading()
-        self._waits_its_turn = bool(self._unread) and (self._was_lost or not self._is_resting)
+        if self.is_open and not was_open:
+            # What came behind the request waits in the line of those whose token is known.
+            if self._has_work:
+                self._ask_for_turn()
+            return False
+        self._waits_its_turn = self._has_work
         return self._waits_its_turn
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._frames) or (bool(self._incoming) and (self._was_lost or not self._is_resting))
 
     def pause_writing(self) -> None:
         """Hold frames back."""
@@ -170,15 +208,17 @@ class PeerConnection(asyncio.Protocol):
         self._transport = self._outgoing.transport = None
         self._was_lost = True
         if self._is_closing:
-            self._unread.clear()
-        if not self._unread:
+            self._incoming.clear()
+            self._frames.clear()
+        if not self._incoming and not self._frames:
             self._end()
         else:
             self._ask_for_turn()
 
     def _end(self) -> None:
         if not self._is_closing and not self.is_open:
-            self._note_failure("it ended before a request")
+            is_shaken = self._secure is None or self._secure.is_shaken
+            self._note_failure("it ended before a request" if is_shaken else "it ended during the TLS handshake")
         self._is_closing = True
         self.is_open = False
         self._outgoing.clear()
@@ -186,6 +226,7 @@ class PeerConnection(asyncio.Protocol):
         if self._websocket is not None:
             # The library's objects refer to one another, so the buffer would stay until garbage collection.
             self._websocket.reader.buffer.clear()
+            self._websocket.parser.close()
         try:
             self._owner.lost(self)
         except Exception:
@@ -200,7 +241,7 @@ class PeerConnection(asyncio.Protocol):
         """Read from the socket unless this connection rests, or enough waits to be read."""
         if self._transport is None or self._transport.is_closing():
             return
-        if self._is_resting or len(self._unread) >= UNREAD_BYTES:
+        if self._is_resting or self._incoming.is_full:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
@@ -208,15 +249,27 @@ class PeerConnection(asyncio.Protocol):
     # --------------------------------------------------------------------------------------------------- what comes in
 
     def _receive(self, data: bytes) -> None:
-        if self._is_closing and not self.is_open:
+        if self._secure is not None and self._secure.has_ended:
+            self._take_tls_end()
+        if not data or self._is_decided_later or (self._is_closing and not self.is_open):
+            # A request that is answered later is the last one: more behind it would cost as much again.
             return
         if self._websocket is None:
             self._head += data
             self._receive_head()
         else:
             self._websocket.receive_data(data)
-            self._handle_events(self._websocket)
-            self._note_unfinished(self._websocket)
+            self._frames = [event for event in self._websocket.events_received() if isinstance(event, Frame)]
+            self._frames.reverse()
+            if not self._frames:
+                self._end_piece(self._websocket)
+
+    def _take_tls_end(self) -> None:
+        """Take the end of a TLS peer's bytes, which may leave its socket open."""
+        if self._websocket is not None:
+            self._websocket.receive_eof()
+        if self._transport is not None:
+            self._transport.close()
 
     def _receive_head(self) -> None:
         try:
@@ -233,6 +286,7 @@ class PeerConnection(asyncio.Protocol):
                 self._receive(head.rest)
         elif head.method == "HEAD":
             answer = self._owner.admit(self, Upgrade(head.target, None, None, ()))
+            self._is_decided_later = answer is None
             if isinstance(answer, HttpAnswer):
                 self.respond(answer, with_body=False)
         else:
@@ -252,6 +306,7 @@ class PeerConnection(asyncio.Protocol):
             self.respond(answer)
             return
         if answer is None:
+            self._is_decided_later = True
             return
         response = handshake.accept(request)
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
@@ -265,15 +320,20 @@ class PeerConnection(asyncio.Protocol):
             tcp.tune(self._transport, to_terminal=answer.role is not Role.RANK)
         self._owner.opened(self, answer)
 
-    def _handle_events(self, websocket: ServerProtocol) -> None:
-        for event in websocket.events_received():
-            if self._is_closing:
-                break
-            if isinstance(event, Frame):
-                self._handle_frame(event)
+    def _handle_next(self) -> None:
+        frame = self._frames.pop()
+        if self._is_closing:
+            self._frames.clear()
+        else:
+            self._handle_frame(frame)
+        if not self._frames and self._websocket is not None:
+            self._end_piece(self._websocket)
+
+    def _end_piece(self, websocket: ServerProtocol) -> None:
         if websocket.parser_exc is not None and not self._is_closing:
             logger.info("the connection from %s is closed: %s", self.peer, type(websocket.parser_exc).__name__)
         self._write_library_frames(websocket)
+        self._note_unfinished(websocket)
 
     def _note_unfinished(self, websocket: ServerProtocol) -> None:
         size = len(websocket.reader.buffer) + len(self._fragments)
@@ -300,14 +360,23 @@ class PeerConnection(asyncio.Protocol):
     # ---------------------------------------------------------------------------------------------------- what goes out
 
     @property
+    def is_ahead(self) -> bool:
+        """Tell whether a TLS handshake is complete."""
+        return self._secure is not None and self._secure.is_shaken
+
+    @property
     def is_ready(self) -> bool:
         """Tell whether a frame sent now would not wait."""
         return self.is_open and not self._is_closing and self._outgoing.is_free
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
         """Send a control message as :meth:`send_control` does."""
+        return self.send_packed(message, pack_message(message), instead_of)
+
+    def send_packed(self, message: Message, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Send a message of which ``frame`` is the form on the wire, as :meth:`send_control` does."""
         logger.debug("connection %d is told %s", self.number, LogForm(message))
-        return self.send_control(pack_message(message), instead_of)
+        return self.send_control(frame, instead_of)
 
     def send_data(self, data: bytes, reserve: int) -> bool:
         """Send a frame of terminal bytes unless less than ``reserve`` bytes of room would be left.
@@ -354,8 +423,8 @@ class PeerConnection(asyncio.Protocol):
         self._is_closing = True
         if self._transport is not None:
             self._transport.abort()
-        elif self.cancel_handshake is not None:
-            self.cancel_handshake()
+        elif self.cancel_start is not None:
+            self.cancel_start()
 
     def ping(self) -> None:
         """Ask the peer for a sign of life, unless the ping would have to wait."""
@@ -439,7 +508,7 @@ class PeerConnection(asyncio.Protocol):
 
     def _resume_reading(self) -> None:
         self._is_resting = False
-        if self._unread:
+        if self._incoming:
             self._ask_for_turn()
         else:
             self._mind_reading()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -160,6 +161,15 @@ def path_shown(target: str) -> str:
 def not_found(path: str) -> HttpAnswer:
     """Return the answer to a path that isn't there."""
     return HttpAnswer(404, f"{printable(path)} is not here; a dbg-broker has /agent, /client, /healthz and /metrics\n")
+
+
+def too_many(what: str, seconds: float) -> HttpAnswer:
+    """Return the answer to an address of which too much of something came."""
+    return HttpAnswer(
+        429,
+        f"too many {what} came from your address; try again in {seconds:g} s\n",
+        {"Retry-After": f"{math.ceil(seconds)}"},
+    )
 
 
 def method_not_allowed(method: str) -> HttpAnswer:

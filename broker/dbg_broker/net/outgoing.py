@@ -72,11 +72,12 @@ class OutgoingFrames:
         """
         if self.transport is None or self.transport.is_closing():
             return False
-        for data in pieces:
-            if not data:
-                return True
+        whole = list(pieces)
+        is_end = b"" in whole
+        # A flood of pings is answered by one write.
+        if data := b"".join(whole[: whole.index(b"")] if is_end else whole):
             self.write(data)
-        return False
+        return is_end
 
     def pump(self) -> None:
         """Write what waits for as long as the transport takes it."""

@@ -6,22 +6,24 @@ import asyncio
 import logging
 import socket
 import ssl
-import sys
-from asyncio import sslproto
+import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import partial
+from typing import Protocol
 
 from dbg_broker.allowed import EVERYBODY, Allowed
 from dbg_broker.net import tcp
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.owner import Owner
+from dbg_broker.net.tls import SecureTransport
 from dbg_dial.deadline import within
 from dbg_wire import limits
 
 logger = logging.getLogger("dbg_broker")
 
-ACCEPTED_AT_ONCE = 25
-"""Connections accepted in one round of the event loop, so that a storm of new connections leaves time to the others."""
+ACCEPT_SECONDS = 0.001
+"""Processor time for new connections in one round of the event loop: some thirty, of which each only waits then. So a
+storm of them leaves time to the others, and the kernel's queue of them moves on."""
 
 SWEEP_SECONDS = 0.25
 """Seconds between two sweeps, by which anything due by the clock may be late."""
@@ -34,15 +36,6 @@ NO_DESCRIPTORS_SECONDS = 1.0
 
 SHUTDOWN_SECONDS = limits.CLOSE_SECONDS + 1.0
 """Seconds given to all closing handshakes at the end; each of them has CLOSE_SECONDS."""
-
-TLS_BUFFER_BYTES = 16 * limits.KIB
-"""Bytes that asyncio is to allocate for each TLS connection in place of 256 KiB: the largest record that TLS has."""
-
-
-def bound_tls_buffers() -> None:
-    """Have asyncio allocate a sixteenth of the memory for each TLS connection, if its release has a setting for it."""
-    if hasattr(sslproto.SSLProtocol, "max_size"):
-        sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
 
 
 class ServerOwner(Owner[PeerConnection], Protocol):
@@ -57,6 +50,9 @@ class ServerOwner(Owner[PeerConnection], Protocol):
 
     def accepted(self, connection: PeerConnection) -> None:
         """Take a connection of which nothing has come yet."""
+
+    def begins(self, connection: PeerConnection, begin: Callable[[], None]) -> None:
+        """Call ``begin``, which reads the first bytes of a connection, when it is its turn."""
 
     def sweep(self, late: float) -> None:
         """Do what is due by the clock, ``late`` seconds after its time."""
@@ -82,14 +78,9 @@ class Server:
         self.listener = listener
         self._sweep_seconds = sweep_seconds
         self._loop = asyncio.get_running_loop()
-        self._tls: dict[str, Any] = {}
-        if context is not None:
-            bound_tls_buffers()
-            self._tls = {"ssl": context, "ssl_handshake_timeout": limits.HANDSHAKE_SECONDS}
-            if sys.version_info >= (3, 11):
-                self._tls["ssl_shutdown_timeout"] = limits.CLOSE_SECONDS
+        self._context = context
         self._last_number = 0
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self._starting: set[asyncio.Task[None]] = set()
         self._sweeping: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -100,7 +91,7 @@ class Server:
 
     def show(self, context: ssl.SSLContext) -> None:
         """Show another certificate to all that come from now on."""
-        self._tls["ssl"] = context
+        self._context = context
 
     async def stop(self) -> None:
         """Stop accepting, close all connections, and wait until they have ended or SHUTDOWN_SECONDS are over.
@@ -119,55 +110,96 @@ class Server:
             await within(SHUTDOWN_SECONDS, empty.wait())
         except asyncio.TimeoutError:
             logger.info("some connections did not close in time")
-        for task in self._handshakes:
+        for task in self._starting:
             task.cancel()
-        await asyncio.gather(*self._handshakes, return_exceptions=True)
+        await asyncio.gather(*self._starting, return_exceptions=True)
 
     def _accept(self) -> None:
-        for _ in range(ACCEPTED_AT_ONCE):
-            if not self._owner.can_accept:
-                # The kernel keeps new connections until an accepted one has sent its first message.
-                self._loop.remove_reader(self.listener)
-                self._loop.call_later(FULL_SECONDS, self._accept_again)
-                return
-            try:
-                accepted, address = self.listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                logger.warning("no connection can be accepted for a moment: %s", error.strerror)
-                self._loop.remove_reader(self.listener)
-                self._loop.call_later(NO_DESCRIPTORS_SECONDS, self._accept_again)
-                return
-            if not self._allowed.admits(address, accepted.getsockname()):
-                accepted.close()
-                self._owner.turned_away(tcp.peer_name(address))
-                continue
-            self._last_number += 1
-            connection = PeerConnection(self._last_number, tcp.peer_name(address), self._owner, self._loop)
-            task = self._loop.create_task(self._hand_over(connection, accepted))
-            connection.cancel_handshake = task.cancel
-            self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
-            self._owner.accepted(connection)
+        ends = time.thread_time() + ACCEPT_SECONDS
+        while self._accept_one() and time.thread_time() < ends:
+            pass
+
+    def _accept_one(self) -> bool:
+        """Accept a connection; return whether there may be another one now."""
+        if not self._owner.can_accept:
+            # The kernel keeps new connections until an accepted one has sent its first message.
+            self._accept_later(FULL_SECONDS)
+            return False
+        try:
+            accepted, address = self.listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return False
+        except OSError as error:
+            logger.warning("no connection can be accepted for a moment: %s", error.strerror)
+            self._accept_later(NO_DESCRIPTORS_SECONDS)
+            return False
+        if self._allowed.admits(address, accepted.getsockname()):
+            self._let_wait(accepted, tcp.peer_name(address))
+        else:
+            accepted.close()
+            self._owner.turned_away(tcp.peer_name(address))
+        return True
+
+    def _let_wait(self, accepted: socket.socket, peer: str) -> None:
+        """Let a connection wait for its first byte, which costs much less than a transport."""
+        accepted.setblocking(False)
+        self._last_number += 1
+        secure = SecureTransport(self._context) if self._context is not None else None
+        connection = PeerConnection(self._last_number, peer, self._owner, self._loop, secure)
+        connection.cancel_start = partial(self._give_up, connection, accepted, "it was given up")
+        self._loop.add_reader(accepted, self._has_first_byte, connection, accepted)
+        self._owner.accepted(connection)
+
+    def _has_first_byte(self, connection: PeerConnection, accepted: socket.socket) -> None:
+        self._loop.remove_reader(accepted)
+        self._owner.begins(connection, partial(self._begin, connection, accepted))
+
+    def _begin(self, connection: PeerConnection, accepted: socket.socket) -> None:
+        """Give a connection a transport for what came, unless that is its end."""
+        if accepted.fileno() < 0:
+            # It was given up while it waited for its turn.
+            return
+        try:
+            is_there = bool(accepted.recv(1, socket.MSG_PEEK))
+        except OSError:
+            is_there = False
+        if not is_there:
+            self._give_up(connection, accepted, "it ended before a request")
+            return
+        task = self._loop.create_task(self._hand_over(connection, accepted))
+        connection.cancel_start = task.cancel
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+
+    def _give_up(self, connection: PeerConnection, accepted: socket.socket, reason: str) -> None:
+        """End a connection that has no transport."""
+        self._loop.remove_reader(accepted)
+        connection.cancel_start = None
+        accepted.close()
+        self._owner.failed(connection, reason)
+        self._owner.lost(connection)
+
+    def _accept_later(self, seconds: float) -> None:
+        self._loop.remove_reader(self.listener)
+        self._loop.call_later(seconds, self._accept_again)
 
     def _accept_again(self) -> None:
         if self.listener.fileno() >= 0:
             self._loop.add_reader(self.listener, self._accept)
 
     async def _hand_over(self, connection: PeerConnection, accepted: socket.socket) -> None:
-        """Give a socket its transport; with TLS that ends with the handshake, one way or the other."""
-        reason = "it ended during the TLS handshake"
+        """Give a socket its transport."""
+        reason = "it ended at once"
         try:
-            await self._loop.connect_accepted_socket(lambda: connection, accepted, **self._tls)
-        except (OSError, asyncio.TimeoutError) as error:
-            reason = f"no TLS ({getattr(error, 'reason', None) or type(error).__name__})"
+            await self._loop.connect_accepted_socket(lambda: connection, accepted)
+        except OSError as error:
+            reason = f"it failed at once ({error.strerror})"
         except asyncio.CancelledError:
             reason = "it was given up"
         except Exception:
             logger.exception("the connection from %s is closed after an error of the broker", connection.peer)
         finally:
-            connection.cancel_handshake = None
+            connection.cancel_start = None
             if not connection.was_made:
                 accepted.close()
                 self._owner.failed(connection, reason)

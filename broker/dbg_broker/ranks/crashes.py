@@ -74,9 +74,11 @@ class CrashedRanks:
                 continue
             numbers = tuple(sorted(set(launch.kept.values())))
             listeners = launch.members if numbers != launch.told else launch.newcomers
-            if listeners and (numbers or numbers != launch.told):
-                yield Telling(fitted(Kept, ranks=numbers), tuple(listeners), KEPT)
+            has_news = listeners and (numbers or numbers != launch.told)
+            # More ranks may come before the next telling is asked for.
             launch.told, launch.newcomers = numbers, {}
+            if has_news:
+                yield Telling(fitted(Kept, ranks=numbers), tuple(listeners), KEPT)
 
     def forget(self, key: str) -> bool:
         """Forget a rank that is no longer listed, such as one lost with its crash; tell whether others must hear."""

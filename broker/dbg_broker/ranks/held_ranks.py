@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dbg_broker.ranks.rank_record import RankRecord
@@ -17,6 +17,9 @@ from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.spread import Telling
 from dbg_wire.messages import Chosen, ChosenRank, Waiting
 from dbg_wire.ranks import RankState
+
+RANKS_AT_ONCE = 256
+"""Ranks in one message about those that others wait for: it is made in two milliseconds."""
 
 _Run = tuple[str, str]
 _Said = tuple[ChosenRank, float]
@@ -74,16 +77,21 @@ class HeldRanks:
         """Return what is to be told to which ranks now, in order for each rank; it counts as told then."""
         due, self._due = self._due, {}
         for group in due:
-            news = [number for number in group.changed if self._is_news(group, number)]
-            group.changed.clear()
-            if news and group.informed:
-                yield from self._tellings(group, news, tuple(group.informed), is_whole=False)
-            if group.newcomers:
-                newcomers, group.newcomers = group.newcomers, {}
-                for number in group.ranks:
+            changed, group.changed = tuple(group.changed), {}
+            informed, newcomers = tuple(group.informed), tuple(group.newcomers)
+            # More ranks may come before the next telling is asked for.
+            group.informed.update(group.newcomers)
+            group.newcomers = {}
+            for begin in range(0, len(changed), RANKS_AT_ONCE):
+                some = changed[begin : begin + RANKS_AT_ONCE]
+                news = [number for number in some if self._is_news(group, number)]
+                if news and informed:
+                    yield from self._tellings(group, news, informed, None)
+            for begin in range(0, len(group.ranks) if newcomers else 0, RANKS_AT_ONCE):
+                some = group.ranks[begin : begin + RANKS_AT_ONCE]
+                for number in some:
                     self._is_news(group, number)
-                yield from self._tellings(group, group.ranks, tuple(newcomers), is_whole=True)
-                group.informed.update(newcomers)
+                yield from self._tellings(group, some, newcomers, ("chosen", group.site, begin))
 
     def missed(self, key: str) -> None:
         """Note that a rank was behind and has not been sent what changed: it is told all at the next occasion."""
@@ -165,7 +173,7 @@ class HeldRanks:
         return status, 0.0 if rank.is_live else rank.ended
 
     def _tellings(
-        self, group: _WaitingGroup, numbers: Iterable[int], keys: tuple[str, ...], *, is_whole: bool
+        self, group: _WaitingGroup, numbers: Iterable[int], keys: tuple[str, ...], name: Hashable
     ) -> Iterator[Telling]:
         """Return how far these ranks are, for each of these keys; ranks that are told the same share a telling."""
         said = [self._said(group, number) for number in numbers]
@@ -178,7 +186,6 @@ class HeldRanks:
         for earlier, listeners in together.items():
             former = ends[earlier - 1] if earlier else None
             ranks = tuple(_as_of_now(status, ended, former) for status, ended in said)
-            name = ("chosen", group.site) if is_whole else None
             yield Telling(Chosen(site=group.site, ranks=ranks), tuple(listeners), name)
 
 

@@ -16,11 +16,15 @@ from dbg_wire import limits
 from dbg_wire.codec import encode
 from dbg_wire.messages import Action, Answer, Answers, Kind, Progress, Question, RankAnswer
 
-PAGE_BYTES = limits.MAX_CONTROL_BYTES * 3 // 4
-"""Bytes of one page of answers at most: below MAX_CONTROL_BYTES, and with room beside it in the terminal's queue."""
+MAX_ANSWER_BYTES = limits.MAX_CONTROL_BYTES * 3 // 4 - 4096
+"""Bytes of one answer: the largest screen that is accepted fits, and a page with nothing else has room beside others
+in the terminal's queue."""
 
-MAX_ANSWER_BYTES = PAGE_BYTES - 4096
-"""Bytes of one answer: the largest screen that is accepted fits, and the rest of its page is the envelope."""
+PAGE_BYTES = 64 * limits.KIB
+"""Bytes of one page of answers, unless one answer is larger: it is made in two milliseconds."""
+
+PAGE_ANSWERS = 50
+"""Answers in one page: they are made in two milliseconds."""
 
 RANK_COST = 300
 """Bytes that a rank costs a question beside its key and what it says: an entry, an answer and its empty parts."""
@@ -62,7 +66,10 @@ class Finished:
 
     client: int
     question: Question
-    answers: tuple[RankAnswer, ...] = field(repr=False)
+    said: Mapping[str, RankAnswer | None] = field(repr=False)
+    """What each rank has answered, in the order in which they were named; None for a rank that did not."""
+    seconds: float = 0.0
+    """Seconds that the ranks had."""
     size: int = 0
     """Bytes that count until its last page is read."""
     sizes: Mapping[str, int] = field(default_factory=dict, repr=False)
@@ -70,13 +77,22 @@ class Finished:
     number: int = 0
     """The number under which ranks were asked."""
 
+    @property
+    def answers(self) -> tuple[RankAnswer, ...]:
+        """Return all answers."""
+        return tuple(self._answers())
+
+    def _answers(self) -> Iterator[RankAnswer]:
+        for key, answer in self.said.items():
+            yield answer or RankAnswer(key=key, kind=Kind.SILENT, text=f"no answer in {self.seconds:g} s")
+
     def pages(self) -> Iterator[Answers]:
-        """Return the answers as messages, each of them below PAGE_BYTES; the last one says so."""
+        """Return the answers as messages, PAGE_BYTES each or one answer; the last one says so."""
         page: list[RankAnswer] = []
         size = 0
-        for answer in self.answers:
+        for answer in self._answers():
             cost = self.sizes.get(answer.key) or _size(answer)
-            if page and (size + cost > PAGE_BYTES - 1024 or len(page) == limits.SNAPSHOT_PAGE):
+            if page and (size + cost > PAGE_BYTES - 1024 or len(page) == PAGE_ANSWERS):
                 yield Answers(request=self.question.request, answers=tuple(page), last=False)
                 page, size = [], 0
             page.append(answer)
@@ -146,6 +162,18 @@ class OpenQuestions:
         """Tell whether a question has not ended."""
         return number in self._open
 
+    def waits_for(self, number: int, key: str) -> bool:
+        """Tell whether a question is open and has no answer of this rank."""
+        return number in self._asked.get(key, ())
+
+    def open_at(self, key: str) -> int:
+        """Return how many open questions wait for this rank's answer."""
+        return len(self._asked.get(key, ()))
+
+    def know(self, number: int, answer: RankAnswer) -> Finished | None:
+        """Enter what the broker says itself of a rank that is waited for; return the question if it was the last."""
+        return self._settle(number, answer.key, answer)
+
     def deadline(self, number: int) -> float:
         """Return when a question ends at the latest."""
         return self._open[number].deadline
@@ -206,13 +234,19 @@ class OpenQuestions:
         question = self._open.pop(number, None)
         if question is None:
             return None
-        answers = []
-        for key, answer in question.answers.items():
-            if answer is None:
-                self._forget(number, key)
-                answer = RankAnswer(key=key, kind=Kind.SILENT, text=f"no answer in {question.seconds:g} s")  # noqa: PLW2901
-            answers.append(answer)
-        return Finished(question.client, question.question, tuple(answers), question.size, question.sizes, number)
+        if question.missing:
+            for key, answer in question.answers.items():
+                if answer is None:
+                    self._forget(number, key)
+        return Finished(
+            question.client,
+            question.question,
+            question.answers,
+            question.seconds,
+            question.size,
+            question.sizes,
+            number,
+        )
 
     def was_read(self, finished: Finished) -> None:
         """Note that a terminal has taken all answers to a question."""

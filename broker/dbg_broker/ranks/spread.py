@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from dbg_wire.messages import Chosen, Kept
@@ -18,6 +19,9 @@ MAX_REST_SECONDS = 1.0
 
 TOLD_AT_ONCE = 256
 """Ranks told in one turn of the event loop: 3 ms, with TLS 10 ms."""
+
+SLICE_SECONDS = 0.002
+"""Longest time in one turn of the event loop for making and sending tellings; the last one may end two ms late."""
 
 REST_SECONDS = 0.05
 """Least seconds between two tellings: a rank that waits for a person doesn't notice them."""
@@ -66,6 +70,8 @@ class Spread:
         self._clock = clock
         self._schedule = schedule
         self._waiting: deque[tuple[bytes, str, Hashable]] = deque()
+        self._tellings: Iterator[Telling] = iter(())
+        self._told = 0
         self._is_due = False
         self._rests_until = 0.0
 
@@ -76,23 +82,37 @@ class Spread:
             self._schedule(max(0.0, self._rests_until - self._clock()), self._begin)
 
     def _begin(self) -> None:
-        self._is_due = False
-        for source in self._sources:
-            for telling in source.tell():
-                frame = self._pack(telling.message)
-                self._waiting.extend((frame, key, telling.name) for key in telling.keys)
-        told = len(self._waiting)
-        rest = min(MAX_REST_SECONDS, REST_SECONDS + told * REST_SECONDS_EACH)
-        self._rests_until = self._clock() + rest
         # Changes during a telling wait for the next one; otherwise a rank could hear the new state before the old.
-        self._is_due = told > 0
-        if self._is_due:
-            self._go_on()
+        self._is_due = True
+        self._told = 0
+        self._tellings = chain.from_iterable(source.tell() for source in self._sources)
+        self._go_on()
 
     def _go_on(self) -> None:
-        for _ in range(min(TOLD_AT_ONCE, len(self._waiting))):
+        ends = self._clock() + SLICE_SECONDS
+        for _ in range(TOLD_AT_ONCE):
+            if not self._has_more():
+                self._rest()
+                return
             self._tell(*self._waiting.popleft())
-        if self._waiting:
-            self._schedule(0, self._go_on)
-        else:
-            self._schedule(max(0.0, self._rests_until - self._clock()), self._begin)
+            self._told += 1
+            if self._clock() >= ends:
+                break
+        self._schedule(0, self._go_on)
+
+    def _has_more(self) -> bool:
+        """Make the next telling if none waits, and tell whether one does."""
+        while not self._waiting:
+            telling = next(self._tellings, None)
+            if telling is None:
+                return False
+            frame = self._pack(telling.message)
+            self._waiting.extend((frame, key, telling.name) for key in telling.keys)
+        return True
+
+    def _rest(self) -> None:
+        self._is_due = self._told > 0
+        if self._is_due:
+            rest = min(MAX_REST_SECONDS, REST_SECONDS + self._told * REST_SECONDS_EACH)
+            self._schedule(rest, self._begin)
+            self._rests_until = self._clock() + rest

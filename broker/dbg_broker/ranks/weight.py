@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from sys import getsizeof
+
+from dbg_wire.ranks import Place
+from dbg_wire.records import Record
+
+_PLACE = 56 + 28
+"""Bytes of a place beside its two texts: its own, and those of its number."""
 
 
 def weight(*values: object) -> int:
@@ -12,9 +17,13 @@ def weight(*values: object) -> int:
     waiting = list(values)
     while waiting:
         value = waiting.pop()
+        if type(value) is Place:
+            # A message may hold four thousand of them.
+            total += _PLACE + getsizeof(value.file) + getsizeof(value.function)
+            continue
         total += getsizeof(value)
         if isinstance(value, tuple):
             waiting.extend(value)
-        elif is_dataclass(value):
-            waiting.extend(getattr(value, part.name) for part in fields(value))
+        elif isinstance(value, Record):
+            waiting.extend([getattr(value, name) for name in value.__slots__])
     return total

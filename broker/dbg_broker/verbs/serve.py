@@ -18,6 +18,7 @@ from pathlib import Path
 from dbg_broker.audit.entries import Entry, What
 from dbg_broker.audit.writer import AuditLog
 from dbg_broker.classic.sessions import StockSessions
+from dbg_broker.garbage import GarbageCollection
 from dbg_broker.home.certificate import load_own
 from dbg_broker.home.given_certificate import load_given
 from dbg_broker.home.in_use import Leaving
@@ -120,6 +121,7 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
         capacity=Capacity(_descriptors()),
         times=times,
     )
+    GarbageCollection(lambda: hub.seats.counts()[1] > 0, loop.time, loop.call_later).begin()
     audit = AuditLog(home)
     hub.audit, hub.audits_input = audit.note, settings.audits_input
     audit.note(Entry(at=time.time(), what=What.START, text=f"{material.endpoint.url}, pid {pid}"))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 from websockets.frames import Frame, Opcode
 
+from dbg_broker.net.line import Share
 from dbg_broker.net.outbox import FRAME_COST, Fate, Outbox
 from dbg_broker.net.turns import SLICE_SECONDS, TURN_SECONDS, Turns
 from dbg_wire import limits
@@ -44,6 +45,10 @@ class Loop:
         return self.now - began
 
 
+def share(connection: object) -> Share:
+    return Share("job", "10.0.0.1", connection)
+
+
 class Flood:
     """A sender with some pieces to read."""
 
@@ -62,15 +67,15 @@ class Flood:
 
 def test_what_comes_while_nobody_waits_is_taken_at_once() -> None:
     loop = Loop()
-    assert not loop.turns.take(Flood(loop, "a", 3), types=False)
+    assert not loop.turns.take(Flood(loop, "a", 3), share("a"), types=False)
     assert loop.done == ["a"] * 3
 
 
 def test_a_flood_has_its_slice_of_each_turn_and_the_next_one_has_its_own() -> None:
     loop = Loop()
-    assert loop.turns.take(Flood(loop, "flood", 1000), types=False)
+    assert loop.turns.take(Flood(loop, "flood", 1000), share("flood"), types=False)
     assert loop.now < 2 * SLICE_SECONDS
-    assert loop.turns.take(Flood(loop, "other", 1), types=False)
+    assert loop.turns.take(Flood(loop, "other", 1), share("other"), types=False)
     loop.turn()
     assert "other" in loop.done
     assert loop.done.count("flood") < 1000
@@ -79,11 +84,11 @@ def test_a_flood_has_its_slice_of_each_turn_and_the_next_one_has_its_own() -> No
 def test_a_key_waits_for_no_line_of_floods() -> None:
     loop = Loop()
     for number in range(200):
-        loop.turns.take(Flood(loop, f"flood {number}", 1000), types=False)
+        loop.turns.take(Flood(loop, f"flood {number}", 1000), share(number), types=False)
     for _ in range(5):
         assert loop.turn() < 2 * TURN_SECONDS
         before = loop.now
-        loop.turns.take(Flood(loop, "key", 1), types=True)
+        loop.turns.take(Flood(loop, "key", 1), share("key"), types=True)
         assert loop.done[-1] == "key"
         assert loop.now - before < SLICE_SECONDS
     assert len(loop.turns) == 200
@@ -93,7 +98,7 @@ def test_all_have_their_turn_and_all_is_read() -> None:
     loop = Loop()
     senders = [Flood(loop, str(number), 20) for number in range(50)]
     for sender in senders:
-        loop.turns.take(sender, types=False)
+        loop.turns.take(sender, share(sender.name), types=False)
     while len(loop.turns):
         loop.turn()
     assert not any(sender.pieces for sender in senders)
@@ -104,8 +109,8 @@ def test_what_is_due_waits_for_one_slice_of_those_before_it_and_for_no_flood() -
     loop = Loop()
     loop.turns.after(lambda: loop.done.append("at once"))
     assert loop.done == ["at once"]
-    loop.turns.take(Flood(loop, "flood", 1_000_000), types=False)
-    loop.turns.take(Flood(loop, "answer", 1), types=False)
+    loop.turns.take(Flood(loop, "flood", 1_000_000), share("flood"), types=False)
+    loop.turns.take(Flood(loop, "answer", 1), share("answer"), types=False)
     loop.turns.after(lambda: loop.done.append("due"))
     assert "due" not in loop.done
     loop.turn()

@@ -216,7 +216,7 @@ def test_pages_hold_all_answers_and_none_is_too_large(contents: list[tuple[str, 
         RankAnswer(key=str(number), kind=Kind.VALUE, text=text, rows=tuple(rows))
         for number, (text, rows) in enumerate(contents)
     )
-    pages = list(Finished(CLIENT, question(), answers).pages())
+    pages = list(Finished(CLIENT, question(), {answer.key: answer for answer in answers}).pages())
     assert tuple(answer for page in pages for answer in page.answers) == answers
     assert [page.last for page in pages] == [False] * (len(pages) - 1) + [True]
     assert all(len(encode(page).encode()) <= PAGE_BYTES for page in pages)

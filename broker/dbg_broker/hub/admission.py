@@ -1,0 +1,166 @@
+"""Who gets in: what is answered to each request, by its token and by what its address has done lately."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+
+from dbg_broker.home.bearer import Bearer
+from dbg_broker.home.tokens import Tokens
+from dbg_broker.hub import close_codes
+from dbg_broker.hub.audited import Refusals
+from dbg_broker.hub.links import RankLink
+from dbg_broker.hub.state import Hub
+from dbg_broker.net.budgets import Budget, Payer
+from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.http import (
+    BEARER,
+    PAGES,
+    RELOAD,
+    Connected,
+    HttpAnswer,
+    Upgrade,
+    admit,
+    describe_bearer,
+    may_reload,
+    not_found,
+    page,
+    path_of,
+    path_shown,
+    too_many,
+)
+from dbg_wire.errors import DbgError
+
+logger = logging.getLogger("dbg_broker")
+
+MAX_TIMER_SECONDS = 24 * 3600.0
+"""Seconds after which the end of a token is looked at again: the wall clock may have been set meanwhile."""
+
+PAGES_RETRY_SECONDS = 1.0
+"""Seconds after which an address that asked for too many pages is to ask again."""
+
+MAX_RELOADS = 64
+"""Requests to read the tokens anew that wait while a slow disk reads them: more than users of one broker."""
+
+FAILED = frozenset({401, 403, 404})
+"""Statuses of attempts that came to nothing; 426 is left out, as a job of an older release isn't to blame."""
+
+ReadTokens = Callable[[Callable[["Tokens | DbgError"], None]], None]
+"""Read the tokens anew without blocking the loop, and call back with them or with the error, in the loop."""
+
+
+class Admission:
+    """The tokens of a broker, and the answers to requests."""
+
+    def __init__(self, hub: Hub, tokens: Tokens, read_tokens: ReadTokens | None = None) -> None:
+        self._hub = hub
+        self._tokens = tokens
+        self._read_tokens = read_tokens
+        self._refusals = Refusals(hub)
+        self._wait_for_tokens: list[PeerConnection] = []
+
+    def admit(self, connection: PeerConnection, upgrade: Upgrade) -> Bearer | HttpAnswer | None:
+        """Return who may have a WebSocket for this request, or what to answer instead; None if that comes later."""
+        path = path_of(upgrade.path)
+        if path in PAGES:
+            return self._page(connection, upgrade)
+        if path == RELOAD:
+            answer = self._reload(connection, upgrade)
+            return answer and self._refused(connection, upgrade, answer)
+        hub = self._hub
+        clients, watchers = len(hub.terminals), len(hub.watchers)
+        connected = Connected(ranks=len(hub.links) - clients, drivers=clients - watchers, watchers=watchers)
+        if path == BEARER:
+            told = describe_bearer(upgrade, self._tokens, time.time())
+            return told if told.status == 200 else self._refused(connection, upgrade, told)
+        decided = admit(upgrade, self._tokens, connected, hub.capacity, time.time())
+        return self._refused(connection, upgrade, decided) if isinstance(decided, HttpAnswer) else decided
+
+    def look_at_end(self, connection: PeerConnection, expires: float) -> None:
+        """Close a connection when its token expires; the wall clock decides, as it did when the token was made."""
+        left = expires - time.time()
+        if left > 0:
+            look_again = partial(self.look_at_end, connection, expires)
+            self._hub.schedule(min(left, MAX_TIMER_SECONDS), look_again)
+        elif connection.number in self._hub.links:
+            logger.info("the connection from %s is closed: its token has expired", connection.peer)
+            connection.close(close_codes.REVOKED, "its token has expired")
+
+    # ------------------------------------------------------------------------------------------------------- refusals
+
+    def _page(self, connection: PeerConnection, upgrade: Upgrade) -> HttpAnswer:
+        hub, now = self._hub, self._hub.clock()
+        if not hub.standings.may_ask(connection.network, now):
+            hub.meters.budgets.hit(Payer.STRANGER, Budget.REQUESTS)
+            hub.meters.refusals[429] += 1
+            hub.standings.failed(connection.network, now)
+            return too_many("requests", PAGES_RETRY_SECONDS)
+        answer = page(upgrade.path, hub.meters, hub.gauges(), hub.times, self._tokens)
+        return answer or not_found(upgrade.path)
+
+    def _refused(self, connection: PeerConnection, upgrade: Upgrade, answer: HttpAnswer) -> HttpAnswer | None:
+        """Count a refusal; return it, or None if it waits, as too many attempts of this address came to nothing."""
+        hub, now = self._hub, self._hub.clock()
+        if answer.status in (401, 403):
+            self._refusals.note(connection.peer, answer.body)
+        if answer.status == 503:
+            hub.meters.budgets.hit(Payer.STRANGER, Budget.PLACES)
+        delay = 0.0
+        if answer.status in FAILED:
+            hub.standings.failed(connection.network, now)
+            delay = hub.standings.delay(connection.network, now)
+        waits = delay > 0 and hub.standings.may_hold(connection.network, now)
+        if delay > 0:
+            hub.meters.budgets.hit(Payer.STRANGER, Budget.FAILURES)
+            answer = answer if waits else too_many("failed attempts", math.ceil(delay))
+        hub.meters.refusals[answer.status] += 1
+        shown = path_shown(upgrade.path)
+        logger.info("a request of %s for %s is refused: %d", connection.peer, shown, answer.status)
+        if waits:
+            hub.schedule(delay, partial(self._respond_late, connection, answer))
+        return None if waits else answer
+
+    def _respond_late(self, connection: PeerConnection, answer: HttpAnswer) -> None:
+        self._hub.standings.let_go(connection.network)
+        connection.respond(answer)
+
+    # --------------------------------------------------------------------------------------------------------- tokens
+
+    def _reload(self, connection: PeerConnection, upgrade: Upgrade) -> HttpAnswer | None:
+        refusal = may_reload(upgrade, self._tokens, time.time())
+        if refusal is not None or self._read_tokens is None:
+            return refusal or not_found(RELOAD)
+        if len(self._wait_for_tokens) >= MAX_RELOADS:
+            return too_many("requests", PAGES_RETRY_SECONDS)
+        self._wait_for_tokens.append(connection)
+        if len(self._wait_for_tokens) == 1:
+            self._read_tokens(partial(self._tokens_are_read, 1))
+        return None
+
+    def _tokens_are_read(self, asked: int, found: Tokens | DbgError) -> None:
+        """Take the tokens; those who asked while they were being read are told after they have been read again."""
+        told, self._wait_for_tokens = self._wait_for_tokens[:asked], self._wait_for_tokens[asked:]
+        if self._wait_for_tokens and self._read_tokens is not None:
+            self._read_tokens(partial(self._tokens_are_read, len(self._wait_for_tokens)))
+        if isinstance(found, DbgError):
+            logger.error("the tokens can't be read anew: %s", found)
+            answer = HttpAnswer(500, f"{found}\n")
+        else:
+            self.use(found)
+            answer = HttpAnswer(200, "ok\n")
+        for connection in told:
+            connection.respond(answer)
+
+    def use(self, tokens: Tokens) -> None:
+        """Go on with these tokens, and close the connections that were opened with others."""
+        self._tokens = tokens
+        for link in tuple(self._hub.links.values()):
+            # A rank that runs with the home's own token finds the new one when it dials again. It keeps its connection
+            # until then, as its stop must not be lost.
+            stays = isinstance(link, RankLink) and not link.bearer.name
+            if not stays and not tokens.still_know(link.bearer):
+                logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
+                link.connection.close(close_codes.REVOKED, "its token was revoked, or replaced by another")

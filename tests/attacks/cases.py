@@ -1,0 +1,26 @@
+"""Attacks with a token, each a case of one test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from tests.attacks.conftest import Attacked
+from tests.attacks.figures import Figures
+
+
+class Case(NamedTuple):
+    """An attack by its name; ``options`` are those of its function."""
+
+    name: str
+    attack: Callable[..., None]
+    options: Mapping[str, Any] = MappingProxyType({})
+
+
+def measure(attacked: Attacked, quiet: Figures, case: Case) -> None:
+    """Run an attack from the address of the echo, measure the echo, and tell and check the figures."""
+    with attacked.by(case.attack, **case.options):
+        felt = attacked.echo.measure(1.5)
+    attacked.tell(case.name, quiet, felt)
+    felt.check(quiet)

@@ -1,0 +1,38 @@
+"""Attacks of those who have the token of ranks: no key waits for long."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.attacks import ranks
+from tests.attacks.cases import Case, measure
+from tests.attacks.conftest import Attacked
+from tests.attacks.figures import Figures
+
+pytestmark = [pytest.mark.alone, pytest.mark.integration]
+
+CASES = [
+    Case("300 ranks that send unknown messages", ranks.unknown_messages),
+    Case("messages of 8,192 objects", ranks.many_objects),
+    Case("messages of 300,000 objects", ranks.too_many_objects),
+    Case("ranks that stop and go on", ranks.states),
+    Case("answers with 4,096 frames", ranks.deep_stacks),
+    Case("reports of 100 long breakpoints", ranks.breakpoints),
+    Case("100 ranks that wait for 4,096 others each", ranks.holds),
+    Case("ranks that come and go", ranks.comings),
+    Case("pulses with 256 frames", ranks.pulses),
+    Case("pings", ranks.pings),
+    Case("parts of one byte", ranks.fragments),
+    Case("output in pieces of one byte", ranks.output),
+]
+
+
+@pytest.fixture(scope="module")
+def quiet(attacked: Attacked) -> Figures:
+    """The figures without an attack."""
+    return attacked.echo.measure(1)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_ranks_delay_no_key(attacked: Attacked, quiet: Figures, case: Case) -> None:
+    measure(attacked, quiet, case)

@@ -1,0 +1,71 @@
+"""Attacks of those who have no token: what the others feel, and that a driver and a rank still get in.
+
+A driver and a rank connect from an address of their own, and from that of the attacker, where a NAT or a login node has
+put them behind one. The bounds on their time are those of people who wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import pytest
+
+from tests.attacks import strangers
+from tests.attacks.conftest import Attacked
+from tests.attacks.figures import Figures
+from tests.support.time_unit import seconds
+
+pytestmark = [pytest.mark.alone, pytest.mark.integration]
+
+ELSEWHERE_SECONDS = seconds(5.0)
+"""Seconds for a rank and a driver, one after the other, from an address that is not the attacker's."""
+
+THERE_SECONDS = seconds(10.0)
+"""Seconds for both from the attacker's own address, where they wait in its line."""
+
+
+class Case(NamedTuple):
+    name: str
+    attack: Callable[..., None]
+    options: Mapping[str, object] = MappingProxyType({})
+
+
+CASES = [
+    Case("connections that say nothing", strangers.connects),
+    Case("connections that close at once", strangers.comes_and_goes),
+    Case("TLS handshakes", strangers.handshakes),
+    Case("half TLS handshakes", strangers.half_handshakes),
+    Case("300 TLS handshakes in one moment", strangers.hellos_at_once),
+    Case("heads byte by byte", strangers.slow_heads),
+    Case("wrong tokens", strangers.wrong_tokens),
+    Case("heads without end", strangers.huge_heads),
+    Case("requests for /metrics", strangers.pages, {"page": "/metrics"}),
+    Case("requests for /healthz with a challenge", strangers.pages, {"page": "/healthz?prove=x"}),
+    Case("/reload with a watcher's token", strangers.pages, {"page": "/reload", "role": "watcher"}),
+    Case("200 requests on one connection", strangers.pipelined),
+    Case("random bytes", strangers.garbage),
+]
+
+
+@pytest.fixture(scope="module")
+def quiet(attacked: Attacked) -> Figures:
+    """The figures without an attack."""
+    return attacked.echo.measure(1)
+
+
+@pytest.mark.parametrize(("number", "case"), list(enumerate(CASES)), ids=[case.name for case in CASES])
+def test_strangers_delay_no_key_and_keep_nobody_out(
+    attacked: Attacked, quiet: Figures, number: int, case: Case
+) -> None:
+    # Another address for each, as what an attack did to the standing of its address stays for a while.
+    address = f"127.0.1.{number + 1}"
+    with attacked.by(case.attack, address=address, **case.options):
+        felt = attacked.feel(quiet)
+        elsewhere = attacked.echo.seconds_to_connect(f"127.0.2.{number + 1}")
+        there = attacked.echo.seconds_to_connect(address)
+    attacked.tell(case.name, quiet, felt, f"a rank and a driver in {elsewhere:.2f} s, beside it in {there:.2f} s")
+    felt.check(quiet)
+    assert elsewhere < ELSEWHERE_SECONDS
+    assert there < THERE_SECONDS
