@@ -16,11 +16,11 @@ from dbg_broker.net.line import Line, Share, Worker
 
 logger = logging.getLogger("dbg_broker")
 
-SLICE_SECONDS = 0.001
+SLICE_SECONDS = 0.0005
 """Longest time for one connection before others have theirs. It is processor time of the broker: time that other
 processes of the host take doesn't count against a connection."""
 
-TURN_SECONDS = 0.005
+TURN_SECONDS = 0.002
 """Time of one turn of the event loop for keys and their echo, and as much again for all else. Either may end one
 message late; the longest takes 20 ms. The sum is below 50 ms, the longest time that a flood may delay a key."""
 

@@ -20,7 +20,7 @@ MAX_REST_SECONDS = 1.0
 TOLD_AT_ONCE = 256
 """Ranks told in one turn of the event loop: 3 ms, with TLS 10 ms."""
 
-SLICE_SECONDS = 0.002
+SLICE_SECONDS = 0.001
 """Longest time in one turn of the event loop for making and sending tellings; the last one may end two ms late."""
 
 REST_SECONDS = 0.05
