@@ -67,10 +67,7 @@ def _present(home: Path) -> tuple[ssl.SSLContext, bytes]:
     certificate, key = read_private(certificate_path, others_may_read=True), read_private(key_path)
     if certificate is None or key is None:
         certificate = _make_and_keep(certificate_path, key_path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # A peer must not have the costly part of TLS done again and again on one connection.
-    context.options |= ssl.OP_NO_RENEGOTIATION
+    context = new_context()
     try:
         # With an empty password OpenSSL doesn't ask the terminal for that of an encrypted key.
         context.load_cert_chain(certificate_path, key_path, password="")
@@ -79,6 +76,15 @@ def _present(home: Path) -> tuple[ssl.SSLContext, bytes]:
         raise BadSecretFile(
             f"{CERTIFICATE_FILE} and {KEY_FILE} in {printable(str(home))} can't be used", _REMEDY
         ) from error
+
+
+def new_context() -> ssl.SSLContext:
+    """Return a server's context for TLS 1.2 or later, without a certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # A peer must not have the costly part of TLS done again and again on one connection.
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    return context
 
 
 def present_certificate(home: Path) -> bytes | None:

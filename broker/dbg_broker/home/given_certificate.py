@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import ssl
 import stat
 import time
 from pathlib import Path
 
-from dbg_broker.home.certificate import Shown, first_der
+from dbg_broker.home.certificate import Shown, first_der, new_context
 from dbg_broker.home.rendezvous import MAX_PRIVATE_FILE
 from dbg_broker.home.validity import date_of, read_validity
 from dbg_dial.find import check_own, open_at_once
@@ -28,8 +27,7 @@ def load_given(certificate: Path, key: Path) -> Shown:
     if "ENCRYPTED" in key_text:
         raise BadSecretFile(f"--key {printable(str(key))} has a password", "write it out without one, mode 600")
     _check_dates(certificate, der)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = new_context()
     try:
         # With an empty password OpenSSL doesn't ask the terminal for that of an encrypted key.
         context.load_cert_chain(certificate, key, password="")

@@ -44,7 +44,7 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
     """Ask ranks what a terminal wants to know of them, or refuse it; answers that are known go out at once."""
     if hub.questions.open_of(link.number) + len(link.answers) >= MAX_QUESTIONS:
         text = f"{MAX_QUESTIONS} questions are open already; wait for their answers"
-        hub.refuse(link.connection, RefusalCode.FULL, text)
+        hub.refuse(link.connection, RefusalCode.FULL, text, message.request)
         return
     if message.action in GUARD_ACTIONS:
         if not to_guards.is_readable(message):
@@ -56,7 +56,7 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
     try:
         number, keys = hub.questions.ask(link.number, message, {}, now)
     except TooMuchWaits as error:
-        hub.refuse(link.connection, RefusalCode.FULL, str(error))
+        hub.refuse(link.connection, RefusalCode.FULL, str(error), message.request)
         return
     hub.slow_down(link, ASKED_COST * len(keys))
     audited.note(hub, link, What.QUESTION, message.keys, action=message.action.value, text=message.text)

@@ -148,5 +148,5 @@ def test_what_is_no_tls_is_an_error_of_ssl_and_no_other(context: ssl.SSLContext,
 
 
 def test_the_home_and_the_version_of_a_context_allow_no_new_handshake_of_an_open_connection(tmp_path: Path) -> None:
-    context, _ = server_context(tmp_path)
+    context = load_own(tmp_path).context
     assert context.options & ssl.OP_NO_RENEGOTIATION
