@@ -16,7 +16,7 @@ from tests.attacks.attacker import Attack, attack
 from tests.attacks.echo import Echo
 from tests.attacks.figures import Figures
 from tests.attacks.target import SAME_ADDRESS
-from tests.support.broker import RunningBroker, running_broker
+from tests.support.broker import RunningBroker, Wrap, running_broker
 from tests.support.processes import Child, Processes
 
 MEASURED = 3
@@ -54,17 +54,17 @@ class Attacked:
         print(f"\n{name}\n  quiet:    {quiet}\n  attacked: {felt}")  # noqa: T201 - the figures are what it is for
         if more:
             print(f"  {more}")  # noqa: T201
-        felt.keep(self._figures, name, quiet)
+        felt.keep(self._figures, name, quiet, more)
 
 
 @contextlib.contextmanager
-def under_attack(folder: Path, figures: Path, *arguments: str) -> Iterator[Attacked]:
+def under_attack(folder: Path, figures: Path, *arguments: str, wrap: Wrap = list) -> Iterator[Attacked]:
     """Run a broker with its home and logs in ``folder``."""
     home = folder / "dbg"
     home.mkdir(mode=0o700)
     processes = Processes(folder / "logs")
     try:
-        attacked = Attacked(processes, running_broker(processes, home, *arguments), figures)
+        attacked = Attacked(processes, running_broker(processes, home, *arguments, wrap=wrap), figures)
         yield attacked
         attacked.echo.close()
     finally:

@@ -49,10 +49,10 @@ class Figures:
         self.check_broker()
         assert self.is_fine(quiet), f"quiet: {quiet}\nattacked: {self}"
 
-    def keep(self, folder: Path, attack: str, quiet: Figures) -> None:
+    def keep(self, folder: Path, attack: str, quiet: Figures, more: str = "") -> None:
         """Add a line to the figures of this run, of which the table in the documentation is made."""
         folder.mkdir(parents=True, exist_ok=True)
-        line = json.dumps({"attack": attack, "quiet": asdict(quiet), "attacked": asdict(self)})
+        line = json.dumps({"attack": attack, "quiet": asdict(quiet), "attacked": asdict(self), "more": more})
         with (folder / "attacks.jsonl").open("a") as file:
             file.write(f"{line}\n")
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.attacks.attacker import Begun
 from tests.attacks.conftest import Attacked
-from tests.attacks.figures import classes, longest_class
+from tests.attacks.figures import classes, figures, longest_class
+from tests.attacks.table import BEGIN, END, rows, with_rows
 from tests.attacks.target import Target
 
 pytestmark = [pytest.mark.alone, pytest.mark.integration]
@@ -32,13 +34,13 @@ def test_an_attack_that_does_nothing_is_not_felt(attacked: Attacked) -> None:
 
 
 def suspend(target: Target, begun: Begun, *, pid: int) -> None:
-    """Keep the broker from running for 80 ms in each of 160."""
+    """Keep the broker from running for 150 ms in each of 200."""
     begun()
     while True:
         os.kill(pid, signal.SIGSTOP)
-        time.sleep(0.08)
+        time.sleep(0.15)
         os.kill(pid, signal.SIGCONT)
-        time.sleep(0.08)
+        time.sleep(0.05)
 
 
 def test_a_broker_that_stands_still_again_and_again_is_noticed(attacked: Attacked) -> None:
@@ -61,3 +63,18 @@ def test_the_longest_class_is_the_highest_that_has_grown() -> None:
 def test_the_classes_of_a_page_are_read() -> None:
     page = 'dbg_broker_x_bucket{le="0.05"} 3\ndbg_broker_x_bucket{le="+Inf"} 4\ndbg_broker_y_bucket{le="0.05"} 5\n'
     assert classes(page, "x") == {0.05: 3, float("inf"): 4}
+
+
+def test_a_row_of_the_table_is_replaced_by_a_new_run_and_others_stay(tmp_path: Path) -> None:
+    felt = figures([[1.0, 2.0], [3.0]], 5.0)
+    for name in ("flood", "storm"):
+        felt.keep(tmp_path, name, felt, "in 1 s")
+    lines = (tmp_path / "attacks.jsonl").read_text().splitlines()
+    page = with_rows(f"before\n{BEGIN}\n{END}\nafter\n", rows(lines))
+    again = with_rows(page.replace("flood | 2.0", "flood | 7.0"), rows(lines[1:]))
+    assert [line for line in again.splitlines() if "flood" in line] == [
+        f"| flood | 7.0 ms | {felt.p99:.0f} ms | 5 ms | in 1 s |"
+    ]
+    assert again.startswith("before\n")
+    assert again.endswith("\nafter\n")
+    assert again.count("storm") == 1

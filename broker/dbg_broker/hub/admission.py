@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from dbg_broker.home.bearer import Bearer
+from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import close_codes
 from dbg_broker.hub.audited import Refusals
@@ -41,6 +41,9 @@ MAX_TIMER_SECONDS = 24 * 3600.0
 
 PAGES_RETRY_SECONDS = 1.0
 """Seconds after which an address that asked for too many pages is to ask again."""
+
+MAX_TERMINALS_OF_TOKEN = 64
+"""Terminals with one token that was made for somebody: as many as a rank has seats, and a sixteenth of all places."""
 
 MAX_RELOADS = 64
 """Requests to read the tokens anew that wait while a slow disk reads them: more than users of one broker."""
@@ -77,7 +80,17 @@ class Admission:
             told = describe_bearer(upgrade, self._tokens, time.time())
             return told if told.status == 200 else self._refused(connection, upgrade, told)
         decided = admit(upgrade, self._tokens, connected, hub.capacity, time.time())
+        if isinstance(decided, Bearer) and self._has_too_many(decided):
+            why = f"{MAX_TERMINALS_OF_TOKEN} terminals use the token {decided.name} already; close one of them"
+            decided = HttpAnswer(503, f"{why}\n")
         return self._refused(connection, upgrade, decided) if isinstance(decided, HttpAnswer) else decided
+
+    def _has_too_many(self, bearer: Bearer) -> bool:
+        """Tell whether a token that was made for somebody has all the terminals that it may have."""
+        if not bearer.name or bearer.role is Role.RANK:
+            return False
+        of_token = sum(link.bearer.digest == bearer.digest for link in self._hub.terminals.values())
+        return of_token >= MAX_TERMINALS_OF_TOKEN
 
     def look_at_end(self, connection: PeerConnection, expires: float) -> None:
         """Close a connection when its token expires; the wall clock decides, as it did when the token was made."""

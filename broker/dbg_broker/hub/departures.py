@@ -8,6 +8,7 @@ from dbg_broker.audit.entries import What
 from dbg_broker.hub import audited, close_codes, lost_ranks, to_guards
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub
+from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire.messages import Probe, RefusalCode
@@ -72,11 +73,26 @@ def bound_answers(hub: Hub) -> None:
     """Close the terminal with most waiting answers, until those of all terminals are within their bound."""
     while (number := hub.questions.budget.heaviest()) is not None:
         hub.questions.budget.drop(number)
+        hub.meters.budgets.hit(Payer.DRIVER, Budget.MEMORY)
         if (link := hub.terminals.get(number)) is not None:
             logger.info("the terminal at %s is closed: it has most of too many answers", link.connection.peer)
             link.connection.close(close_codes.SLOW, "its answers take too much memory; ask fewer ranks", flush=False)
             # A terminal that doesn't read takes no note of the close. Its open questions would gather more
             # answers, and these would count against terminals that read.
+            lost(hub, link.connection)
+
+
+def bound_ranks(hub: Hub) -> None:
+    """Close the connected rank that takes most memory, until those of all are within their bound."""
+    while (key := hub.live_bytes.heaviest()) is not None:
+        hub.live_bytes.forget(key)
+        hub.meters.budgets.hit(Payer.RANK, Budget.MEMORY)
+        link = hub.ranks.get(key)
+        if link is not None:
+            logger.warning(
+                "the rank at %s is closed: all ranks say too much to keep, and it most", link.connection.peer
+            )
+            link.connection.close(close_codes.SLOW, "what it reports takes too much memory", flush=False)
             lost(hub, link.connection)
 
 
@@ -87,6 +103,7 @@ def _rank_left(hub: Hub, link: RankLink) -> None:
     del hub.ranks[rank.key]
     hub.glances.forget(rank.key)
     hub.ask_rates.forget(rank.key)
+    hub.live_bytes.forget(rank.key)
     hub.probe_schedule.remove(rank.key)
     lose(hub, rank)
     ended = "the process has ended" if rank.state is RankState.EXITED else "its connection ended"

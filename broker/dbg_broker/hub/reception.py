@@ -21,7 +21,7 @@ from dbg_wire import limits
 from dbg_wire.codec import UnknownType, decode
 from dbg_wire.errors import PeerError
 from dbg_wire.log_form import LogForm
-from dbg_wire.messages import RefusalCode, Sender
+from dbg_wire.messages import Message, Pulse, RefusalCode, Register, Report, Sender
 
 logger = logging.getLogger("dbg_broker")
 
@@ -194,12 +194,19 @@ class Reception:
             logger.debug("connection %d says %s", connection.number, LogForm(message))
             if isinstance(link, RankLink):
                 from_ranks.take(hub, link, message)
+                self._note_memory(link, message, len(text))
             else:
                 from_terminals.take(hub, link, message)
         except UnknownType as error:
             hub.refuse(connection, RefusalCode.UNKNOWN_TYPE, error.reason)
         except PeerError as error:
             self._close_bad(connection, error)
+
+    def _note_memory(self, link: RankLink, message: Message, length: int) -> None:
+        """Count what is kept of a rank's message; if that is too much of all, the heaviest rank is closed."""
+        if link.rank is not None and isinstance(message, (Register, Report, Pulse)):
+            self._hub.live_bytes.note(link.rank.key, type(message).__name__, length)
+            departures.bound_ranks(self._hub)
 
     def data_received(self, connection: PeerConnection, data: bytes) -> None:
         """Take terminal bytes."""

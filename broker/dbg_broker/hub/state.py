@@ -33,6 +33,7 @@ from dbg_broker.ranks.crashes import CrashedRanks
 from dbg_broker.ranks.death_checks import DeathChecks
 from dbg_broker.ranks.first_failures import FirstFailures
 from dbg_broker.ranks.held_ranks import HeldRanks
+from dbg_broker.ranks.live_bytes import LiveBytes
 from dbg_broker.ranks.probe_schedule import ProbeIntervals, ProbeSchedule
 from dbg_broker.ranks.questions import Finished, OpenQuestions
 from dbg_broker.ranks.rank_record import RankRecord
@@ -100,6 +101,7 @@ class Hub:
         self.questions = OpenQuestions()
         self.glances = Glances()
         self.ask_rates = AskRates()
+        self.live_bytes = LiveBytes()
         self.probe_schedule = ProbeSchedule(intervals or ProbeIntervals())
         self.silent: set[str] = set()
         self.death_checks = DeathChecks()

@@ -43,6 +43,8 @@ class Budget(enum.Enum):
     """Bytes of all messages that are not complete."""
     INPUT_RATE = "input_rate"
     """Bytes and messages in a second; the peer is read more slowly."""
+    MEMORY = "memory"
+    """Bytes of what connected ranks have said, or of answers that wait for terminals; the heaviest is closed."""
     ASKS = "asks"
     """Questions to one rank, in a second and open at once."""
     PLACES = "places"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import selectors
 import sys
 import time
@@ -37,12 +36,7 @@ def new_times() -> LoopTimes:
 
 
 def run_measured(main: Coroutine[Any, Any, None], times: LoopTimes) -> None:
-    """Run a coroutine as ``asyncio.run`` does, in a loop that reports to ``times``.
-
-    The garbage collector no longer looks at objects that are there already, modules and classes: looking at them takes
-    25 ms, which keys would wait.
-    """
-    gc.freeze()
+    """Run a coroutine as ``asyncio.run`` does, in a loop that reports to ``times``."""
 
     def new_loop() -> asyncio.AbstractEventLoop:
         return asyncio.SelectorEventLoop(MeasuredSelector(times))

@@ -21,8 +21,8 @@ from dbg_wire import limits
 
 logger = logging.getLogger("dbg_broker")
 
-ACCEPT_SECONDS = 0.001
-"""Processor time for new connections in one round of the event loop: some thirty, of which each only waits then. So a
+ACCEPT_SECONDS = 0.002
+"""Processor time for new connections in one round of the event loop: some sixty, of which each only waits then. So a
 storm of them leaves time to the others, and the kernel's queue of them moves on."""
 
 SWEEP_SECONDS = 0.25

@@ -255,6 +255,10 @@ class Broker:
         """Return the job of this name, or the only one that lives. Raises NoSuchRank and AmbiguousTarget."""
         return Job(self._thread.do(_now(lambda: self._broker.job(name))), self._thread)
 
+    def wait(self, wanted: Wanted = "stopped", seconds: float | None = None) -> RankInfo:
+        """Return the first of these ranks that is stopped, of whatever job. Raises TimedOut after ``seconds``."""
+        return self._thread.do(self._broker.wait(wanted, seconds))
+
     def close(self) -> None:
         """Close the connection; ranks stay as they are."""
         self._thread.do(self._broker.close())

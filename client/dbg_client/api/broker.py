@@ -11,7 +11,8 @@ from dbg_wire.ranks import LIVE_STATES, RankInfo
 from ..core.broker import switchboard_to
 from ..core.switchboard import Switchboard
 from .memory import Memory
-from .ranks import AsyncJob
+from .ranks import AsyncJob, first_stop
+from .targets import Wanted, any_target
 
 TIMEOUT = 10.0
 """Seconds for the broker and for answers, as on the command line."""
@@ -60,6 +61,13 @@ class AsyncBroker:
         if not living:
             raise NoSuchRank("the only job", len(self._switchboard.directory.ranks))
         return self._job(living[0])
+
+    async def wait(self, wanted: Wanted = "stopped", seconds: float | None = None) -> RankInfo:
+        """Return the first of these ranks that is stopped, of whatever job, also of one that is yet to come.
+
+        Raises TimedOut after ``seconds``.
+        """
+        return await first_stop(self._switchboard, self._memory, any_target(wanted, self._memory.groups), seconds)
 
     async def close(self) -> None:
         """Close the connection; ranks stay as they are."""

@@ -118,17 +118,7 @@ class AsyncRanks:
 
     async def wait(self, seconds: float | None = None) -> RankInfo:
         """Return the first of these ranks that is stopped, as soon as one is. Raises TimedOut after ``seconds``."""
-        target = self._target()
-
-        def chosen() -> Choice | None:
-            directory = self._switchboard.directory
-            left = self._memory.without_resumed(directory.ranks)
-            return choose_when_ready(target, left) if directory.complete else None
-
-        try:
-            return (await self._switchboard.until(chosen, seconds)).rank
-        except asyncio.TimeoutError:
-            raise TimedOut(f"{printable(target.text)} did not stop within {seconds:g} s") from None
+        return await first_stop(self._switchboard, self._memory, self._target(), seconds)
 
     @asynccontextmanager
     async def attach(self, engine: str | None = "pdb", *, take: bool = False) -> AsyncIterator[AsyncStop]:
@@ -193,3 +183,17 @@ class AsyncJob(AsyncRanks):
 
     def __repr__(self) -> str:
         return f"<job {self.name!r}>"
+
+
+async def first_stop(switchboard: Switchboard, memory: Memory, target: Target, seconds: float | None) -> RankInfo:
+    """Return the first rank of a target that is stopped, as soon as one is. Raises TimedOut and AmbiguousTarget."""
+    directory = switchboard.directory
+
+    def chosen() -> Choice | None:
+        # A rank that was just told to go on is still listed at the stop that it has left.
+        return choose_when_ready(target, memory.without_resumed(directory.ranks)) if directory.complete else None
+
+    try:
+        return (await switchboard.until(chosen, seconds)).rank
+    except asyncio.TimeoutError:
+        raise TimedOut(f"{printable(target.text)} did not stop within {seconds:g} s") from None

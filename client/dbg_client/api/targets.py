@@ -33,6 +33,11 @@ def read_wanted(wanted: Wanted, job: str, groups: Mapping[str, frozenset[str]]) 
     return read_scope(with_groups(parse_target(target_text(wanted)), groups), job)
 
 
+def any_target(wanted: Wanted, groups: Mapping[str, frozenset[str]]) -> Target:
+    """Return the target of ranks of whatever job."""
+    return with_groups(parse_target(target_text(wanted)), groups)
+
+
 def _slice_text(wanted: slice) -> str:
     start, stop, step = wanted.start or 0, wanted.stop, wanted.step
     if stop is None and not start and step is None:

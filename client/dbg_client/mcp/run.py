@@ -56,8 +56,8 @@ async def _first_words(process: asyncio.subprocess.Process) -> str:
 
 
 def _broker() -> str:
-    beside = Path(sys.argv[0]).with_name("dbg-broker")
-    found = str(beside) if beside.exists() else shutil.which("dbg-broker")
+    beside = [Path(program).with_name("dbg-broker") for program in (sys.argv[0], sys.executable)]
+    found = next((str(path) for path in beside if path.exists()), None) or shutil.which("dbg-broker")
     if found is None:
         raise BadInput("there is no dbg-broker beside dbg-attach", "install dbg-broker on this host")
     return found

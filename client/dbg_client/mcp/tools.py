@@ -148,7 +148,8 @@ async def _wait_for_stop(broker: AsyncBroker, given: Given) -> str:
     seconds = float(given.get("seconds", 30.0))
     if not 0 < seconds <= MAX_WAIT:
         raise BadInput(f"seconds are {seconds:g}", f"give up to {MAX_WAIT:g}")
-    rank = await _chosen(broker, given).wait(seconds)
+    wanted = str(given.get("ranks", "all"))
+    rank = await (broker.job(given["job"])[wanted].wait(seconds) if "job" in given else broker.wait(wanted, seconds))
     where = await broker.job(rank.job)[rank.address].where()
     return f"{_stop_of(rank)}\n{where.tree()}"
 

@@ -8,8 +8,9 @@ import contextlib
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from dbg_broker.home.bearer import Role
-from dbg_broker.hub import close_codes
+from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.tokens import Tokens
+from dbg_broker.hub import admission, close_codes
 from dbg_broker.net import capacity
 from dbg_wire import limits
 from dbg_wire.messages import Audience, Mode, Refusal, RefusalCode, Seat
@@ -83,3 +84,18 @@ async def test_one_that_has_just_come_is_not_sent_away_for_the_next(
     monkeypatch.setattr(capacity, "PATIENCE_SECONDS", SECONDS)
     ranks = await asyncio.gather(*(broker.rank(number) for number in range(20)))
     assert len(ranks) == 20
+
+
+async def test_one_named_token_has_a_share_of_the_places(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "MAX_TERMINALS_OF_TOKEN", 2)
+    bearers = {name: Bearer(role=Role.WATCHER, digest=name.encode(), name=name) for name in ("alice", "bob")}
+    monkeypatch.setattr(Tokens, "bearer_of", lambda _self, header: bearers[(header or "").removeprefix("Bearer ")])
+    first = await broker.dial("/client", "alice")
+    await broker.dial("/client", "alice")
+    with pytest.raises(InvalidStatus) as refused:
+        await broker.dial("/client", "alice")
+    assert b"2 terminals use the token alice already" in (refused.value.response.body or b"")
+    await broker.dial("/client", "bob")
+    first.transport.abort()
+    await broker.left(lambda hub: len(hub.terminals) == 2)
+    await broker.dial("/client", "alice")

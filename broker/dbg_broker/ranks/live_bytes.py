@@ -1,0 +1,34 @@
+"""How much memory what connected ranks have said takes, and whose goes first if all of it is too much. Pure."""
+
+from __future__ import annotations
+
+MEMORY_OF_TEXT = 4
+"""Bytes of memory for each character of a message that is kept: short texts take more memory than they are long."""
+
+MAX_LIVE_BYTES = 512 * 1024 * 1024
+"""Bytes for all connected ranks: 20,000 of them with a report, breakpoints and a stack of 6 KiB together fit."""
+
+
+class LiveBytes:
+    """Bytes of each connected rank, by what it said; ``size`` are those of all."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, dict[str, int]] = {}
+        self.size = 0
+
+    def note(self, key: str, kind: str, length: int) -> None:
+        """Note that a rank's last message of a kind has ``length`` characters; the one before is not kept."""
+        said = self._said.setdefault(key, {})
+        size = length * MEMORY_OF_TEXT
+        self.size += size - said.get(kind, 0)
+        said[kind] = size
+
+    def forget(self, key: str) -> None:
+        """Forget a rank that is not connected any more; an unknown one is no error."""
+        self.size -= sum(self._said.pop(key, {}).values())
+
+    def heaviest(self) -> str | None:
+        """Return the rank that takes most, if all together take too much."""
+        if self.size <= MAX_LIVE_BYTES:
+            return None
+        return max(self._said, key=lambda key: sum(self._said[key].values()))
