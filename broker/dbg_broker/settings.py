@@ -15,6 +15,7 @@ from dbg_wire import limits
 from dbg_wire.endpoint import DEFAULT_PORT
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.home import home_directory
+from dbg_wire.rendezvous import DriverTokenPlace
 
 LOOPBACK = "127.0.0.1"
 
@@ -74,6 +75,9 @@ class ServeSettings:
     """Whether the audit log has what is typed, too."""
     allowed: Allowed = EVERYBODY
     """Where ranks and terminals may come from."""
+    certificate: tuple[str, str] | None = None
+    """The files of a certificate of the user's own and of its key; None for the one that the broker makes."""
+    driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
 
 
 def parse_listen(text: str, option: str = "--listen") -> Listen:
@@ -125,7 +129,30 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         classic_size=None if arguments.classic_size is None else parse_size(arguments.classic_size),
         allowed=_allowed(arguments.allow),
         audits_input=arguments.audit_input,
+        certificate=_certificate(arguments, directory),
+        driver_token=_driver_token(arguments),
     )
+
+
+def _certificate(arguments: argparse.Namespace, directory: str) -> tuple[str, str] | None:
+    certificate, key = arguments.certificate, arguments.key
+    if certificate is None and key is None:
+        return None
+    if not (certificate and key):
+        given, missing = ("--certificate", "--key") if certificate else ("--key", "--certificate")
+        raise BadInput(f"{given} was given without {missing}", "name both files")
+    if arguments.insecure or arguments.insecure_anywhere:
+        raise BadInput("--certificate was given, and --insecure serves without TLS", "leave one of them out")
+    return posixpath.join(directory, certificate), posixpath.join(directory, key)
+
+
+def _driver_token(arguments: argparse.Namespace) -> DriverTokenPlace:
+    place: DriverTokenPlace = arguments.driver_token
+    if place != "file" and (arguments.insecure or arguments.insecure_anywhere):
+        raise BadInput(
+            f"--driver-token {place} was given, and --insecure sends tokens in the clear", "leave one of them out"
+        )
+    return place
 
 
 def _allowed(texts: list[str]) -> Allowed:

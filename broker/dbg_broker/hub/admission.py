@@ -17,12 +17,14 @@ from dbg_broker.hub.state import Hub
 from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.http import (
+    BEARER,
     PAGES,
     RELOAD,
     Connected,
     HttpAnswer,
     Upgrade,
     admit,
+    describe_bearer,
     may_reload,
     not_found,
     page,
@@ -74,6 +76,9 @@ class Admission:
         hub = self._hub
         clients, watchers = len(hub.terminals), len(hub.watchers)
         connected = Connected(ranks=len(hub.links) - clients, drivers=clients - watchers, watchers=watchers)
+        if path == BEARER:
+            told = describe_bearer(upgrade, self._tokens, time.time())
+            return told if told.status == 200 else self._refused(connection, upgrade, told)
         decided = admit(upgrade, self._tokens, connected, hub.capacity, time.time())
         if isinstance(decided, Bearer) and self._has_too_many(decided):
             why = f"{MAX_TERMINALS_OF_TOKEN} terminals use the token {decided.name} already; close one of them"
@@ -157,13 +162,14 @@ class Admission:
             logger.error("the tokens can't be read anew: %s", found)
             answer = HttpAnswer(500, f"{found}\n")
         else:
-            self._tokens = found
-            self._close_revoked(found)
+            self.use(found)
             answer = HttpAnswer(200, "ok\n")
         for connection in told:
             connection.respond(answer)
 
-    def _close_revoked(self, tokens: Tokens) -> None:
+    def use(self, tokens: Tokens) -> None:
+        """Go on with these tokens, and close the connections that were opened with others."""
+        self._tokens = tokens
         for link in tuple(self._hub.links.values()):
             # A rank that runs with the home's own token finds the new one when it dials again. It keeps its connection
             # until then, as its stop must not be lost.

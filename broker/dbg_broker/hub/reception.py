@@ -77,6 +77,10 @@ class Reception:
         """Return who may have a WebSocket for this request, or what to answer instead; None if that comes later."""
         return self._admission.admit(connection, upgrade)
 
+    def use(self, tokens: Tokens) -> None:
+        """Go on with these tokens, and close the connections that were opened with others."""
+        self._admission.use(tokens)
+
     def opened(self, connection: PeerConnection, bearer: Bearer) -> None:
         """Take a new WebSocket."""
         logger.debug("connection %d is open, for %s", connection.number, bearer.shown)

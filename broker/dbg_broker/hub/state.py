@@ -79,6 +79,7 @@ class Hub:
         self.times = times or LoopTimes(clock, time.thread_time)
         self._host, self._pid = host, pid
         self._started = clock()
+        self._certificate_ends: float | None = None
         # Connections: those without a first message, then links of ranks and of terminals by their numbers.
         self.arrivals: Arrivals[PeerConnection] = Arrivals(self.capacity)
         self.unfinished = Unfinished()
@@ -152,7 +153,12 @@ class Hub:
             watchers=watchers,
             pending=len(self.arrivals),
             uptime=self.clock() - self._started,
+            certificate_expires=None if self._certificate_ends is None else self._certificate_ends - time.time(),
         )
+
+    def certificate_told(self, ends: float) -> None:
+        """Take note of the end of the broker's certificate, in seconds since the epoch."""
+        self._certificate_ends = ends
 
     # -------------------------------------------------------------------------------------------------------- sending
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,10 @@ PAGES = frozenset({"/healthz", "/metrics"})
 RELOAD = "/reload"
 """Where `dbg-broker token` has a broker that serves read its tokens anew."""
 
+BEARER = "/bearer"
+"""Where the bearer of a token learns what the token is for and when it ends."""
+
+JSON = "application/json"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -85,10 +90,27 @@ def known_bearer(upgrade: Upgrade, tokens: Tokens, now: float) -> Bearer | HttpA
     if bearer is None:
         why = "this broker does not know the token; `dbg-broker token` on its host prints the right one\n"
     elif bearer.is_expired(now):
-        why = f"the token {bearer.name} has expired; ask its maker for another one\n"
+        why = f"the token{f' {bearer.name}' if bearer.name else ''} has expired; ask its maker for another one\n"
     else:
         return bearer
     return HttpAnswer(401, why, {"WWW-Authenticate": "Bearer"})
+
+
+def describe_bearer(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer:
+    """Return what a request's token is for, as JSON, or the answer to a token that is unknown or has expired."""
+    bearer = known_bearer(upgrade, tokens, now)
+    if isinstance(bearer, HttpAnswer):
+        return bearer
+    made = next((one.made for one in tokens.issued if one.name == bearer.name), None)
+    told = {
+        "schema": 1,
+        "role": bearer.role.value,
+        "name": bearer.name,
+        "job": bearer.job,
+        "made": made,
+        "expires": bearer.expires if bearer.dial_by is None else bearer.dial_by,
+    }
+    return HttpAnswer(200, f"{json.dumps(told)}\n", content_type=JSON)
 
 
 def may_reload(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer | None:

@@ -31,7 +31,7 @@ class Meters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauges:
-    """The present numbers; ``uptime`` is in seconds."""
+    """The present numbers; ``uptime`` and ``certificate_expires`` are in seconds, the latter None without TLS."""
 
     ranks: Mapping[RankState, int]
     terminals: int
@@ -40,6 +40,7 @@ class Gauges:
     watchers: int
     pending: int
     uptime: float
+    certificate_expires: float | None = None
 
 
 def metrics(meters: Meters, gauges: Gauges, times: LoopTimes) -> str:
@@ -56,6 +57,9 @@ def _gauges(gauges: Gauges) -> Iterable[str]:
     yield from _one("drivers", "gauge", "Terminals that may type.", gauges.drivers)
     yield from _one("watchers", "gauge", "Terminals that only look.", gauges.watchers)
     yield from _one("pending", "gauge", "Connections without their first message.", gauges.pending)
+    if gauges.certificate_expires is not None:
+        left = round(gauges.certificate_expires)
+        yield from _one("certificate_expires_seconds", "gauge", "Seconds until the certificate's end.", left)
 
 
 def _counters(meters: Meters) -> Iterable[str]:

@@ -89,6 +89,10 @@ class Server:
         self._loop.add_reader(self.listener, self._accept)
         self._sweep(self._loop.time())
 
+    def show(self, context: ssl.SSLContext) -> None:
+        """Show another certificate to all that come from now on."""
+        self._context = context
+
     async def stop(self) -> None:
         """Stop accepting, close all connections, and wait until they have ended or SHUTDOWN_SECONDS are over.
 

@@ -9,46 +9,41 @@ import os
 import resource
 import signal
 import socket
-import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dbg_broker.allowed import Allowed
 from dbg_broker.audit.entries import Entry, What
 from dbg_broker.audit.writer import AuditLog
 from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.garbage import GarbageCollection
-from dbg_broker.home.certificate import server_context
+from dbg_broker.home.certificate import load_own
+from dbg_broker.home.given_certificate import load_given
 from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.rendezvous import (
     open_home,
     remove_rendezvous,
-    write_rendezvous,
 )
 from dbg_broker.home.tokens import (
-    Tokens,
-    load_tokens,
     make_throw_away_tokens,
     remove_throw_away_tokens,
 )
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
-from dbg_broker.log import LogFormatter, start_log
+from dbg_broker.log import start_log
 from dbg_broker.net.capacity import MANY, Capacity
 from dbg_broker.net.loop_times import LoopTimes
 from dbg_broker.net.measured_loop import new_times, run_measured
 from dbg_broker.net.server import Server
 from dbg_broker.settings import ServeSettings
 from dbg_broker.verbs.announcing import announce
+from dbg_broker.verbs.kept_token import open_socket, token_source
 from dbg_broker.verbs.listening import host_for_others, listen_for_peers, listen_for_stock
+from dbg_broker.verbs.material import Material, Sources
 from dbg_broker.verbs.taking_home import take_home
 from dbg_dial.kernel import kernel_name
-from dbg_wire.endpoint import Endpoint, Rendezvous
-from dbg_wire.errors import BadSecretFile, DbgError
-from dbg_wire.version import PROTOCOL_MINOR
 
 logger = logging.getLogger("dbg_broker")
 
@@ -59,31 +54,14 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
     home = open_home(settings.home)
     with take_home(home):
         remove_throw_away_tokens(home)
-        context, fingerprint = (None, None) if settings.insecure else server_context(home)
-        tokens = make_throw_away_tokens(home) if settings.insecure else load_tokens(home)
-        log.hide(tokens.by_name().values())
+        material = Material(home, _sources(settings, home), log)
         _raise_descriptor_limit()
         listener = listen_for_peers(settings.listen)
         classic: socket.socket | None = None
         try:
             classic = listen_for_stock(settings.classic)
-            endpoint = Endpoint(
-                host=host_for_others(settings.listen),
-                port=listener.getsockname()[1],
-                secure=context is not None,
-                fingerprint=fingerprint,
-            )
-            setup = _Setup(
-                home=home,
-                tokens=tokens,
-                listener=listener,
-                context=context,
-                endpoint=endpoint,
-                idle_seconds=settings.idle_seconds,
-                log=log,
-                allowed=settings.allowed,
-                audits_input=settings.audits_input,
-            )
+            endpoint = material.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
+            setup = _Setup(home=home, material=material, listener=listener, settings=settings)
             stock, times = _Stock(classic, settings.classic_size), new_times()
             ready = partial(announce, settings, endpoint, classic, say)
             run_measured(_run(setup, stock, ready, times), times)
@@ -95,20 +73,25 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
     return 0
 
 
+def _sources(settings: ServeSettings, home: Path) -> Sources:
+    if settings.insecure:
+        return Sources(tokens=lambda before: before or make_throw_away_tokens(home), certificate=None)
+    if settings.certificate is None:
+        certificate = partial(load_own, home)
+    else:
+        certificate = partial(load_given, *map(Path, settings.certificate))
+    tokens = token_source(home, settings.driver_token)
+    return Sources(tokens=tokens, certificate=certificate, driver_token=settings.driver_token)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Setup:
     """All that one broker serves with."""
 
     home: Path
-    tokens: Tokens
+    material: Material
     listener: socket.socket
-    context: ssl.SSLContext | None
-    endpoint: Endpoint
-    idle_seconds: float | None
-    """Seconds without use after which the broker ends; None for never."""
-    log: LogFormatter
-    allowed: Allowed
-    audits_input: bool
+    settings: ServeSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +103,7 @@ class _Stock:
 
 
 async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times: LoopTimes) -> None:
-    home, tokens, endpoint = setup.home, setup.tokens, setup.endpoint
+    home, material, settings = setup.home, setup.material, setup.settings
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_loop_error)
     host, pid = socket.gethostname(), os.getpid()
@@ -140,54 +123,36 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
     )
     GarbageCollection(lambda: hub.seats.counts()[1] > 0, loop.time, loop.call_later).begin()
     audit = AuditLog(home)
-    hub.audit, hub.audits_input = audit.note, setup.audits_input
-    audit.note(Entry(at=time.time(), what=What.START, text=f"{endpoint.url}, pid {pid}"))
-    reread = partial(_read_again, loop, setup) if endpoint.secure else None
-    server = Server(Reception(hub, tokens, reread), setup.listener, setup.context, allowed=setup.allowed)
+    hub.audit, hub.audits_input = audit.note, settings.audits_input
+    audit.note(Entry(at=time.time(), what=What.START, text=f"{material.endpoint.url}, pid {pid}"))
+    reread = material.read_again if material.endpoint.secure else None
+    reception = Reception(hub, material.tokens, reread)
+    server = Server(reception, setup.listener, material.context, allowed=settings.allowed)
+    material.show = server.show
     classic = StockSessions(hub, loop, stock.size)
+    memory = None
+    if settings.driver_token == "memory":  # noqa: S105 - a word
+        memory = await open_socket(home, material, os.environ, audit.note)
     server.start()
     if stock.listener is not None:
         await classic.listen(stock.listener)
-    write_rendezvous(home, _rendezvous(endpoint, tokens))
-    leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, setup.idle_seconds)
+    material.write()
+    leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, settings.idle_seconds)
     hub.on_unused = leaving.look
+    renewal = material.look_each_day(hub.certificate_told, reception.use)
     try:
         announce()
         await stopping.wait()
     finally:
+        renewal.cancel()
+        if memory is not None:
+            memory.close()
         leaving.close()
         remove_rendezvous(home, pid=pid, host=host)
         await classic.stop()
         await server.stop()
         audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}"))
         audit.close()
-
-
-def _rendezvous(endpoint: Endpoint, tokens: Tokens) -> Rendezvous:
-    return Rendezvous(
-        url=endpoint.url,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        fingerprint=endpoint.fingerprint,
-        tokens={"rank": tokens.rank},
-        driver_tokens=tokens.of_terminals(),
-        minor=PROTOCOL_MINOR,
-    )
-
-
-def _read_again(loop: asyncio.AbstractEventLoop, setup: _Setup, then: Callable[[Tokens | DbgError], None]) -> None:
-    """Read the tokens anew and write them where ranks and terminals look, in a thread: the home's disk may hang."""
-
-    def read() -> Tokens | DbgError:
-        try:
-            tokens = load_tokens(setup.home)
-            write_rendezvous(setup.home, _rendezvous(setup.endpoint, tokens))
-        except BadSecretFile as error:
-            return error
-        setup.log.hide(tokens.by_name().values())
-        return tokens
-
-    loop.run_in_executor(None, read).add_done_callback(lambda done: then(done.result()))
 
 
 def _raise_descriptor_limit() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_broker.home.certificate import server_context
+from dbg_broker.home.certificate import load_own
 from dbg_broker.net.tls import SecureTransport
 from tests.broker.peers import trusting_context
 
@@ -76,7 +76,7 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
-    return server_context(tmp_path_factory.mktemp("home", numbered=True))[0]
+    return load_own(tmp_path_factory.mktemp("home", numbered=True)).context
 
 
 @pytest.fixture
@@ -148,5 +148,5 @@ def test_what_is_no_tls_is_an_error_of_ssl_and_no_other(context: ssl.SSLContext,
 
 
 def test_the_home_and_the_version_of_a_context_allow_no_new_handshake_of_an_open_connection(tmp_path: Path) -> None:
-    context, _ = server_context(tmp_path)
+    context = load_own(tmp_path).context
     assert context.options & ssl.OP_NO_RENEGOTIATION

@@ -27,7 +27,7 @@ def offered(line: str) -> list[str]:
         ("status --home ", [":files"]),
         ("serve --listen ", []),
         ("--ver", ["--version"]),
-        ("zebra ", ["serve", "run", "status", "token", "log", "check", "config", "completion"]),
+        ("zebra ", ["serve", "run", "status", "token", "certificate", "log", "check", "config", "completion"]),
     ],
 )
 def test_what_a_word_may_become(line: str, words: list[str]) -> None:
