@@ -34,12 +34,13 @@ from dbg_broker.ranks.questions import Finished, OpenQuestions
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.spread import Spread
+from dbg_broker.recording.recorder import Recorder
 from dbg_broker.terminals.glances import Glances
 from dbg_broker.terminals.seats import Decision, Seats
 from dbg_wire import limits
 from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
-from dbg_wire.messages import GUARD_ACTIONS, Message, Refusal, Repaint, Seat, Welcome
+from dbg_wire.messages import GUARD_ACTIONS, Message, Notice, Refusal, Repaint, Seat, Welcome
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 logger = logging.getLogger("dbg_broker")
@@ -84,6 +85,8 @@ class Hub:
         self.audit: Callable[[Entry], None] | None = None
         """Writes an entry of the audit log; it does not block."""
         self.audits_input = False
+        self.recorder: Recorder | None = None
+        """Records what stops show, if that is asked for."""
         # What is known of ranks, asked of them, and told to them.
         self.registry = Registry()
         self.questions = OpenQuestions()
@@ -169,6 +172,8 @@ class Hub:
     def rank_changed(self, rank: RankRecord) -> None:
         """Tell other ranks what a change of this one means for them."""
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
+        if self.recorder is not None:
+            self.recorder.changed(rank)
         is_news = [self.held_ranks.changed(rank), self.crashed_ranks.changed(rank)]
         if any(is_news):
             self.spread.changed()
@@ -187,12 +192,21 @@ class Hub:
         numbers = self.seats.viewers(key)
         if not numbers:
             return
+        begins = self.recorder is not None and self.recorder.shown(key, data)
         frame = pack_data(data)
         for number in numbers:
             if self.terminals[number].connection.send_output(frame):
                 self.meters.bytes_to_terminals += len(data)
             else:
                 self.meters.dropped_frames += 1
+        if begins:
+            for number in numbers:
+                self.tell_of_recording(number, key)
+
+    def tell_of_recording(self, number: int, key: str) -> None:
+        """Tell a terminal at a rank that the session there is recorded, if it is."""
+        if self.recorder is not None and (text := self.recorder.notice(key)):
+            self.terminals[number].connection.send_message(Notice(text=text))
 
     def want_repaint(self, key: str) -> None:
         """Ask a rank for its whole screen, now or as soon as its pace allows.
@@ -217,6 +231,8 @@ class Hub:
                 self.tell_rank(key, audience, "audience")
                 self.attend(key)
                 self.listing.changed(key)
+                if self.recorder is not None:
+                    self.recorder.seated(key, self._typing_at(key))
         for number in decision.seats:
             self.send_seat(number)
 
@@ -262,6 +278,13 @@ class Hub:
         ask = guard.asks.pop(number, None) if guard is not None else None
         if guard is not None and ask is not None and ask.action in GUARD_ACTIONS:
             guard.connection.send_message(replace(ask, withdrawn=True))
+
+    def _typing_at(self, key: str) -> str:
+        """Return in words who types at a rank; empty for nobody."""
+        if self.seats.driver(key) is None:
+            return ""
+        link = self.terminals[self.seats.viewers(key)[0]]
+        return f"{link.name}, {link.bearer.shown},"
 
     def _tell_frame(self, frame: bytes, key: str, name: Hashable) -> None:
         """Send a frame that many ranks get; a rank that is behind is told everything later instead."""

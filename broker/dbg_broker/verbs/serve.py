@@ -38,9 +38,11 @@ from dbg_broker.hub.state import Hub
 from dbg_broker.log import LogFormatter, start_log
 from dbg_broker.net.capacity import MANY, Capacity
 from dbg_broker.net.server import Server
-from dbg_broker.settings import ServeSettings
+from dbg_broker.recording.directory import open_directory
+from dbg_broker.settings import RecordSettings, ServeSettings
 from dbg_broker.verbs.announcing import announce
 from dbg_broker.verbs.listening import host_for_others, listen_for_peers, listen_for_stock
+from dbg_broker.verbs.recording import start_recorder
 from dbg_broker.verbs.taking_home import take_home
 from dbg_dial.kernel import kernel_name
 from dbg_wire.endpoint import Endpoint, Rendezvous
@@ -54,6 +56,8 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit status; ``say`` prints a line. Raise DbgError."""
     log = start_log(settings.verbosity)
     home = open_home(settings.home)
+    if settings.record is not None:
+        open_directory(settings.record.directory)
     with take_home(home):
         remove_throw_away_tokens(home)
         context, fingerprint = (None, None) if settings.insecure else server_context(home)
@@ -80,6 +84,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
                 log=log,
                 allowed=settings.allowed,
                 audits_input=settings.audits_input,
+                record=settings.record,
             )
             asyncio.run(
                 _run(setup, _Stock(classic, settings.classic_size), partial(announce, settings, endpoint, classic, say))
@@ -106,6 +111,7 @@ class _Setup:
     log: LogFormatter
     allowed: Allowed
     audits_input: bool
+    record: RecordSettings | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,10 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
     )
     audit = AuditLog(home)
     hub.audit, hub.audits_input = audit.note, setup.audits_input
-    audit.note(Entry(at=time.time(), what=What.START, text=f"{endpoint.url}, pid {pid}"))
+    records = "" if setup.record is None else f", records to {setup.record.directory}"
+    audit.note(Entry(at=time.time(), what=What.START, text=f"{endpoint.url}, pid {pid}{records}"))
+    if setup.record is not None:
+        hub.recorder = start_recorder(setup.record, hub)
     reread = partial(_read_again, loop, setup) if endpoint.secure else None
     server = Server(Reception(hub, tokens, reread), setup.listener, setup.context, allowed=setup.allowed)
     classic = StockSessions(hub, loop, stock.size)
@@ -154,6 +163,8 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
         remove_rendezvous(home, pid=pid, host=host)
         await classic.stop()
         await server.stop()
+        if hub.recorder is not None:
+            hub.recorder.close()
         audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}"))
         audit.close()
 

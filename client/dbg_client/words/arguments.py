@@ -86,6 +86,8 @@ class Arguments:
     no_rc: bool = False
     vi: bool = False
     broker: str | None = None
+    replay: str | None = None
+    idle: str | None = None
     verbose: bool = False
     run: int | None = None
     breakpoints_to: str | None = None

@@ -1,0 +1,62 @@
+"""What the event loop tells the writing thread of a recorded stop. Pure values; ``at`` is in monotonic seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dbg_wire.messages import PromptInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The debugger and its screen as the rank reports them now."""
+
+    at: float
+    session: int
+    engine: str
+    rows: int
+    columns: int
+    prompt: PromptInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A frame of terminal bytes, as the rank has sent it."""
+
+    at: float
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """Keys of the driver."""
+
+    at: float
+    keys: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A sentence about the stop, such as who types now."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """So many bytes of output could not be kept."""
+
+    at: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The process has ended with this status, None if it is unknown."""
+
+    at: float
+    status: int | None
+
+
+Happening = Seen | Shown | Typed | Said | Missing | Ended
