@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 
 from dbg_wire.messages import PromptInfo
+
+OUTPUT_HEADER = struct.Struct(">BIQ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,16 @@ class Shown:
 
     at: float
     frame: bytes
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes of output it has."""
+        return max(0, len(self.frame) - OUTPUT_HEADER.size)
+
+    @property
+    def offset(self) -> int:
+        """Return the place of its output in the session, 0 for the beginning."""
+        return int(OUTPUT_HEADER.unpack_from(self.frame)[2]) if len(self.frame) >= OUTPUT_HEADER.size else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ and its echo. What waits for the disk is bounded; beyond the bound it is lost, c
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,8 +28,6 @@ MAX_WAITING_OF_ONE = 4 * 1024 * 1024
 
 COST = 300
 """Bytes that anything counts beside its own: the objects around it."""
-
-OUTPUT_HEADER = struct.Struct(">BIQ")
 
 LATE_SECONDS = 1.0
 """Age in seconds at which a stop that comes to be known has a past: a new one is reported at once."""
@@ -118,15 +115,15 @@ class Recorder:
         stop = self._stops.get(key)
         if stop is None:
             return False
-        begins = stop.recording is None
+        shown, begins = Shown(self._clock(), frame), stop.recording is None
         if begins:
             if stop.is_over or stop.rank.report.stop is None:
                 return False
             self._begin(stop, stop.rank.report.stop)
-            if decode_offset(frame):
+            if shown.offset:
                 # A screen's differences mean nothing without the screen before; a new session draws all of it.
                 self._want_repaint(key)
-        self._put(stop, Shown(self._clock(), frame), len(frame))
+        self._put(stop, shown, len(frame))
         return begins
 
     def typed(self, key: str, keys: bytes) -> None:
@@ -202,8 +199,8 @@ class Recorder:
         )
         if is_crowded:
             if isinstance(happening, Shown):
-                stop.lost += size
-                self.lost += size
+                stop.lost += happening.size
+                self.lost += happening.size
             stop.looks = None
             return
         if stop.lost:
@@ -237,11 +234,6 @@ class Recorder:
         if ended is not None:
             self._put(stop, ended)
         self._give(stop.recording, None, 0)
-
-
-def decode_offset(frame: bytes) -> int:
-    """Return the offset in its session of a frame of output; 0 for a frame that is none."""
-    return int(OUTPUT_HEADER.unpack_from(frame)[2]) if len(frame) >= OUTPUT_HEADER.size else 0
 
 
 def _who_types(who: str) -> str:

@@ -103,6 +103,9 @@ class RecordingWriter:
                     self._put(recording, its)
                 except Exception:  # the other recordings go on
                     logger.exception("a bug in the recording %s", recording.path)
+                cost = sum(entry.cost for entry in its)
+                recording.done += cost
+                self.done += cost
         for descriptor in self._descriptors.values():
             os.close(descriptor)
 
@@ -112,7 +115,7 @@ class RecordingWriter:
             self._put_lines(recording, entries)
         except OSError as error:
             recording.cast.lines.told = told
-            output = sum(len(entry.happening.frame) for entry in entries if isinstance(entry.happening, Shown))
+            output = sum(entry.happening.size for entry in entries if isinstance(entry.happening, Shown))
             recording.lost += output
             self.lost += output
             self._close(recording)
@@ -121,9 +124,6 @@ class RecordingWriter:
             self._is_failing = True
         if entries[-1].happening is None:
             self._end(recording)
-        cost = sum(entry.cost for entry in entries)
-        recording.done += cost
-        self.done += cost
 
     def _put_lines(self, recording: Recording, entries: list[Entry]) -> None:
         cast, lines = recording.cast, recording.cast.lines

@@ -18,9 +18,9 @@ MAX_MARKS = 10_000
 MAX_STARTS = 4096
 """Places from which a replay may start; beyond it every second one is dropped."""
 
-ENOUGH = 128 * 1024
-"""Characters of output before a moment that are drawn to show it where no whole screen is known: a screen of many
-colours takes some 30 KB, and a terminal takes at once what a session lets wait for it."""
+ENOUGH = 60_000
+"""Characters of output before a moment that are drawn to show it where no whole screen is known. A screen of many
+colours takes half of it; what is drawn at once must have room in the queue of a terminal, 256 KiB."""
 
 _ROW = re.compile(r"\x1b\[(\d{1,5})(?:;\d{0,5})?H")
 _CLEARED = "\x1b[2J"
