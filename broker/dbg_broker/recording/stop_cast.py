@@ -71,12 +71,12 @@ class StopCast:
             title=printable(f"{about.job}/{about.address}, stop {about.stop}, {shown} UTC", 300),
             tags=("dbg-broker",),
             about={
-                "DBG_JOB": about.job,
-                "DBG_ADDRESS": about.address,
-                "DBG_STOP": f"{about.stop} {about.reason}".strip(),
-                "DBG_PLACE": about.place,
-                "DBG_SCRIPT": about.script,
-                "DBG_ENGINE": seen.engine,
+                "STOP_JOB": about.job,
+                "STOP_ADDRESS": about.address,
+                "STOP_REASON": about.reason,
+                "STOP_PLACE": about.place,
+                "STOP_SCRIPT": about.script,
+                "STOP_DEBUGGER": seen.engine,
             },
         )
 

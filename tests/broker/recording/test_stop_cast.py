@@ -24,8 +24,8 @@ class TestAnyDebugger:
         header = json.loads(cast.header())
         assert header["term"] == {"cols": 100, "rows": 30, "type": "xterm-256color"}
         assert header["title"] == "4711.0/gpu013:5, stop 3, 2025-10-09 08:53:20 UTC"
-        assert header["env"]["DBG_ADDRESS"] == "gpu013:5"
-        assert header["env"]["DBG_STOP"] == "3 breakpoint"
+        assert header["env"]["STOP_ADDRESS"] == "gpu013:5"
+        assert header["env"]["STOP_REASON"] == "breakpoint"
 
     def test_another_size_is_told_once(self) -> None:
         lines = lines_of(seen(0.0), shown(1.0, b"a"), seen(2.0, rows=30, columns=90), seen(3.0, rows=30, columns=90))
