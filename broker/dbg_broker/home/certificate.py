@@ -38,6 +38,8 @@ def server_context(home: Path) -> tuple[ssl.SSLContext, str]:
         certificate = _make_and_keep(certificate_path, key_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # A peer must not have the costly part of TLS done again and again on one connection.
+    context.options |= ssl.OP_NO_RENEGOTIATION
     try:
         # With an empty password OpenSSL doesn't ask the terminal for that of an encrypted key.
         context.load_cert_chain(certificate_path, key_path, password="")

@@ -95,7 +95,7 @@ class Reception:
         path = path_of(upgrade.path)
         if path == RELOAD:
             return self._reload(connection, upgrade)
-        answer = page(upgrade.path, hub.meters, hub.gauges(), self._tokens) if path in PAGES else None
+        answer = page(upgrade.path, hub.meters, hub.gauges(), hub.times, self._tokens) if path in PAGES else None
         if answer is not None:
             return answer
         clients, watchers = len(hub.terminals), len(hub.watchers)
@@ -172,8 +172,9 @@ class Reception:
                 hub.want_repaint(viewer.key)
         hub.listing.supply(link)
 
-    def sweep(self) -> None:
-        """Do what is due by the clock."""
+    def sweep(self, late: float) -> None:
+        """Do what is due by the clock, ``late`` seconds after its time."""
+        self._hub.times.timer_ran(late)
         now = self._hub.clock()
         for connection in self._hub.arrivals.overdue(now, limits.HANDSHAKE_SECONDS):
             self._give_up(connection, f"no first message within {limits.HANDSHAKE_SECONDS:g} s")
@@ -197,7 +198,11 @@ class Reception:
 
     def has_bytes(self, connection: PeerConnection) -> bool:
         """Have a connection read what came, now or when it is its turn; return whether it waits for its turn."""
-        return self._hub.turns.take(connection, types=self._types(connection))
+        hub = self._hub
+        if connection.number in hub.links:
+            return hub.turns.take(connection, types=self._types(connection))
+        hub.entrance.take(connection, tcp.host_of(connection.peer), is_slow=False)
+        return True
 
     def text_received(self, connection: PeerConnection, text: str) -> None:
         """Take a control message: refuse it, or hand it to its function."""

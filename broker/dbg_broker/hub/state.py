@@ -20,8 +20,10 @@ from dbg_broker.hub.listing import Listing
 from dbg_broker.net.arrivals import Arrivals
 from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.entrance import Entrance
 from dbg_broker.net.frames import pack_data, pack_message
-from dbg_broker.net.http import Gauges, Meters
+from dbg_broker.net.loop_times import LoopTimes
+from dbg_broker.net.metrics import Gauges, Meters
 from dbg_broker.net.rate import RateLimit
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.unfinished import Unfinished
@@ -62,12 +64,14 @@ class Hub:
         schedule: Callable[[float, Callable[[], None]], object],
         intervals: ProbeIntervals | None = None,
         capacity: Capacity | None = None,
+        times: LoopTimes | None = None,
     ) -> None:
         self.kernel = kernel
         self.clock = clock
         self.schedule = schedule
         self.capacity = capacity or Capacity()
         self.meters = Meters()
+        self.times = times or LoopTimes(clock, time.thread_time)
         self._host, self._pid = host, pid
         self._started = clock()
         # Connections: those without a first message, then links of ranks and of terminals by their numbers.
@@ -104,6 +108,7 @@ class Hub:
             self.registry, self.seats, self.terminals, self.questions, clock=clock, schedule=schedule
         )
         self.turns = Turns(time.thread_time, schedule)
+        self.entrance = Entrance(time.thread_time, schedule)
 
     # ---------------------------------------------------------------------------------------------------- connections
 
@@ -194,6 +199,7 @@ class Hub:
             return
         begins = self.recorder is not None and self.recorder.shown(key, data)
         frame = pack_data(data)
+        self.times.key_is_passed_on()
         for number in numbers:
             if self.terminals[number].connection.send_output(frame):
                 self.meters.bytes_to_terminals += len(data)

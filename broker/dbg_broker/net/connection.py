@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import ssl
 import typing
 from collections.abc import Callable, Hashable
 from http import HTTPStatus
@@ -24,8 +25,10 @@ from dbg_broker.net import tcp
 from dbg_broker.net.frames import Fragments, pack_data, pack_message
 from dbg_broker.net.http import HttpAnswer, Upgrade, method_not_allowed
 from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, upgrade_of
+from dbg_broker.net.incoming import IncomingBytes
 from dbg_broker.net.outgoing import OutgoingFrames
 from dbg_broker.net.owner import Owner
+from dbg_broker.net.tls import SecureTransport
 from dbg_dial.tcp import seconds_since_ack
 from dbg_wire import limits
 from dbg_wire.errors import printable
@@ -42,12 +45,6 @@ _library_logger.setLevel(logging.CRITICAL + 1)
 WRITE_HIGH_WATER = 16 * limits.KIB
 """Bytes in the transport at which further frames wait in the outbox, where they can still be dropped."""
 
-PIECE_BYTES = 4 * limits.KIB
-"""Bytes that are read at once, between two looks at the clock: 200 short messages, which cost 8 ms."""
-
-UNREAD_BYTES = 64 * limits.KIB
-"""Bytes waiting for their turn at which the socket is not read any more."""
-
 
 class PeerConnection(asyncio.Protocol):
     """One connection from accept to its end."""
@@ -59,13 +56,14 @@ class PeerConnection(asyncio.Protocol):
         "_has_finished",
         "_has_unfinished",
         "_head",
+        "_incoming",
         "_is_closing",
         "_is_resting",
         "_loop",
         "_outgoing",
         "_owner",
+        "_secure",
         "_transport",
-        "_unread",
         "_waits_its_turn",
         "_was_lost",
         "_websocket",
@@ -78,7 +76,14 @@ class PeerConnection(asyncio.Protocol):
         "was_made",
     )
 
-    def __init__(self, number: int, peer: str, owner: Owner[PeerConnection], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        number: int,
+        peer: str,
+        owner: Owner[PeerConnection],
+        loop: asyncio.AbstractEventLoop,
+        secure: SecureTransport | None = None,
+    ) -> None:
         self.number = number
         self.peer = peer
         self.was_made = False
@@ -90,6 +95,7 @@ class PeerConnection(asyncio.Protocol):
         self.cancel_handshake: Callable[[], object] | None = None
         self._owner = owner
         self._loop = loop
+        self._secure = secure
         self._transport: asyncio.Transport | None = None
         self._websocket: ServerProtocol | None = None
         self._head = bytearray()
@@ -100,7 +106,7 @@ class PeerConnection(asyncio.Protocol):
         self._is_closing = False
         self._is_resting = False
         self._abort_handle: asyncio.TimerHandle | None = None
-        self._unread = bytearray()
+        self._incoming = IncomingBytes(secure)
         self._waits_its_turn = False
         self._was_lost = False
 
@@ -108,7 +114,10 @@ class PeerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport, and bound its buffer."""
-        self._transport = typing.cast(asyncio.Transport, transport)
+        raw = typing.cast(asyncio.Transport, transport)
+        if self._secure is not None:
+            self._secure.run_on(raw)
+        self._transport = self._secure or raw
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         self._outgoing.transport = self._transport
         self.was_made = True
@@ -116,12 +125,12 @@ class PeerConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes from the socket, to be read when it is this connection's turn."""
         self.heard_at = self._loop.time()
-        self._unread += data
+        self._incoming.take(data)
         self._ask_for_turn()
 
     def eof_received(self) -> None:
         """Take the end of the peer's bytes, which ends the connection."""
-        if self._websocket is not None and not self._unread:
+        if self._websocket is not None and not self._incoming:
             self._websocket.receive_eof()
 
     def work(self, is_over: Callable[[], bool]) -> bool:
@@ -130,21 +139,25 @@ class PeerConnection(asyncio.Protocol):
         An error, of the broker or of the peer, ends the connection and is not raised.
         """
         self._waits_its_turn = False
+        if self._is_closing and not self.is_open:
+            # It was answered: what still comes is not worth decrypting.
+            self._incoming.clear()
         try:
-            while self._unread and (self._was_lost or not self._is_resting):
-                piece = bytes(self._unread[:PIECE_BYTES])
-                del self._unread[:PIECE_BYTES]
-                self._receive(piece)
+            while self._incoming and (self._was_lost or not self._is_resting):
+                self._receive(self._incoming.piece())
                 if is_over():
                     break
+        except ssl.SSLError as error:
+            self._incoming.clear()
+            self._fail(f"no TLS ({error.reason or type(error).__name__})")
         except Exception:
             logger.exception("the connection from %s is closed after an error of the broker", self.peer)
-            self._unread.clear()
+            self._incoming.clear()
             self.abort()
-        if self._was_lost and not self._unread:
+        if self._was_lost and not self._incoming:
             self._end()
         self._mind_reading()
-        self._waits_its_turn = bool(self._unread) and (self._was_lost or not self._is_resting)
+        self._waits_its_turn = bool(self._incoming) and (self._was_lost or not self._is_resting)
         return self._waits_its_turn
 
     def pause_writing(self) -> None:
@@ -170,15 +183,16 @@ class PeerConnection(asyncio.Protocol):
         self._transport = self._outgoing.transport = None
         self._was_lost = True
         if self._is_closing:
-            self._unread.clear()
-        if not self._unread:
+            self._incoming.clear()
+        if not self._incoming:
             self._end()
         else:
             self._ask_for_turn()
 
     def _end(self) -> None:
         if not self._is_closing and not self.is_open:
-            self._note_failure("it ended before a request")
+            is_shaken = self._secure is None or self._secure.is_shaken
+            self._note_failure("it ended before a request" if is_shaken else "it ended during the TLS handshake")
         self._is_closing = True
         self.is_open = False
         self._outgoing.clear()
@@ -200,7 +214,7 @@ class PeerConnection(asyncio.Protocol):
         """Read from the socket unless this connection rests, or enough waits to be read."""
         if self._transport is None or self._transport.is_closing():
             return
-        if self._is_resting or len(self._unread) >= UNREAD_BYTES:
+        if self._is_resting or self._incoming.is_full:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
@@ -208,7 +222,9 @@ class PeerConnection(asyncio.Protocol):
     # --------------------------------------------------------------------------------------------------- what comes in
 
     def _receive(self, data: bytes) -> None:
-        if self._is_closing and not self.is_open:
+        if self._secure is not None and self._secure.has_ended:
+            self._take_tls_end()
+        if not data or (self._is_closing and not self.is_open):
             return
         if self._websocket is None:
             self._head += data
@@ -217,6 +233,13 @@ class PeerConnection(asyncio.Protocol):
             self._websocket.receive_data(data)
             self._handle_events(self._websocket)
             self._note_unfinished(self._websocket)
+
+    def _take_tls_end(self) -> None:
+        """Take the end of a TLS peer's bytes, which may leave its socket open."""
+        if self._websocket is not None:
+            self._websocket.receive_eof()
+        if self._transport is not None:
+            self._transport.close()
 
     def _receive_head(self) -> None:
         try:
@@ -439,7 +462,7 @@ class PeerConnection(asyncio.Protocol):
 
     def _resume_reading(self) -> None:
         self._is_resting = False
-        if self._unread:
+        if self._incoming:
             self._ask_for_turn()
         else:
             self._mind_reading()

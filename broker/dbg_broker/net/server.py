@@ -6,15 +6,14 @@ import asyncio
 import logging
 import socket
 import ssl
-import sys
-from asyncio import sslproto
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from dbg_broker.allowed import EVERYBODY, Allowed
 from dbg_broker.net import tcp
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.owner import Owner
+from dbg_broker.net.tls import SecureTransport
 from dbg_dial.deadline import within
 from dbg_wire import limits
 
@@ -35,15 +34,6 @@ NO_DESCRIPTORS_SECONDS = 1.0
 SHUTDOWN_SECONDS = limits.CLOSE_SECONDS + 1.0
 """Seconds given to all closing handshakes at the end; each of them has CLOSE_SECONDS."""
 
-TLS_BUFFER_BYTES = 16 * limits.KIB
-"""Bytes that asyncio is to allocate for each TLS connection in place of 256 KiB: the largest record that TLS has."""
-
-
-def bound_tls_buffers() -> None:
-    """Have asyncio allocate a sixteenth of the memory for each TLS connection, if its release has a setting for it."""
-    if hasattr(sslproto.SSLProtocol, "max_size"):
-        sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
-
 
 class ServerOwner(Owner[PeerConnection], Protocol):
     """Owner of the connections that a server accepts."""
@@ -58,8 +48,8 @@ class ServerOwner(Owner[PeerConnection], Protocol):
     def accepted(self, connection: PeerConnection) -> None:
         """Take a connection of which nothing has come yet."""
 
-    def sweep(self) -> None:
-        """Do what is due by the clock."""
+    def sweep(self, late: float) -> None:
+        """Do what is due by the clock, ``late`` seconds after its time."""
 
     def close_all(self, then: Callable[[], None]) -> None:
         """Close all connections, and call ``then`` when none is left, at once if there is none."""
@@ -82,12 +72,7 @@ class Server:
         self.listener = listener
         self._sweep_seconds = sweep_seconds
         self._loop = asyncio.get_running_loop()
-        self._tls: dict[str, Any] = {}
-        if context is not None:
-            bound_tls_buffers()
-            self._tls = {"ssl": context, "ssl_handshake_timeout": limits.HANDSHAKE_SECONDS}
-            if sys.version_info >= (3, 11):
-                self._tls["ssl_shutdown_timeout"] = limits.CLOSE_SECONDS
+        self._context = context
         self._last_number = 0
         self._handshakes: set[asyncio.Task[None]] = set()
         self._sweeping: asyncio.TimerHandle | None = None
@@ -96,7 +81,7 @@ class Server:
         """Begin to accept and to sweep."""
         self.listener.setblocking(False)
         self._loop.add_reader(self.listener, self._accept)
-        self._sweep()
+        self._sweep(self._loop.time())
 
     async def stop(self) -> None:
         """Stop accepting, close all connections, and wait until they have ended or SHUTDOWN_SECONDS are over.
@@ -140,7 +125,8 @@ class Server:
                 self._owner.turned_away(tcp.peer_name(address))
                 continue
             self._last_number += 1
-            connection = PeerConnection(self._last_number, tcp.peer_name(address), self._owner, self._loop)
+            secure = SecureTransport(self._context) if self._context is not None else None
+            connection = PeerConnection(self._last_number, tcp.peer_name(address), self._owner, self._loop, secure)
             task = self._loop.create_task(self._hand_over(connection, accepted))
             connection.cancel_handshake = task.cancel
             self._handshakes.add(task)
@@ -152,12 +138,12 @@ class Server:
             self._loop.add_reader(self.listener, self._accept)
 
     async def _hand_over(self, connection: PeerConnection, accepted: socket.socket) -> None:
-        """Give a socket its transport; with TLS that ends with the handshake, one way or the other."""
-        reason = "it ended during the TLS handshake"
+        """Give a socket its transport."""
+        reason = "it ended at once"
         try:
-            await self._loop.connect_accepted_socket(lambda: connection, accepted, **self._tls)
-        except (OSError, asyncio.TimeoutError) as error:
-            reason = f"no TLS ({getattr(error, 'reason', None) or type(error).__name__})"
+            await self._loop.connect_accepted_socket(lambda: connection, accepted)
+        except OSError as error:
+            reason = f"it failed at once ({error.strerror})"
         except asyncio.CancelledError:
             reason = "it was given up"
         except Exception:
@@ -169,9 +155,10 @@ class Server:
                 self._owner.failed(connection, reason)
                 self._owner.lost(connection)
 
-    def _sweep(self) -> None:
+    def _sweep(self, due: float) -> None:
         try:
-            self._owner.sweep()
+            self._owner.sweep(self._loop.time() - due)
         except Exception:
             logger.exception("an error of the broker during its sweep")
-        self._sweeping = self._loop.call_later(self._sweep_seconds, self._sweep)
+        due = self._loop.time() + self._sweep_seconds
+        self._sweeping = self._loop.call_at(due, self._sweep, due)

@@ -37,6 +37,8 @@ from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
 from dbg_broker.log import LogFormatter, start_log
 from dbg_broker.net.capacity import MANY, Capacity
+from dbg_broker.net.loop_times import LoopTimes
+from dbg_broker.net.measured_loop import new_times, run_measured
 from dbg_broker.net.server import Server
 from dbg_broker.recording.directory import open_directory
 from dbg_broker.settings import RecordSettings, ServeSettings
@@ -86,9 +88,9 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
                 audits_input=settings.audits_input,
                 record=settings.record,
             )
-            asyncio.run(
-                _run(setup, _Stock(classic, settings.classic_size), partial(announce, settings, endpoint, classic, say))
-            )
+            stock, times = _Stock(classic, settings.classic_size), new_times()
+            ready = partial(announce, settings, endpoint, classic, say)
+            run_measured(_run(setup, stock, ready, times), times)
         finally:
             listener.close()
             if classic is not None:
@@ -122,7 +124,7 @@ class _Stock:
     size: tuple[int, int] | None
 
 
-async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> None:
+async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times: LoopTimes) -> None:
     home, tokens, endpoint = setup.home, setup.tokens, setup.endpoint
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_loop_error)
@@ -139,6 +141,7 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
         clock=loop.time,
         schedule=loop.call_later,
         capacity=Capacity(_descriptors()),
+        times=times,
     )
     audit = AuditLog(home)
     hub.audit, hub.audits_input = audit.note, setup.audits_input

@@ -97,9 +97,12 @@ async def test_rank_that_answers_stays_what_it_is_and_its_terminals_hear_where(q
 
 async def test_connection_whose_host_vanished_is_ended(quick: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     await quick.rank()
-    await state(quick, RankState.UNRESPONSIVE)
+    # One subscription sees both changes: a second one might come after the rank is lost.
+    terminal = await quick.terminal("list@h")
+    await terminal.say(Subscribe())
+    await terminal.expect(Change, lambda change: change.rank.state is RankState.UNRESPONSIVE)
     monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: limits.CONNECTION_DEAD_SECONDS + 1)
-    await state(quick, RankState.LOST)
+    await terminal.expect(Change, lambda change: change.rank.state is RankState.LOST)
 
 
 async def test_end_without_goodbye_is_lost(quick: Broker) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from asyncio import sslproto
 from pathlib import Path
 
 import pytest
 
 from dbg_broker.hub import sweeper
 from dbg_broker.net import server
-from dbg_broker.net.server import TLS_BUFFER_BYTES, bound_tls_buffers
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from dbg_wire.messages import (
@@ -161,13 +159,6 @@ async def test_terminals_through_tls(tmp_path: Path) -> None:
         big = Output(session=1, offset=0, data=bytes(limits.MAX_DATA_BYTES))
         await rank.send(big)
         assert await terminal.expect_data() == big
-
-
-def test_tls_buffers_of_asyncio_are_bounded() -> None:
-    bound_tls_buffers()
-    protocol = sslproto.SSLProtocol
-    if hasattr(protocol, "max_size"):
-        assert protocol.max_size == TLS_BUFFER_BYTES
 
 
 async def test_greeting_twice_is_a_breach(broker: Broker) -> None:

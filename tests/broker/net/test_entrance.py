@@ -1,0 +1,74 @@
+"""Strangers have a bounded part of each turn, in which no address delays another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dbg_broker.net.entrance import STRANGERS_SECONDS, Entrance
+
+COST = STRANGERS_SECONDS / 4
+"""Seconds that each piece of work takes here, in simulated time."""
+
+
+class Loop:
+    """An event loop with simulated time; a scheduled call runs in the next turn."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.done: list[str] = []
+        self._next: list[Callable[[], None]] = []
+        self.entrance = Entrance(lambda: self.now, lambda _, call: self._next.append(call))
+
+    def turn(self) -> list[str]:
+        """Run the calls that are due, and return who did something."""
+        self.done, due, self._next = [], self._next, []
+        for call in due:
+            call()
+        return self.done
+
+
+class Stranger:
+    """A connection with some pieces to read."""
+
+    def __init__(self, loop: Loop, name: str, pieces: int = 1) -> None:
+        self.loop, self.name, self.pieces = loop, name, pieces
+
+    def work(self, is_over: Callable[[], bool]) -> bool:
+        assert is_over()
+        self.pieces -= 1
+        self.loop.done.append(self.name)
+        self.loop.now += COST
+        return self.pieces > 0
+
+
+def come(loop: Loop, address: str, names: str, *, is_slow: bool = False) -> None:
+    for name in names:
+        loop.entrance.take(Stranger(loop, name), address, is_slow=is_slow)
+
+
+def test_a_turn_has_a_bounded_time_for_all_strangers() -> None:
+    loop = Loop()
+    come(loop, "a", "0123456789")
+    assert [loop.turn() for _ in range(4)] == [list("0123"), list("4567"), list("89"), []]
+    assert len(loop.entrance) == 0
+
+
+def test_addresses_take_it_in_turn() -> None:
+    loop = Loop()
+    come(loop, "flood", "0123456789")
+    come(loop, "other", "ab")
+    assert loop.turn() == list("0a1b")
+
+
+def test_a_connection_with_more_to_read_goes_to_the_end_of_its_addresss_line() -> None:
+    loop = Loop()
+    loop.entrance.take(Stranger(loop, "x", 3), "a", is_slow=False)
+    come(loop, "a", "y")
+    assert loop.turn() == list("xyxx")
+
+
+def test_the_slow_line_has_what_the_other_leaves_and_never_stands_still() -> None:
+    loop = Loop()
+    come(loop, "bad", "XYZ", is_slow=True)
+    come(loop, "good", "012345")
+    assert [loop.turn() for _ in range(3)] == [list("0123X"), list("45YZ"), []]
