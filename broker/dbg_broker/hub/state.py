@@ -23,7 +23,7 @@ from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.entrance import Entrance
 from dbg_broker.net.frames import pack_data, pack_message
 from dbg_broker.net.loop_times import LoopTimes
-from dbg_broker.net.metrics import Gauges, Meters
+from dbg_broker.net.metrics import Gauges, Meters, Recorded
 from dbg_broker.net.rate import RateLimit
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.unfinished import Unfinished
@@ -139,6 +139,20 @@ class Hub:
             watchers=watchers,
             pending=len(self.arrivals),
             uptime=self.clock() - self._started,
+            recorded=self._recorded(),
+        )
+
+    def _recorded(self) -> Recorded | None:
+        recorder = self.recorder
+        if recorder is None:
+            return None
+        writer = recorder.writer
+        return Recorded(
+            open=recorder.open,
+            begun=writer.begun,
+            bytes=writer.written,
+            lost=recorder.lost + writer.lost,
+            removed=writer.removed,
         )
 
     # -------------------------------------------------------------------------------------------------------- sending

@@ -45,7 +45,9 @@ class EventLines:
 
 
 def _line(document: object) -> bytes:
-    # A recording may be looked at with `cat`: JSON escapes the control characters below 32, and this the others, and
-    # those that turn the direction of text.
-    text = _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(document, ensure_ascii=False))
+    text = json.dumps(document, ensure_ascii=False)
+    if not text.isascii() or "\x7f" in text:
+        # A recording may be looked at with `cat`: JSON escapes the control characters below 32, and this the others,
+        # and those that turn the direction of text.
+        text = _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     return text.encode("utf-8", "replace") + b"\n"
