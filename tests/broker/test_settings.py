@@ -178,4 +178,4 @@ def test_how_to_record_without_a_directory_is_refused(given: dict[str, object], 
     arguments = parser_of_the_command().parse_args(["serve"])
     vars(arguments).update(given)
     with pytest.raises(BadInput, match=why):
-        serve_settings(arguments, {}, "/here")
+        serve_settings(arguments, {"HOME": "/home/me"}, "/here")

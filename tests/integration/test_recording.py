@@ -114,6 +114,54 @@ def test_pudb_and_pdb_of_one_stop_are_one_recording_that_plays_again(
     assert window.exit_status() == 0
 
 
+STOCK = """\
+from remote_pdb import RemotePdb
+
+RemotePdb("127.0.0.1", 0).set_trace()
+loss = 0.25
+print("done", flush=True)
+"""
+
+
+def test_a_stock_session_is_recorded_and_a_stop_goes_on_in_a_new_file_after_a_restart(
+    processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
+) -> None:
+    folder = tmp_path / "casts"
+    broker = running_broker(processes, home, "--record", str(folder))
+    script = tmp_path / "stock.py"
+    script.write_text(STOCK)
+    stock = processes.start("stock", [sys.executable, str(script)])
+    port = stock.wait_for_output(r"127\.0\.0\.1:(\d+)", stream="stderr")[1]
+    start_stopped(processes, home, WORKING)
+    terminal = sit_in_pudb(open_terminal, "0")
+    terminal.wait_for("this session is recorded")
+    broker.kill()
+    broker.restart()
+    terminal.send("?")
+    terminal.wait_for("Key Assignments:")
+    window = open_terminal(attach_command(f"tcp://127.0.0.1:{port}"))
+    window.wait_for("(Pdb)")
+    window.send("p 6 * 7\r")
+    window.wait_for("42")
+    window.send("c\r")
+    stock.wait()
+    broker.process.terminate()
+    broker.process.wait()
+    (of_stock,) = folder.glob("classic/*.cast")
+    said = [line.rstrip() for line in drawn(*read(of_stock)).rows]
+    assert "(Pdb) p 6 * 7" in said
+    assert said[said.index("(Pdb) p 6 * 7") + 1] == "42"
+    first, second = sorted(
+        (path for path in folder.glob("*/*") if path != of_stock), key=lambda path: path.stat().st_mtime
+    )
+    assert not any("continues" in data for _, code, data in read(first)[1] if code == "m")
+    header, events = read(second)
+    assert any("continues a stop" in data for _, code, data in events if code == "m")
+    rows = drawn(header, events).rows
+    assert any("Key Assignments:" in row for row in rows)
+    assert rows[0].startswith("PuDB")
+
+
 def test_a_full_disk_stops_no_terminal_and_the_file_says_what_is_missing(
     processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
 ) -> None:
