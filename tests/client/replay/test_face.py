@@ -93,6 +93,8 @@ def test_a_hostile_recording_draws_and_does_nothing_else(open_terminal: OpenTerm
     for sequence in (b"owned\x07\x1b", b"\x1b]52", b"\x1b[6n", b"\x1b[c", b"\x1b[20t", b"\x1bP", b"\x1b[3J", b"\x1bc"):
         assert sequence not in seen
     assert b"\x1b]2;owned" not in seen
+    # The user's own screen stays behind the replay's.
+    assert b"\x1b[?1049l" not in seen
     window.send("q")
     assert window.exit_status() == 0
 

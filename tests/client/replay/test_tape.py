@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -42,6 +43,16 @@ def test_what_is_drawn_for_a_place_is_bounded() -> None:
     drawn = drawn_at(one, 10.0)
     assert len(drawn) == ENOUGH
     assert drawn.endswith("00999")
+
+
+def test_a_place_far_from_a_whole_screen_takes_little_memory() -> None:
+    one = tape(*[(0.001, "o", "x" * 60_000) for _ in range(300)])
+    tracemalloc.start()
+    try:
+        drawn_at(one, 10.0)
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_whole_screens_are_known() -> None:
