@@ -17,13 +17,14 @@ from dbg_broker.home.bearer import ANY_RANK, Bearer
 from dbg_broker.hub import close_codes
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink, Unread
 from dbg_broker.hub.listing import Listing
+from dbg_broker.hub.recorded import RecordedStops
 from dbg_broker.net.arrivals import Arrivals
 from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.entrance import Entrance
 from dbg_broker.net.frames import pack_data, pack_message
 from dbg_broker.net.loop_times import LoopTimes
-from dbg_broker.net.metrics import Gauges, Meters, Recorded
+from dbg_broker.net.metrics import Gauges, Meters
 from dbg_broker.net.rate import RateLimit
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.unfinished import Unfinished
@@ -36,13 +37,12 @@ from dbg_broker.ranks.questions import Finished, OpenQuestions
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.spread import Spread
-from dbg_broker.recording.recorder import Recorder
 from dbg_broker.terminals.glances import Glances
 from dbg_broker.terminals.seats import Decision, Seats
 from dbg_wire import limits
 from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
-from dbg_wire.messages import GUARD_ACTIONS, Message, Notice, Refusal, Repaint, Seat, Welcome
+from dbg_wire.messages import GUARD_ACTIONS, Message, Refusal, Repaint, Seat, Welcome
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 logger = logging.getLogger("dbg_broker")
@@ -89,8 +89,6 @@ class Hub:
         self.audit: Callable[[Entry], None] | None = None
         """Writes an entry of the audit log; it does not block."""
         self.audits_input = False
-        self.recorder: Recorder | None = None
-        """Records what stops show, if that is asked for."""
         # What is known of ranks, asked of them, and told to them.
         self.registry = Registry()
         self.questions = OpenQuestions()
@@ -104,6 +102,7 @@ class Hub:
         self.spread = Spread((self.held_ranks, self.crashed_ranks), pack_message, self._tell_frame, clock, schedule)
         # The seats of terminals, and what is sent to terminals.
         self.seats = Seats()
+        self.recorded = RecordedStops(self.seats, self.terminals)
         self.listing = Listing(
             self.registry, self.seats, self.terminals, self.questions, clock=clock, schedule=schedule
         )
@@ -139,20 +138,7 @@ class Hub:
             watchers=watchers,
             pending=len(self.arrivals),
             uptime=self.clock() - self._started,
-            recorded=self._recorded(),
-        )
-
-    def _recorded(self) -> Recorded | None:
-        recorder = self.recorder
-        if recorder is None:
-            return None
-        writer = recorder.writer
-        return Recorded(
-            open=recorder.open,
-            begun=writer.begun,
-            bytes=writer.written,
-            lost=recorder.lost + writer.lost,
-            removed=writer.removed,
+            recorded=self.recorded.figures(),
         )
 
     # -------------------------------------------------------------------------------------------------------- sending
@@ -191,8 +177,7 @@ class Hub:
     def rank_changed(self, rank: RankRecord) -> None:
         """Tell other ranks what a change of this one means for them."""
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
-        if self.recorder is not None:
-            self.recorder.changed(rank)
+        self.recorded.changed(rank)
         is_news = [self.held_ranks.changed(rank), self.crashed_ranks.changed(rank)]
         if any(is_news):
             self.spread.changed()
@@ -211,7 +196,6 @@ class Hub:
         numbers = self.seats.viewers(key)
         if not numbers:
             return
-        begins = self.recorder is not None and self.recorder.shown(key, data)
         frame = pack_data(data)
         self.times.key_is_passed_on()
         for number in numbers:
@@ -219,14 +203,7 @@ class Hub:
                 self.meters.bytes_to_terminals += len(data)
             else:
                 self.meters.dropped_frames += 1
-        if begins:
-            for number in numbers:
-                self.tell_of_recording(number, key)
-
-    def tell_of_recording(self, number: int, key: str) -> None:
-        """Tell a terminal at a rank that the session there is recorded, if it is."""
-        if self.recorder is not None and (text := self.recorder.notice(key)):
-            self.terminals[number].connection.send_message(Notice(text=text))
+        self.recorded.shown(key, data, numbers)
 
     def want_repaint(self, key: str) -> None:
         """Ask a rank for its whole screen, now or as soon as its pace allows.
@@ -251,8 +228,7 @@ class Hub:
                 self.tell_rank(key, audience, "audience")
                 self.attend(key)
                 self.listing.changed(key)
-                if self.recorder is not None:
-                    self.recorder.seated(key, self._typing_at(key))
+                self.recorded.seated(key)
         for number in decision.seats:
             self.send_seat(number)
 
@@ -298,13 +274,6 @@ class Hub:
         ask = guard.asks.pop(number, None) if guard is not None else None
         if guard is not None and ask is not None and ask.action in GUARD_ACTIONS:
             guard.connection.send_message(replace(ask, withdrawn=True))
-
-    def _typing_at(self, key: str) -> str:
-        """Return in words who types at a rank; empty for nobody."""
-        if self.seats.driver(key) is None:
-            return ""
-        link = self.terminals[self.seats.viewers(key)[0]]
-        return f"{link.name}, {link.bearer.shown},"
 
     def _tell_frame(self, frame: bytes, key: str, name: Hashable) -> None:
         """Send a frame that many ranks get; a rank that is behind is told everything later instead."""

@@ -34,10 +34,12 @@ class Shown:
         """Return how many bytes of output it has."""
         return max(0, len(self.frame) - OUTPUT_HEADER.size)
 
-    @property
-    def offset(self) -> int:
-        """Return the place of its output in the session, 0 for the beginning."""
-        return int(OUTPUT_HEADER.unpack_from(self.frame)[2]) if len(self.frame) >= OUTPUT_HEADER.size else 0
+    def place(self) -> tuple[int, int]:
+        """Return the session's number and the place of the output in it, 0 for the beginning."""
+        if len(self.frame) < OUTPUT_HEADER.size:
+            return 0, 0
+        _, session, offset = OUTPUT_HEADER.unpack_from(self.frame)
+        return int(session), int(offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ class _Stop:
     is_late: bool
     is_over: bool = False
     recording: Recording | None = None
+    session: int | None = None
+    """The session of the last output."""
     looks: tuple[int, str, int, int, PromptInfo | None] | None = None
     """What was last put of the debugger, its screen and its prompt."""
     lost: int = 0
@@ -108,23 +110,25 @@ class Recorder:
         self._see(stop)
 
     def shown(self, key: str, frame: bytes) -> bool:
-        """Record terminal bytes that a rank sends, and tell whether a recording has begun with them.
+        """Record terminal bytes that a rank sends, and tell whether a session has begun with them.
 
         Without a stop there is nothing that they belong to.
         """
         stop = self._stops.get(key)
         if stop is None:
             return False
-        shown, begins = Shown(self._clock(), frame), stop.recording is None
-        if begins:
+        shown = Shown(self._clock(), frame)
+        session, offset = shown.place()
+        if stop.recording is None:
             if stop.is_over or stop.rank.report.stop is None:
                 return False
             self._begin(stop, stop.rank.report.stop)
-            if shown.offset:
+            if offset:
                 # A screen's differences mean nothing without the screen before; a new session draws all of it.
                 self._want_repaint(key)
         self._put(stop, shown, len(frame))
-        return begins
+        before, stop.session = stop.session, session
+        return before != session
 
     def typed(self, key: str, keys: bytes) -> None:
         """Record what the driver types, if that is asked for."""

@@ -148,7 +148,7 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
     records = "" if setup.record is None else f", records to {setup.record.directory}"
     audit.note(Entry(at=time.time(), what=What.START, text=f"{endpoint.url}, pid {pid}{records}"))
     if setup.record is not None:
-        hub.recorder = start_recorder(setup.record, hub)
+        hub.recorded.recorder = start_recorder(setup.record, hub)
     reread = partial(_read_again, loop, setup) if endpoint.secure else None
     server = Server(Reception(hub, tokens, reread), setup.listener, setup.context, allowed=setup.allowed)
     classic = StockSessions(hub, loop, stock.size)
@@ -166,8 +166,7 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
         remove_rendezvous(home, pid=pid, host=host)
         await classic.stop()
         await server.stop()
-        if hub.recorder is not None:
-            hub.recorder.close()
+        hub.recorded.close()
         audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}"))
         audit.close()
 

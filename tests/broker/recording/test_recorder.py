@@ -93,10 +93,12 @@ def test_a_stop_is_recorded_from_its_first_output_on() -> None:
     assert test.recorder.notice(record.key) == ""
     assert test.recorder.shown(record.key, shown(0.0, b"a").frame)
     assert not test.recorder.shown(record.key, shown(0.0, b"b", 1).frame)
+    # Another debugger is opened: its terminal may have shown no notice before.
+    assert test.recorder.shown(record.key, shown(0.0, b"c", session=2).frame)
     first, second, *rest = test.happened()
     assert first == Seen(100.0, 1, "pudb", 24, 80, None)
     assert second == Said(100.0, "alice, a driver, types")
-    assert kinds(rest) == [Shown, Shown]
+    assert kinds(rest) == [Shown, Shown, Shown]
     assert test.recorder.notice(record.key) == "this session is recorded"
     assert test.recorder.open == 1
     assert test.repaints == []
