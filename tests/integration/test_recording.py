@@ -127,7 +127,7 @@ def test_a_stock_session_is_recorded_and_a_stop_goes_on_in_a_new_file_after_a_re
     processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
 ) -> None:
     folder = tmp_path / "casts"
-    broker = running_broker(processes, home, "--record", str(folder))
+    broker = running_broker(processes, home, "--record", str(folder), "-v")
     script = tmp_path / "stock.py"
     script.write_text(STOCK)
     stock = processes.start("stock", [sys.executable, str(script)])
@@ -135,6 +135,7 @@ def test_a_stock_session_is_recorded_and_a_stop_goes_on_in_a_new_file_after_a_re
     start_stopped(processes, home, WORKING)
     terminal = sit_in_pudb(open_terminal, "0")
     terminal.wait_for("this session is recorded")
+    broker.process.wait_for_output("the recording .* begins", stream="stderr")
     broker.kill()
     broker.restart()
     terminal.send("?")
@@ -156,7 +157,7 @@ def test_a_stock_session_is_recorded_and_a_stop_goes_on_in_a_new_file_after_a_re
     )
     assert not any("continues" in data for _, code, data in read(first)[1] if code == "m")
     header, events = read(second)
-    assert any("continues a stop" in data for _, code, data in events if code == "m")
+    assert any("continues a session" in data for _, code, data in events if code == "m")
     rows = drawn(header, events).rows
     assert any("Key Assignments:" in row for row in rows)
     assert rows[0].startswith("PuDB")

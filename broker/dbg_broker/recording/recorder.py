@@ -29,9 +29,6 @@ MAX_WAITING_OF_ONE = 4 * 1024 * 1024
 COST = 300
 """Bytes that anything counts beside its own: the objects around it."""
 
-LATE_SECONDS = 1.0
-"""Age in seconds at which a stop that comes to be known has a past: a new one is reported at once."""
-
 
 @dataclass(slots=True, eq=False)
 class _Stop:
@@ -39,7 +36,6 @@ class _Stop:
 
     rank: RankRecord
     number: int
-    is_late: bool
     is_over: bool = False
     recording: Recording | None = None
     session: int | None = None
@@ -103,8 +99,7 @@ class Recorder:
             return
         if stop is None or stop.number != report.stop.number:
             self._forget(rank.key)
-            is_late = report.stop.age > LATE_SECONDS
-            stop = self._stops[rank.key] = _Stop(rank, report.stop.number, is_late)
+            stop = self._stops[rank.key] = _Stop(rank, report.stop.number)
         if rank.state is RankState.LOST:
             self._put(stop, Said(self._clock(), "the rank's connection is lost"))
         self._see(stop)
@@ -124,6 +119,7 @@ class Recorder:
                 return False
             self._begin(stop, stop.rank.report.stop)
             if offset:
+                self._put(stop, Said(self._clock(), "this recording continues a session that was shown before"))
                 # A screen's differences mean nothing without the screen before; a new session draws all of it.
                 self._want_repaint(key)
         self._put(stop, shown, len(frame))
@@ -176,9 +172,6 @@ class Recorder:
             )
         )
         self._see(stop)
-        if stop.is_late:
-            text = "this recording continues a stop: it began when this broker did not know of the rank"
-            self._put(stop, Said(self._clock(), text))
         if who := self._typing.get(stop.rank.key):
             self._put(stop, Said(self._clock(), _who_types(who)))
 

@@ -159,6 +159,8 @@ class RecordingWriter:
             # A part of a line must not stay: what follows would be read as its end.
             os.ftruncate(descriptor, recording.size)
             raise OSError(28, f"only {written} of {len(data)} bytes were written")
+        if not recording.size:
+            logger.info("the recording %s begins", recording.path)
         recording.size += written
         self.written += written
         self._is_failing = False

@@ -66,11 +66,11 @@ class Recording:
         return self.writer.write()
 
 
-def stopped(number: int = 1, *, age: float = 0.0, session: int = 1) -> RankReport:
+def stopped(number: int = 1, *, session: int = 1) -> RankReport:
     return RankReport(
         state=RankState.STOPPED,
         stop=StopInfo(
-            number=number, reason="breakpoint", where=Place(file="a.py", line=7, function="f"), age=age, thread="M"
+            number=number, reason="breakpoint", where=Place(file="a.py", line=7, function="f"), age=0.0, thread="M"
         ),
         session=SessionInfo(number=session, engine="pudb", rows=24, columns=80),
     )
@@ -105,12 +105,12 @@ def test_a_stop_is_recorded_from_its_first_output_on() -> None:
 
 
 def test_a_recording_that_begins_within_a_session_asks_for_the_whole_screen() -> None:
-    test, record = Recording(), rank(stopped(age=50.0))
+    test, record = Recording(), rank(stopped())
     test.recorder.changed(record)
     test.recorder.shown(record.key, shown(0.0, b"a", 500).frame)
     assert test.repaints == [record.key]
     said = [one for one in test.happened() if isinstance(one, Said)]
-    assert "continues a stop" in said[0].text
+    assert "continues a session" in said[0].text
 
 
 def test_the_end_of_a_stop_and_the_next_one_are_two_recordings() -> None:
