@@ -29,6 +29,15 @@ MAX_IDLE_SECONDS = 7 * 24 * 3600.0
 CLASSIC_PORT = 6899
 """The port that stock ``pudb.remote`` calls by itself."""
 
+RECORD_BYTES = 2 * 1024**3
+"""Bytes that all recordings take by default: months of PuDB, and a small part of a usual quota of 50 GB."""
+
+MIN_RECORD_BYTES, MAX_RECORD_BYTES = 100 * 1024**2, 1000 * 1024**4
+"""Bounds of --record-max; the least one holds a file that is complete and one that grows."""
+
+_BYTES = re.compile(r"([0-9]{1,15})([kKmMgGtT]?)[bB]?")
+_UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+
 _LISTEN = re.compile(r"(?:\[(?P<six>[^\[\]]+)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]{1,5}))?")
 _SIZE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
 _HOW_TO_LISTEN = "write HOST:PORT, such as 0.0.0.0:6900 or [::]:6900"
@@ -59,6 +68,15 @@ class Listen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSettings:
+    """Where stops are recorded, how many bytes all files may take, and whether keys are recorded as well."""
+
+    directory: str
+    max_bytes: int = RECORD_BYTES
+    records_input: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
     """Settings of ``serve``."""
 
@@ -78,6 +96,8 @@ class ServeSettings:
     certificate: tuple[str, str] | None = None
     """The files of a certificate of the user's own and of its key; None for the one that the broker makes."""
     driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
+    record: RecordSettings | None = None
+    """What is recorded; None for nothing."""
 
 
 def parse_listen(text: str, option: str = "--listen") -> Listen:
@@ -131,6 +151,31 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         audits_input=arguments.audit_input,
         certificate=_certificate(arguments, directory),
         driver_token=_driver_token(arguments),
+        record=_record(arguments, directory),
+    )
+
+
+def parse_bytes(text: str) -> int:
+    """Read a number of bytes such as ``500M`` or ``10G``. Raise BadInput."""
+    found = _BYTES.fullmatch(text)
+    size = int(found[1]) * _UNITS[(found[2] or "").upper()] if found else 0
+    if not MIN_RECORD_BYTES <= size <= MAX_RECORD_BYTES:
+        raise BadInput(f"--record-max {printable(text)!r} is not a size from 100M to 1000T", "write one such as 2G")
+    return size
+
+
+def _record(arguments: argparse.Namespace, directory: str) -> RecordSettings | None:
+    if arguments.record is None:
+        if arguments.record_input or arguments.record_max is not None:
+            given = "--record-input" if arguments.record_input else "--record-max"
+            raise BadInput(f"{given} says how to record, and nothing is recorded", "name a directory with --record DIR")
+        return None
+    if not arguments.record:
+        raise BadInput("--record is empty", "name a directory of your own")
+    return RecordSettings(
+        directory=posixpath.normpath(posixpath.join(directory, arguments.record)),
+        max_bytes=RECORD_BYTES if arguments.record_max is None else parse_bytes(arguments.record_max),
+        records_input=arguments.record_input,
     )
 
 

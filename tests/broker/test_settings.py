@@ -12,14 +12,17 @@ from dbg_broker.allowed import parse_networks
 from dbg_broker.settings import (
     IDLE_SECONDS,
     Listen,
+    RecordSettings,
     home,
     idle_seconds,
+    parse_bytes,
     parse_classic,
     parse_listen,
     parse_size,
     ports_to_try,
     serve_settings,
 )
+from dbg_broker.words.parser import parser_of_the_command
 from dbg_wire.errors import BadInput
 
 
@@ -86,11 +89,15 @@ def test_serve_settings() -> None:
         certificate=None,
         key=None,
         driver_token="file",  # noqa: S106 - a word
+        record="casts",
+        record_input=True,
+        record_max="500M",
     )
     settings = serve_settings(given, {"DBG_HOME": "/y", "DBG_IDLE": "5"}, "/here")
     assert (settings.home, settings.listen, settings.insecure, settings.verbosity) == ("/y", Listen(), True, 1)
     assert settings.idle_seconds is None
     assert settings.audits_input
+    assert settings.record == RecordSettings(directory="/here/casts", max_bytes=500 * 2**20, records_input=True)
     assert settings.allowed == parse_networks(["10.0.0.0/8"])
     assert (settings.classic, settings.classic_size) == (Listen(host="127.0.0.1", port=6899), (72, 240))
 
@@ -111,6 +118,9 @@ def test_a_runs_own_broker_stays_for_some_seconds_without_use(text: str | None, 
         certificate=None,
         key=None,
         driver_token="file",  # noqa: S106 - a word
+        record=None,
+        record_input=False,
+        record_max=None,
     )
     environ = {} if text is None else {"DBG_IDLE": text}
     assert serve_settings(given, environ, "/here").idle_seconds == idle
@@ -146,3 +156,32 @@ def test_what_is_no_classic_port_is_named(text: str) -> None:
 def test_what_is_no_size_is_named(text: str) -> None:
     with pytest.raises(BadInput, match="--classic-size"):
         parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("104857600", 100 * 2**20), ("500M", 500 * 2**20), ("2g", 2 * 2**30), ("10GB", 10 * 2**30)]
+)
+def test_a_number_of_bytes_has_a_unit(text: str, size: int) -> None:
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1G", "99M", "1001T", "2x", "1.5G", "٣G", "1\x1b"])
+def test_what_is_no_such_size_is_named(text: str) -> None:
+    with pytest.raises(BadInput, match=r"--record-max .* is not a size") as refused:
+        parse_bytes(text)
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"record_input": True}, "--record-input says how to record, and nothing is recorded"),
+        ({"record_max": "2G"}, "--record-max says how to record, and nothing is recorded"),
+        ({"record": ""}, "--record is empty"),
+    ],
+)
+def test_how_to_record_without_a_directory_is_refused(given: dict[str, object], why: str) -> None:
+    arguments = parser_of_the_command().parse_args(["serve"])
+    vars(arguments).update(given)
+    with pytest.raises(BadInput, match=why):
+        serve_settings(arguments, {"HOME": "/home/me"}, "/here")

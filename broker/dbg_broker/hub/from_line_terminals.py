@@ -37,6 +37,8 @@ def pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt)
             audited.note(hub, link, What.INTERRUPT, [viewer.key])
         elif isinstance(message, Reply) and hub.audits_input:
             audited.note(hub, link, What.INPUT, [viewer.key], text=message.text)
+        if isinstance(message, Reply):
+            hub.recorded.typed(viewer.key, f"{message.text}\r".encode("utf-8", "replace"))
         hub.tell_rank(viewer.key, message)
 
 

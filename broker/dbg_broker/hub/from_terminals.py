@@ -106,6 +106,8 @@ def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
         audited.note(hub, link, What.INPUT, [viewer.key], text=keys.data.decode("utf-8", "backslashreplace"))
     hub.times.key_is_passed_on()
     if rank_link.connection.send_data(data, CONTROL_RESERVE):
+        if viewer is not None:
+            hub.recorded.typed(viewer.key, keys.data)
         hub.meters.bytes_to_ranks += len(keys.data)
     else:
         _discard(hub, link, keys, "the rank does not read")
@@ -147,6 +149,7 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
         name = link.name or "?"
         audited.note(hub, link, What.ATTACH, [message.key], action=message.mode.value)
         hub.carry_out(hub.seats.attach(link.number, name, message, rank.report.generation))
+        hub.recorded.tell(link.number, message.key)
         if rank.report.session is not None:
             hub.want_repaint(rank.key)
 

@@ -33,6 +33,7 @@ def check_deaths(hub: Hub, now: float) -> None:
 def forget(hub: Hub, key: str, why: str = "the rank ended long ago and is forgotten") -> None:
     """Forget a rank that the registry has removed, and tell its terminals."""
     hub.listing.changed(key)
+    hub.recorded.forget(key)
     hub.first_failures.forget(key)
     hub.held_ranks.forget(key)
     if hub.crashed_ranks.forget(key):

@@ -17,6 +17,7 @@ from dbg_broker.home.bearer import ANY_RANK, Bearer
 from dbg_broker.hub import close_codes
 from dbg_broker.hub.links import NOBODY, RankLink, RankPeer, TerminalLink, Unread
 from dbg_broker.hub.listing import Listing
+from dbg_broker.hub.recorded import RecordedStops
 from dbg_broker.net.arrivals import Arrivals
 from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.connection import PeerConnection
@@ -112,6 +113,7 @@ class Hub:
         # The seats of terminals, and what is sent to terminals.
         self.seats = Seats()
         self._seats_due: dict[int, None] = {}
+        self.recorded = RecordedStops(self.seats, self.terminals)
         self.listing = Listing(
             self.registry,
             self.seats,
@@ -154,6 +156,7 @@ class Hub:
             pending=len(self.arrivals),
             uptime=self.clock() - self._started,
             certificate_expires=None if self._certificate_ends is None else self._certificate_ends - time.time(),
+            recorded=self.recorded.figures(),
         )
 
     def certificate_told(self, ends: float) -> None:
@@ -207,6 +210,7 @@ class Hub:
     def rank_changed(self, rank: RankRecord) -> None:
         """Tell other ranks what a change of this one means for them."""
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
+        self.recorded.changed(rank)
         is_news = [self.held_ranks.changed(rank), self.crashed_ranks.changed(rank)]
         if any(is_news):
             self.spread.changed()
@@ -232,6 +236,7 @@ class Hub:
                 self.meters.bytes_to_terminals += len(data)
             else:
                 self.meters.dropped_frames += 1
+        self.recorded.shown(key, data, numbers)
 
     def want_repaint(self, key: str) -> None:
         """Ask a rank for its whole screen, now or as soon as its pace allows.
@@ -263,6 +268,8 @@ class Hub:
                 self.attend(key)
                 self.listing.changed(key)
         for number in decision.seats[:SEATS_AT_ONCE]:
+            self.recorded.seated(key)
+        for number in decision.seats:
             self.send_seat(number)
         if len(decision.seats) > SEATS_AT_ONCE:
             are_sent = bool(self._seats_due)

@@ -30,6 +30,17 @@ class Meters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What has been recorded; ``open`` are recordings that go on now, and the rest only grows."""
+
+    open: int
+    begun: int
+    bytes: int
+    lost: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gauges:
     """The present numbers; ``uptime`` and ``certificate_expires`` are in seconds, the latter None without TLS."""
 
@@ -41,11 +52,14 @@ class Gauges:
     pending: int
     uptime: float
     certificate_expires: float | None = None
+    recorded: Recorded | None = None
+    """None if nothing is recorded."""
 
 
 def metrics(meters: Meters, gauges: Gauges, times: LoopTimes) -> str:
     """Return counters and gauges as Prometheus reads them; they hold no secret, so the page needs no token."""
-    return "".join(f"{line}\n" for part in (_gauges(gauges), _counters(meters), _histograms(times)) for line in part)
+    parts = (_gauges(gauges), _counters(meters), _recorded(gauges.recorded), _histograms(times))
+    return "".join(f"{line}\n" for part in parts for line in part)
 
 
 def _gauges(gauges: Gauges) -> Iterable[str]:
@@ -78,6 +92,16 @@ def _counters(meters: Meters) -> Iterable[str]:
     yield from _one("dropped_frames_total", "counter", "Frames dropped for slow terminals.", meters.dropped_frames)
     yield from _one("repaints_total", "counter", "Repaints asked of ranks.", meters.repaints)
     yield from _one("slow_disconnects_total", "counter", "Terminals that did not keep up.", meters.disconnected)
+
+
+def _recorded(recorded: Recorded | None) -> Iterable[str]:
+    if recorded is None:
+        return
+    yield from _one("recordings", "gauge", "Stops that are recorded now.", recorded.open)
+    yield from _one("recordings_total", "counter", "Recordings begun.", recorded.begun)
+    yield from _one("recorded_bytes_total", "counter", "Bytes written to recordings.", recorded.bytes)
+    yield from _one("recording_lost_bytes_total", "counter", "Output that no recording has.", recorded.lost)
+    yield from _one("recordings_removed_total", "counter", "Old recordings removed to make room.", recorded.removed)
 
 
 def _histograms(times: LoopTimes) -> Iterable[str]:

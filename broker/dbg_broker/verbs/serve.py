@@ -37,11 +37,13 @@ from dbg_broker.net.capacity import MANY, Capacity
 from dbg_broker.net.loop_times import LoopTimes
 from dbg_broker.net.measured_loop import new_times, run_measured
 from dbg_broker.net.server import Server
+from dbg_broker.recording.directory import open_directory
 from dbg_broker.settings import ServeSettings
 from dbg_broker.verbs.announcing import announce
 from dbg_broker.verbs.kept_token import open_socket, token_source
 from dbg_broker.verbs.listening import host_for_others, listen_for_peers, listen_for_stock
 from dbg_broker.verbs.material import Material, Sources
+from dbg_broker.verbs.recording import start_recorder
 from dbg_broker.verbs.taking_home import take_home
 from dbg_dial.kernel import kernel_name
 
@@ -52,6 +54,8 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit status; ``say`` prints a line. Raise DbgError."""
     log = start_log(settings.verbosity)
     home = open_home(settings.home)
+    if settings.record is not None:
+        open_directory(settings.record.directory)
     with take_home(home):
         remove_throw_away_tokens(home)
         material = Material(home, _sources(settings, home), log)
@@ -124,7 +128,10 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
     GarbageCollection(lambda: hub.seats.counts()[1] > 0, loop.time, loop.call_later).begin()
     audit = AuditLog(home)
     hub.audit, hub.audits_input = audit.note, settings.audits_input
-    audit.note(Entry(at=time.time(), what=What.START, text=f"{material.endpoint.url}, pid {pid}"))
+    records = "" if settings.record is None else f", records to {settings.record.directory}"
+    audit.note(Entry(at=time.time(), what=What.START, text=f"{material.endpoint.url}, pid {pid}{records}"))
+    if settings.record is not None:
+        hub.recorded.recorder = start_recorder(settings.record, hub)
     reread = material.read_again if material.endpoint.secure else None
     reception = Reception(hub, material.tokens, reread)
     server = Server(reception, setup.listener, material.context, allowed=settings.allowed)
@@ -151,6 +158,7 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
         remove_rendezvous(home, pid=pid, host=host)
         await classic.stop()
         await server.stop()
+        hub.recorded.close()
         audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}"))
         audit.close()
 

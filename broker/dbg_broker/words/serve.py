@@ -62,6 +62,23 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
         action="store_true",
         help="have the audit log hold what is typed, too, passwords included (default: who did what, and no keys)",
     )
+    serve.add_argument(
+        "--record",
+        metavar="DIR",
+        help="record what each stop shows, from the first terminal on it to its end, in DIR/JOB/HOST-RANK-stopN-TIME"
+        ".cast; `dbg-attach --replay FILE` plays one (default: record nothing)",
+    )
+    serve.add_argument(
+        "--record-input",
+        action="store_true",
+        help="record the keys as well, passwords included (default: what is shown, and who typed when)",
+    )
+    serve.add_argument(
+        "--record-max",
+        metavar="SIZE",
+        help="bytes that all recordings may take, e.g. 500M or 10G; the oldest are removed beyond it (default: 2G; a "
+        "file takes 64M, and the rest of its stop is not recorded)",
+    )
     # `run` starts its own broker with this option.
     serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
     serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")

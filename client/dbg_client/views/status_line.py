@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dbg_wire.errors import printable
 
-from .width import char_width, text_width
+from .width import clip, text_width
 
 # The parts in the order of the line, with the columns left blank before each.
 _GAPS = {
@@ -99,7 +99,7 @@ def _fit(status: Status, room: int) -> dict[str, str]:
         free = room - _GAPS[name]
         chosen = next((text for text in variants if text_width(text) <= free), "")
         if not chosen and variants and free >= _CLIPPED.get(name, room + 1):
-            chosen = _clip(variants[-1], free)
+            chosen = clip(variants[-1], free)
         if chosen:
             kept[name] = chosen
             room = free - text_width(chosen)
@@ -188,18 +188,6 @@ def _leave_texts(status: Status) -> Sequence[str]:
 
 def _help_texts(status: Status) -> Sequence[str]:
     return (f", {status.prefix} ? helps",) if status.prefix and not status.pending else ()
-
-
-def _clip(text: str, width: int) -> str:
-    ellipsis = "…" if width > text_width("…") else ""
-    left = width - text_width(ellipsis)
-    kept = ""
-    for char in text:
-        left -= char_width(char)
-        if left < 0:
-            break
-        kept += char
-    return kept + ellipsis
 
 
 def _colored(line: str, kept: dict[str, str], state: str) -> str:

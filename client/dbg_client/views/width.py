@@ -19,3 +19,18 @@ def char_width(char: str) -> int:
         return 0
     # Terminals and Unicode versions disagree on symbols: emoji, flags, hexagrams.
     return 2 if category == "So" or unicodedata.east_asian_width(char) in _WIDE else 1
+
+
+def clip(text: str, width: int) -> str:
+    """Return printable ``text``, cut off if it takes more than ``width`` columns; an ellipsis says so."""
+    if text_width(text) <= width:
+        return text
+    ellipsis = "…" if width > text_width("…") else ""
+    left = width - text_width(ellipsis)
+    kept = ""
+    for char in text:
+        left -= char_width(char)
+        if left < 0:
+            break
+        kept += char
+    return kept + ellipsis

@@ -87,6 +87,8 @@ class Arguments:
     vi: bool = False
     broker: str | None = None
     ask_token: bool = False
+    replay: str | None = None
+    idle: str | None = None
     verbose: bool = False
     run: int | None = None
     breakpoints_to: str | None = None

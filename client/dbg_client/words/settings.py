@@ -24,6 +24,7 @@ from .config import NO_CONFIG, PREFERENCES, Config, Origin, settle_one
 from .engine import NO_WISH, Wish
 from .escape_key import DEFAULT_PREFIX, parse_escape_key
 from .options import ATTACH, DEFAULT_TIMEOUT, OPTIONS
+from .replaying import IDLE, idle_seconds, refuse_with_replay
 from .verbs import BY_NAME, VERBS
 
 LONGEST_WAIT = 30 * 24 * 3600.0
@@ -60,6 +61,7 @@ class Verb(enum.Enum):
     REPORT = "--report"
     STOPS = "stops"
     ADOPT = "adopt"
+    REPLAY = "--replay"
     MCP = "mcp"
 
     @property
@@ -91,6 +93,7 @@ class CommandSettings:
     is the expression or command that ranks are asked, ``program`` the words of a command beside them, ``frame`` the
     frame that is meant, empty for the usual one; ``tolerance`` and ``every`` are None where not asked for. ``run`` is
     the descriptor of the socket to the ``dbg-broker run`` whose terminal this is, None in any other terminal.
+    ``replay`` is the recording to play, ``idle`` the longest pause in it in seconds.
     ``breakpoints_to`` is the file in which a pane of that run tells its breakpoints, None anywhere else. ``shell`` is
     the one to complete for, ``pager`` the command for long answers, empty for none. ``notes`` are sentences for the
     user, told before anything else.
@@ -137,6 +140,8 @@ class CommandSettings:
     shell: str = ""
     pids: tuple[int, ...] = ()
     mine: bool = False
+    replay: str | None = None
+    idle: float = IDLE
     pager: str = PREFERENCES["pager"].default
     notes: tuple[str, ...] = ()
 
@@ -150,6 +155,7 @@ def settle(
     stops only what needs it.
     """
     verb = _verb(arguments)
+    refuse_with_replay(arguments)
     _refuse_contradictions(arguments, verb)
     target, wait, notes = _target_and_wait(arguments, verb)
     return CommandSettings(
@@ -193,6 +199,8 @@ def settle(
         shell=_shell(arguments.shell, verb),
         pids=_pids(arguments, verb),
         mine=arguments.mine,
+        replay=arguments.replay,
+        idle=idle_seconds(arguments.idle),
         notes=(*arguments.notes, *notes),
         pager=settle_one("pager", "" if arguments.no_pager else None, environ, config).value,
         color=_color(environ, config, stdout_is_tty=stdout_is_tty),
@@ -205,6 +213,8 @@ def _verb(arguments: Arguments) -> Verb:
         for row in VERBS
         if (row.field is not None and getattr(arguments, row.field) not in (None, False)) or row.name == arguments.verb
     ]
+    if arguments.replay is not None:
+        asked.append(Verb.REPLAY)
     if len(asked) > 1:
         first, second = (_called(arguments, verb) for verb in asked[:2])
         raise BadInput(f"{first} and {second} are two actions", "give one of them")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.net.http import PROMETHEUS, page
 from dbg_broker.net.loop_times import LoopTimes
-from dbg_broker.net.metrics import Gauges, Meters, metrics
+from dbg_broker.net.metrics import Gauges, Meters, Recorded, metrics
 from dbg_wire.ranks import RankState
 
 TIMES = LoopTimes(lambda: 0.0, lambda: 0.0)
@@ -40,8 +41,16 @@ def test_metrics_are_what_prometheus_reads() -> None:
     assert all(re.fullmatch(rf"[a-z_]+(\{{{label}(,{label})*\}})?", name) for name in samples)
 
 
+def test_recordings_are_counted_where_there_are_any() -> None:
+    assert "record" not in metrics(Meters(), GAUGES, TIMES)
+    recorded = Recorded(open=1, begun=2, bytes=3, lost=4, removed=5)
+    samples = samples_of(metrics(Meters(), replace(GAUGES, recorded=recorded), TIMES))
+    names = ("recordings", "recordings_total", "recorded_bytes_total", "recording_lost_bytes_total")
+    assert [samples[f"dbg_broker_{name}"] for name in names] == ["1", "2", "3", "4"]
+
+
 def test_every_sample_has_a_type() -> None:
-    text = metrics(Meters(), GAUGES, TIMES)
+    text = metrics(Meters(), replace(GAUGES, recorded=Recorded(open=0, begun=0, bytes=0, lost=0, removed=0)), TIMES)
     typed = set(re.findall(r"^# TYPE (\S+) (?:gauge|counter)$", text, re.MULTILINE))
     for histogram in re.findall(r"^# TYPE (\S+) histogram$", text, re.MULTILINE):
         typed |= {f"{histogram}_{part}" for part in ("bucket", "sum", "count")}

@@ -24,7 +24,7 @@ def test_no_verb_is_a_word_for_ranks() -> None:
 
 def test_each_verb_fills_a_field_and_is_a_member_of_verb() -> None:
     assert {row.field for row in VERBS if row.field is not None} <= FIELDS
-    assert {row.name.upper() for row in VERBS} - {"WAIT"} == {verb.name for verb in Verb}
+    assert {row.name.upper() for row in VERBS} - {"WAIT"} == {verb.name for verb in Verb} - {"REPLAY"}
 
 
 def test_those_that_attach_are_verbs() -> None:

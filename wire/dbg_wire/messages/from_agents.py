@@ -187,6 +187,9 @@ class Source(Message, sender=(Sender.AGENT, Sender.BROKER)):
 
 
 class Notice(Message, sender=(Sender.AGENT, Sender.BROKER)):
-    """Tell the terminals on the rank a sentence that has no place on its screen or in its log."""
+    """Tell the terminals on the rank a sentence that has no place on its screen or in its log.
+
+    The broker says in one that the session is recorded.
+    """
 
     text: str

@@ -1,0 +1,53 @@
+"""Lines of an asciicast of version 3: a header, then events with the time since the event before. Pure.
+
+The format is that of asciinema: https://docs.asciinema.org/manual/asciicast/v3/
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+OUTPUT, INPUT, RESIZE, MARKER, EXIT = "o", "i", "r", "m", "x"
+"""The codes of events."""
+
+_HIDDEN = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def encode_header(
+    *, columns: int, rows: int, timestamp: float, title: str, tags: tuple[str, ...], about: Mapping[str, str]
+) -> bytes:
+    """Return the first line; ``timestamp`` is in seconds since the epoch, ``about`` names what has no field."""
+    document = {
+        "version": 3,
+        "term": {"cols": columns, "rows": rows, "type": "xterm-256color"},
+        "timestamp": int(timestamp),
+        "title": title,
+        "tags": list(tags),
+        "env": {name: text for name, text in about.items() if text},
+    }
+    return _line(document)
+
+
+class EventLines:
+    """Encode events in the order of their times; what rounding leaves over counts for the next event."""
+
+    def __init__(self, began: float) -> None:
+        self.told = round(began * 1000)
+        """Milliseconds up to which the lines tell the time; put back if lines are not written."""
+
+    def encode(self, at: float, code: str, data: str) -> bytes:
+        """Return the line of an event at monotonic second ``at``."""
+        now = max(self.told, round(at * 1000))
+        interval, self.told = (now - self.told) / 1000, now
+        return _line([interval, code, data])
+
+
+def _line(document: object) -> bytes:
+    text = json.dumps(document, ensure_ascii=False)
+    if not text.isascii() or "\x7f" in text:
+        # A recording may be looked at with `cat`: JSON escapes the control characters below 32, and this the others,
+        # and those that turn the direction of text.
+        text = _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return text.encode("utf-8", "replace") + b"\n"

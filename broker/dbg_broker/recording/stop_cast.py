@@ -1,0 +1,195 @@
+"""The asciicast of one stop: from what a rank shows and its driver types to lines of a file. Pure."""
+
+from __future__ import annotations
+
+import codecs
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dbg_broker.recording.asciicast import EXIT, INPUT, MARKER, OUTPUT, RESIZE, EventLines, encode_header
+from dbg_broker.recording.happenings import Ended, Happening, Missing, Said, Seen, Shown, Typed
+from dbg_wire.codec import Output, decode_data
+from dbg_wire.engines import LINE_ENGINE
+from dbg_wire.errors import printable
+from dbg_wire.messages import PromptInfo, Sender
+
+CLEARED = "\x0f\x1b(B\x1b[0m\x1b[2J\x1b[H\x1b[?25h"
+"""An empty screen without colours, and a cursor."""
+
+MAX_SESSIONS = 8
+"""Sessions of a stop that are told apart; one begins whenever another debugger is opened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """Which stop it is, all in the rank's own words. ``began`` is in seconds since the epoch."""
+
+    job: str
+    address: str
+    stop: int
+    began: float
+    reason: str = ""
+    place: str = ""
+    script: str = ""
+
+
+@dataclass(slots=True)
+class StopCast:
+    """Turn what happens at a stop into lines; the first happening is a Seen, which the header needs.
+
+    A line debugger's prompt is shown when it opens, and is left out of the log that repeats it. Its log is in order,
+    without what a rank sends a second time for another terminal.
+    """
+
+    about: About
+    lines: EventLines = field(init=False)
+    _seen: Seen | None = field(init=False, default=None)
+    _expected: dict[int, int] = field(init=False, default_factory=dict)
+    """For each session the offset after its last byte."""
+    _prompt: PromptInfo | None = field(init=False, default=None)
+    """The prompt that stands on the screen and is not answered."""
+    _column: bool = field(init=False, default=False)
+    """Whether the last line of a log has begun."""
+    _text: codecs.IncrementalDecoder = field(init=False)
+    _keys: codecs.IncrementalDecoder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lines = EventLines(0.0)
+        self._text = codecs.getincrementaldecoder("utf-8")("replace")
+        self._keys = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def header(self) -> bytes:
+        """Return the first line of the file."""
+        about, seen = self.about, self._seen or _NOTHING_SEEN
+        shown = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(about.began))
+        return encode_header(
+            columns=seen.columns,
+            rows=seen.rows,
+            timestamp=about.began,
+            title=printable(f"{about.job}/{about.address}, stop {about.stop}, {shown} UTC", 300),
+            tags=("dbg-broker",),
+            about={
+                "STOP_JOB": about.job,
+                "STOP_ADDRESS": about.address,
+                "STOP_REASON": about.reason,
+                "STOP_PLACE": about.place,
+                "STOP_SCRIPT": about.script,
+                "STOP_DEBUGGER": seen.engine,
+            },
+        )
+
+    def take(self, happening: Happening) -> bytes:
+        """Return the lines that say this, empty for none."""
+        return _TAKERS[type(happening)](self, happening)
+
+    # ---------------------------------------------------------------------------------------------- one kind each
+
+    def _see(self, seen: Seen) -> bytes:
+        before, self._seen = self._seen, seen
+        if before is None:
+            return b""
+        lines = b""
+        if (seen.rows, seen.columns) != (before.rows, before.columns):
+            lines += self.lines.encode(seen.at, RESIZE, f"{seen.columns}x{seen.rows}")
+        if seen.engine != before.engine:
+            lines += self.lines.encode(seen.at, MARKER, f"the debugger is {printable(seen.engine)} now")
+            self._prompt = None
+            # Lines would be written over the screen that the debugger before has drawn.
+            lines += self.lines.encode(seen.at, OUTPUT, CLEARED) if seen.engine == LINE_ENGINE else b""
+        return lines + self._show_prompt(seen.at)
+
+    def _show(self, shown: Shown) -> bytes:
+        frame = decode_data(shown.frame, Sender.AGENT)
+        if not isinstance(frame, Output):
+            return b""
+        is_log = self._is_log
+        data, missing = self._fresh(frame, is_log=is_log)
+        if not data:
+            return b""
+        lines = self._gap(shown.at, missing if is_log else 0)
+        if missing:
+            self._text.reset()
+        if is_log:
+            data = self._without_echo(frame, data)
+        text = self._text.decode(data)
+        if is_log and text:
+            self._column = not text.endswith("\n")
+            text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+        lines += self.lines.encode(shown.at, OUTPUT, text) if text else b""
+        return lines + self._show_prompt(shown.at)
+
+    def _type(self, typed: Typed) -> bytes:
+        text = self._keys.decode(typed.keys)
+        return self.lines.encode(typed.at, INPUT, text) if text else b""
+
+    def _say(self, said: Said) -> bytes:
+        return self.lines.encode(said.at, MARKER, printable(said.text, 300))
+
+    def _miss(self, missing: Missing) -> bytes:
+        self._text.reset()
+        self._expected.clear()
+        return self._gap(missing.at, missing.count)
+
+    def _end(self, ended: Ended) -> bytes:
+        text = "the process has ended" if ended.status is None else f"the process has ended with {ended.status}"
+        lines = self.lines.encode(ended.at, MARKER, text)
+        # The format knows the status of a process that ends by itself; a signal is a negative number here.
+        is_known = ended.status is not None and ended.status >= 0
+        return lines + (self.lines.encode(ended.at, EXIT, str(ended.status)) if is_known else b"")
+
+    # ------------------------------------------------------------------------------------------------------ inner
+
+    @property
+    def _is_log(self) -> bool:
+        return self._seen is not None and self._seen.engine == LINE_ENGINE
+
+    def _gap(self, at: float, count: int) -> bytes:
+        return self.lines.encode(at, MARKER, f"{count} bytes of output are missing here") if count else b""
+
+    def _fresh(self, frame: Output, *, is_log: bool) -> tuple[bytes, int]:
+        """Return what is new in a frame, and how many bytes before it are missing."""
+        expected = self._expected.get(frame.session, frame.offset)
+        known = max(0, expected - frame.offset) if is_log else 0
+        self._expected[frame.session] = max(expected, frame.offset + len(frame.data))
+        if len(self._expected) > MAX_SESSIONS:
+            del self._expected[next(iter(self._expected))]
+        return frame.data[known:], max(0, frame.offset - expected)
+
+    def _without_echo(self, frame: Output, data: bytes) -> bytes:
+        """Leave out the prompt that a log repeats before the line that was typed; break the line for anything else."""
+        prompt, self._prompt = self._prompt, None
+        if prompt is None:
+            return data
+        echo = prompt.text.encode("utf-8", "replace")
+        start = frame.offset + len(frame.data) - len(data)
+        return data[len(echo) :] if start == prompt.offset and data.startswith(echo) else b"\n" + data
+
+    def _show_prompt(self, at: float) -> bytes:
+        """Show a new prompt once all of the log before it is shown."""
+        seen = self._seen
+        prompt = seen.prompt if seen is not None and self._is_log else None
+        if prompt is None or seen is None:
+            # The prompt that was answered stays on the screen until the log repeats it.
+            return b""
+        if self._prompt is not None and self._prompt.number == prompt.number:
+            return b""
+        if self._expected.get(seen.session) != prompt.offset:
+            return b""
+        self._prompt = prompt
+        start = "\r\n" if self._column else ""
+        self._column = True
+        return self.lines.encode(at, OUTPUT, start + prompt.text)
+
+
+_NOTHING_SEEN = Seen(0.0, 0, "", 24, 80)
+
+_TAKERS: dict[type[Happening], Callable[[StopCast, Any], bytes]] = {
+    Seen: StopCast._see,
+    Shown: StopCast._show,
+    Typed: StopCast._type,
+    Said: StopCast._say,
+    Missing: StopCast._miss,
+    Ended: StopCast._end,
+}

@@ -1,0 +1,197 @@
+"""The writing of recordings, in a thread of its own: a full or slow disk makes no terminal wait.
+
+The thread also makes the lines of what happened, so that the event loop spends a few microseconds on a frame. What
+can't be written is lost and counted, and the file says so as soon as it can be written again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dbg_broker.recording.asciicast import MARKER
+from dbg_broker.recording.directory import RecordingDirectory
+from dbg_broker.recording.happenings import Happening, Missing, Shown
+from dbg_broker.recording.stop_cast import About, StopCast
+
+logger = logging.getLogger("dbg_broker")
+
+MAX_FILE = 64 * 1024 * 1024
+"""Bytes of one file: a working day in PuDB is some ten MB. A rank that draws more must not fill the directory."""
+
+MAX_OPEN = 64
+"""Files that are kept open; a write to another one opens it anew."""
+
+END_SECONDS = 1.0
+"""Seconds given to what still waits when the broker ends."""
+
+Write = Callable[[int, bytes], int]
+
+
+@dataclass(slots=True, eq=False)
+class Recording:
+    """One stop on its way to a file. The loop writes ``given`` alone, the writing thread the rest."""
+
+    cast: StopCast
+    given: int = 0
+    """Bytes handed over for this recording."""
+    done: int = 0
+    """Bytes of them that wait no more."""
+    path: Path | None = None
+    size: int = 0
+    lost: int = 0
+    """Bytes of output that were not written since the last line that was."""
+    is_full: bool = False
+    wants_repaint: bool = field(default=False)
+    """Whether the file is written again after a gap, which a screen's differences can't fill; the loop resets it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing to write; ``happening`` is None for the end of a recording. ``cost`` counts against the bound."""
+
+    recording: Recording
+    happening: Happening | None
+    cost: int
+
+
+class RecordingWriter:
+    """Write recordings to a directory; :meth:`put` may be called from one thread, and does not block."""
+
+    def __init__(self, directory: RecordingDirectory, write: Write = os.write) -> None:
+        """Begin to write; ``write`` may block, raise OSError, or write a part."""
+        self._directory = directory
+        self._write = write
+        self._waiting: queue.SimpleQueue[list[Entry] | None] = queue.SimpleQueue()
+        self._descriptors: OrderedDict[Recording, int] = OrderedDict()
+        self._is_failing = False
+        self.done = 0
+        """Cost of all entries that wait no more."""
+        self.begun = self.written = self.lost = 0
+        self._thread = threading.Thread(target=self._work, name="dbg-broker-record", daemon=True)
+        self._thread.start()
+
+    @property
+    def removed(self) -> int:
+        """Return how many files were removed to make room."""
+        return self._directory.removed
+
+    def put(self, entries: list[Entry]) -> None:
+        """Have these written; the caller bounds how much waits, by :attr:`done`."""
+        self._waiting.put(entries)
+
+    def close(self) -> None:
+        """Write what waits, for END_SECONDS at most."""
+        self._waiting.put(None)
+        self._thread.join(END_SECONDS)
+
+    # --------------------------------------------------------------------------------------------------- in the thread
+
+    def _work(self) -> None:
+        while (entries := self._waiting.get()) is not None:
+            by_recording: dict[Recording, list[Entry]] = {}
+            for entry in entries:
+                by_recording.setdefault(entry.recording, []).append(entry)
+            for recording, its in by_recording.items():
+                try:
+                    self._put(recording, its)
+                except Exception:  # the other recordings go on
+                    logger.exception("a bug in the recording %s", recording.path)
+                cost = sum(entry.cost for entry in its)
+                recording.done += cost
+                self.done += cost
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+
+    def _put(self, recording: Recording, entries: list[Entry]) -> None:
+        told = recording.cast.lines.told
+        try:
+            self._put_lines(recording, entries)
+        except OSError as error:
+            recording.cast.lines.told = told
+            output = sum(entry.happening.size for entry in entries if isinstance(entry.happening, Shown))
+            recording.lost += output
+            self.lost += output
+            self._close(recording)
+            if not self._is_failing:
+                logger.warning("a recording can't be written (%s); output is missing until it can", error.strerror)
+            self._is_failing = True
+        if entries[-1].happening is None:
+            self._end(recording)
+
+    def _put_lines(self, recording: Recording, entries: list[Entry]) -> None:
+        cast, lines = recording.cast, recording.cast.lines
+        happenings = [entry.happening for entry in entries if entry.happening is not None]
+        if not happenings or recording.is_full:
+            return
+        if not recording.size:
+            lines.told = round(happenings[0].at * 1000)
+        told = lines.told
+        gap = cast.take(Missing(happenings[0].at, recording.lost)) if recording.lost else b""
+        data = b"".join(map(cast.take, happenings))
+        if not data:
+            lines.told = told
+            return
+        self._append(recording, gap + data)
+        recording.wants_repaint = recording.wants_repaint or bool(recording.lost)
+        recording.lost = 0
+        if recording.size >= MAX_FILE:
+            self._fill(recording)
+
+    def _fill(self, recording: Recording) -> None:
+        recording.is_full = True
+        text = f"the recording ends here: a file takes {MAX_FILE // 2**20} MiB"
+        self._append(recording, recording.cast.lines.encode(recording.cast.lines.told / 1000, MARKER, text))
+        logger.warning("the recording %s is full; the rest of its stop is not recorded", recording.path)
+
+    def _append(self, recording: Recording, lines: bytes) -> None:
+        """Append whole lines, or nothing; raise OSError."""
+        descriptor = self._descriptor(recording)
+        data = recording.cast.header() + lines if not recording.size else lines
+        written = self._write(descriptor, data)
+        if written < len(data):
+            # A part of a line must not stay: what follows would be read as its end.
+            os.ftruncate(descriptor, recording.size)
+            raise OSError(28, f"only {written} of {len(data)} bytes were written")
+        if not recording.size:
+            logger.info("the recording %s begins", recording.path)
+        recording.size += written
+        self.written += written
+        self._is_failing = False
+        self._directory.grew(written)
+
+    def _descriptor(self, recording: Recording) -> int:
+        descriptor = self._descriptors.get(recording)
+        if descriptor is not None:
+            self._descriptors.move_to_end(recording)
+            return descriptor
+        if recording.path is None:
+            recording.path, descriptor = self._directory.create(recording.cast.about)
+            self.begun += 1
+        else:
+            descriptor = self._directory.reopen(recording.path)
+        self._descriptors[recording] = descriptor
+        if len(self._descriptors) > MAX_OPEN:
+            os.close(self._descriptors.popitem(last=False)[1])
+        return descriptor
+
+    def _close(self, recording: Recording) -> None:
+        descriptor = self._descriptors.pop(recording, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _end(self, recording: Recording) -> None:
+        self._close(recording)
+        if recording.path is not None:
+            self._directory.ended(recording.path, recording.size)
+
+
+def new_recording(about: About) -> Recording:
+    """Return a recording of which nothing is written yet."""
+    return Recording(StopCast(about))
