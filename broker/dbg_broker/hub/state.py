@@ -267,9 +267,8 @@ class Hub:
                 self.tell_rank(key, audience, "audience")
                 self.attend(key)
                 self.listing.changed(key)
+                self.recorded.seated(key)
         for number in decision.seats[:SEATS_AT_ONCE]:
-            self.recorded.seated(key)
-        for number in decision.seats:
             self.send_seat(number)
         if len(decision.seats) > SEATS_AT_ONCE:
             are_sent = bool(self._seats_due)
