@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dbg_broker.home.tokens import job_token
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import attach, wait_until_stopped
@@ -36,22 +37,30 @@ def let_all_go_on(home: Path) -> None:
 
 
 @pytest.mark.launcher
+@pytest.mark.parametrize("is_shared", [True, False], ids=["a home that nodes share", "no such home"])
 def test_ranks_of_a_batch_job_find_the_broker_on_the_login_node(
-    slurm: Slurm, processes: Processes, home: Path, tmp_path: Path
+    slurm: Slurm, processes: Processes, home: Path, tmp_path: Path, is_shared: bool
 ) -> None:
     # The emulated nodes have names of their own: to their ranks, a broker on loopback is on another host.
-    running_broker(processes, home, listen="0.0.0.0")  # noqa: S104 - as the script's first lines say
+    broker = running_broker(processes, home, listen="0.0.0.0")  # noqa: S104 - as the script's first lines say
+    environ = job_environment(tmp_path)
+    if not is_shared:
+        pin = broker.rendezvous["fingerprint"]
+        token = job_token(broker.tokens["rank"], "train-1")
+        environ |= {"DBG_HOME": str(tmp_path / "none"), "DBG_JOB": "train-1", "DBG_TOKEN": token}
+        environ |= {"DBG_BROKER": f"{broker.url.removeprefix('wss://')}#{pin}"}
     (tmp_path / "train.py").write_text(SCRIPT)
     log = tmp_path / "job.log"
     job = slurm.sbatch(
         f"--output={log}",
         str(DEPLOY / "slurm/broker_on_login.sbatch"),
         *(sys.executable, str(tmp_path / "train.py")),
-        env=job_environment(tmp_path),
+        env=environ,
     )
     stopped = wait_until_stopped(home, 4, seconds(60))
     assert {rank["host"] for rank in stopped} == {"node1", "node2"}
     assert sorted(rank["rank"] for rank in stopped) == [0, 1, 2, 3]
+    assert {rank["job"] for rank in stopped} == {f"{job}.0" if is_shared else "train-1"}
     let_all_go_on(home)
     assert slurm.wait_for_job(job) == 0
     text = log.read_text()
