@@ -39,7 +39,7 @@ from dbg_broker.terminals.seats import Decision, Seats
 from dbg_wire import limits
 from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
-from dbg_wire.messages import GUARD_ACTIONS, Message, Refusal, Repaint, Seat, Welcome
+from dbg_wire.messages import GUARD_ACTIONS, Hang, Message, Refusal, Repaint, Seat, Welcome
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 logger = logging.getLogger("dbg_broker")
@@ -84,6 +84,10 @@ class Hub:
         self.audit: Callable[[Entry], None] | None = None
         """Writes an entry of the audit log; it does not block."""
         self.audits_input = False
+        self.on_hang: Callable[[Hang], None] | None = None
+        """Called with a verdict of ``why`` that a terminal tells."""
+        self.max_lease: float | None = None
+        """For how many seconds nobody may type at a stop before its rank lets it end."""
         # What is known of ranks, asked of them, and told to them.
         self.registry = Registry()
         self.questions = OpenQuestions()
@@ -146,6 +150,7 @@ class Hub:
             uptime=round(self.clock() - self._started, 3),
             address=address,
             child=child,
+            max_lease=self.max_lease,
         )
         connection.send_message(message)
 
