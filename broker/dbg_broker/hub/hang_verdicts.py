@@ -10,6 +10,6 @@ from dbg_wire.messages import Hang
 
 def take(hub: Hub, link: TerminalLink, message: Hang) -> None:
     """Pass a verdict on; one of a watcher, or on a job that its token is not for, is dropped."""
-    if hub.on_hang is None or link.role is Role.WATCHER or link.bearer.job not in (None, message.job):
+    if hub.occasions is None or link.role is Role.WATCHER or link.bearer.job not in (None, message.job):
         return
-    hub.on_hang(message)
+    hub.occasions.hang(message)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from dbg_broker.audit.entries import Entry
+from dbg_broker.events.occasions import Occasions
 from dbg_broker.home.bearer import ANY_RANK, Bearer
 from dbg_broker.hub import close_codes
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink, Unread
@@ -39,7 +40,7 @@ from dbg_broker.terminals.seats import Decision, Seats
 from dbg_wire import limits
 from dbg_wire.engines import LINE_ENGINE
 from dbg_wire.errors import printable
-from dbg_wire.messages import GUARD_ACTIONS, Hang, Message, Refusal, Repaint, Seat, Welcome
+from dbg_wire.messages import GUARD_ACTIONS, Message, Refusal, Repaint, Seat, Welcome
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 logger = logging.getLogger("dbg_broker")
@@ -84,8 +85,8 @@ class Hub:
         self.audit: Callable[[Entry], None] | None = None
         """Writes an entry of the audit log; it does not block."""
         self.audits_input = False
-        self.on_hang: Callable[[Hang], None] | None = None
-        """Called with a verdict of ``why`` that a terminal tells."""
+        self.occasions: Occasions | None = None
+        """Takes what may be an event for the command of ``--on-event``; None without one."""
         self.max_lease: float | None = None
         """For how many seconds nobody may type at a stop before its rank lets it end."""
         # What is known of ranks, asked of them, and told to them.
@@ -174,6 +175,8 @@ class Hub:
     def rank_changed(self, rank: RankRecord) -> None:
         """Tell other ranks what a change of this one means for them."""
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
+        if self.occasions is not None:
+            self.occasions.rank_changed(rank)
         is_news = [self.held_ranks.changed(rank), self.crashed_ranks.changed(rank)]
         if any(is_news):
             self.spread.changed()
