@@ -105,6 +105,8 @@ class Reception:
             hub.meters.refusals[decided.status] += 1
             if decided.status in (401, 403):
                 self._refusals.note(connection.peer, decided.body)
+                if hub.occasions is not None:
+                    hub.occasions.refused(tcp.host_of(connection.peer), decided.body)
             shown = path_shown(upgrade.path)
             logger.info("a request of %s for %s is refused: %d", connection.peer, shown, decided.status)
         return decided

@@ -20,6 +20,8 @@ from dbg_broker.allowed import Allowed
 from dbg_broker.audit.entries import Entry, What
 from dbg_broker.audit.writer import AuditLog
 from dbg_broker.classic.sessions import StockSessions
+from dbg_broker.events.command import OnEvent
+from dbg_broker.events.occasions import Occasions
 from dbg_broker.home.certificate import server_context
 from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.rendezvous import (
@@ -41,10 +43,12 @@ from dbg_broker.net.server import Server
 from dbg_broker.settings import ServeSettings
 from dbg_broker.verbs.announcing import announce
 from dbg_broker.verbs.listening import host_for_others, listen_for_peers, listen_for_stock
+from dbg_broker.verbs.service_manager import ServiceManager, status_line
 from dbg_broker.verbs.taking_home import take_home
 from dbg_dial.kernel import kernel_name
 from dbg_wire.endpoint import Endpoint, Rendezvous
 from dbg_wire.errors import BadSecretFile, DbgError
+from dbg_wire.ranks import LIVE_STATES, RankState
 from dbg_wire.version import PROTOCOL_MINOR
 
 logger = logging.getLogger("dbg_broker")
@@ -52,7 +56,7 @@ logger = logging.getLogger("dbg_broker")
 
 def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit status; ``say`` prints a line. Raise DbgError."""
-    log = start_log(settings.verbosity)
+    log = start_log(settings.verbosity, as_json=settings.logs_json)
     home = open_home(settings.home)
     with take_home(home):
         remove_throw_away_tokens(home)
@@ -80,6 +84,8 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
                 log=log,
                 allowed=settings.allowed,
                 audits_input=settings.audits_input,
+                on_event=settings.on_event,
+                max_lease=settings.max_lease,
             )
             asyncio.run(
                 _run(setup, _Stock(classic, settings.classic_size), partial(announce, settings, endpoint, classic, say))
@@ -106,6 +112,8 @@ class _Setup:
     log: LogFormatter
     allowed: Allowed
     audits_input: bool
+    on_event: tuple[str, ...] = ()
+    max_lease: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +144,11 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
     )
     audit = AuditLog(home)
     hub.audit, hub.audits_input = audit.note, setup.audits_input
+    hub.max_lease = setup.max_lease
+    on_event = OnEvent(setup.on_event, os.environ) if setup.on_event else None
+    if on_event is not None:
+        hub.occasions = Occasions(on_event.tell, clock=loop.time, wall=time.time, schedule=loop.call_later)
+    manager = ServiceManager(os.environ, pid, loop.call_later)
     audit.note(Entry(at=time.time(), what=What.START, text=f"{endpoint.url}, pid {pid}"))
     reread = partial(_read_again, loop, setup) if endpoint.secure else None
     server = Server(Reception(hub, tokens, reread), setup.listener, setup.context, allowed=setup.allowed)
@@ -148,14 +161,24 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
     hub.on_unused = leaving.look
     try:
         announce()
+        manager.ready(partial(_status, hub))
         await stopping.wait()
     finally:
+        manager.stopping()
         leaving.close()
         remove_rendezvous(home, pid=pid, host=host)
         await classic.stop()
         await server.stop()
         audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}"))
         audit.close()
+        if on_event is not None:
+            on_event.close()
+
+
+def _status(hub: Hub) -> str:
+    gauges = hub.gauges()
+    live = sum(gauges.ranks[state] for state in LIVE_STATES)
+    return status_line(live, gauges.ranks[RankState.STOPPED], gauges.terminals)
 
 
 def _rendezvous(endpoint: Endpoint, tokens: Tokens) -> Rendezvous:

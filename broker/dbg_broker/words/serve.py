@@ -48,6 +48,24 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
         action="store_true",
         help="have the audit log hold what is typed, too, passwords included (default: who did what, and no keys)",
     )
+    serve.add_argument(
+        "--on-event",
+        metavar="CMD",
+        help="run this command, with a JSON document on its stdin, for the first stop of a run, a crash, a hang that "
+        "`why` or `run --hang-after` finds, a stop that ends by itself soon, and a refused token (default: none)",
+    )
+    serve.add_argument(
+        "--max-lease",
+        metavar="S",
+        help="let a stop end by itself when nobody has typed at it for so long, e.g. 8h: in seconds, or with s, m, h "
+        "or d; ranks of an older release do not know of it (default: a stop lasts until somebody ends it)",
+    )
+    serve.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="write the log as text, or as one JSON document a line (default: text)",
+    )
     # `run` starts its own broker with this option.
     serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
     serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")

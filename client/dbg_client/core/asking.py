@@ -61,6 +61,10 @@ class Asker:
         self._directory = directory
         self._next = 0
 
+    def tell(self, message: Message) -> None:
+        """Send a message that nothing answers; it is lost while the link is down."""
+        self._link.send(message)
+
     async def ask(
         self,
         action: Action,

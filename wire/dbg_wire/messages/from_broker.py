@@ -11,7 +11,9 @@ from .vocabulary import Action, Kind, Look, Sender
 class Welcome(Message, sender=Sender.BROKER):
     """Accept a Register or a Greet.
 
-    ``address`` and ``child`` are the rank's, for an agent; ``uptime`` is in seconds.
+    ``address`` and ``child`` are the rank's, for an agent; ``uptime`` is in seconds. ``max_lease`` is for how many
+    seconds nobody may type at a stop before the rank lets it end; None if stops may last for ever, or as long as an
+    older broker lets them.
     """
 
     minor: int
@@ -21,6 +23,7 @@ class Welcome(Message, sender=Sender.BROKER):
     uptime: float
     address: Sentence | None = None
     child: int | None = None
+    max_lease: Age | None = None
 
 
 class Refusal(Message, sender=Sender.BROKER):
