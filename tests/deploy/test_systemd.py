@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -84,7 +86,7 @@ def test_the_home_is_the_directory_that_systemd_makes() -> None:
     assert "/var/lib/dbg-broker/$USER" in PAGE
 
 
-def confined(unit: Path, folder: Path, *command: str) -> list[str]:
+def confined(unit: Path, folder: Path, *command: str, manager: str = "") -> list[str]:
     """Return a command line that runs a command as ``OWNER``, under what the unit forbids.
 
     All but the state directory is read-only, and no home directory is there.
@@ -100,6 +102,7 @@ def confined(unit: Path, folder: Path, *command: str) -> list[str]:
     words = [word for bind in binds for word in bind]
     script = [str(root), "yes", str(OWNER), str(OWNER), str(OWNER), *words, "--"]
     home = ["env", "-i", "PATH=/usr/bin:/bin", "DBG_HOME=/var/lib/dbg-broker/owner", "HOME=/var/lib/dbg-broker/owner"]
+    home.append(f"NOTIFY_SOCKET={manager}")
     wrapped = [*home, sys.executable, str(DEPLOY.parent / "tests/support/confined.py"), str(unit), "--", *command]
     return ["unshare", "--mount", "sh", "-c", ROOT_IN_ROOT, "sh", *script, *wrapped]
 
@@ -143,11 +146,25 @@ def test_what_the_unit_forbids_is_refused(tmp_path: Path) -> None:
     assert len(lines) == 7
 
 
+@pytest.fixture
+def service_manager() -> Iterator[tuple[socket.socket, str]]:
+    """Return the socket of a service manager, and its name as a variable has it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind("")  # the kernel chooses a name in the abstract namespace
+        manager.settimeout(seconds(30))
+        yield manager, f"@{manager.getsockname()[1:].decode()}"
+
+
 @needs_root
 @pytest.mark.parametrize("unit", [USER_UNIT, SYSTEM_UNIT], ids=["user", "system"])
-def test_a_broker_serves_under_what_the_unit_forbids(unit: Path, processes: Processes, tmp_path: Path) -> None:
+def test_a_broker_serves_under_what_the_unit_forbids(
+    unit: Path, processes: Processes, tmp_path: Path, service_manager: tuple[socket.socket, str]
+) -> None:
     serve = ["-m", "dbg_broker", "serve", "--listen", "127.0.0.1:0", "--classic", "127.0.0.1:0"]
-    broker = processes.start("broker", confined(unit, tmp_path, sys.executable, *serve))
+    assert "\nType=notify\n" in unit.read_text()
+    manager, name = service_manager
+    broker = processes.start("broker", confined(unit, tmp_path, sys.executable, *serve, manager=name))
+    assert manager.recv(100) == b"READY=1"
     broker.wait_for_output("ready at wss://")
     rendezvous = json.loads((tmp_path / "state/broker.json").read_text())
     address = f"{rendezvous['url'].removeprefix('wss://')}#{rendezvous['fingerprint']}"
@@ -164,6 +181,8 @@ def test_a_broker_serves_under_what_the_unit_forbids(unit: Path, processes: Proc
     assert '"start"' in audited
     broker.terminate()
     assert broker.wait(seconds(5)) == 0
+    while manager.recv(1000) != b"STOPPING=1":
+        pass
 
 
 def rank_at(processes: Processes, address: str, token: str) -> Child:
