@@ -40,6 +40,7 @@ print(connection.getresponse().status)
 """
 
 IMAGE = broker_image()
+WATCHING = ("env", "TERM=xterm", "dbg-attach", "0", "--watch")
 BROKER = pod_spec(one(manifest("broker.yaml"), "Deployment"))
 RANK = pod_spec(one(manifest("train.yaml"), "Job"))
 TRAINING = RANK["containers"][0]
@@ -121,6 +122,10 @@ def test_a_pod_that_is_started_again_keeps_its_ranks_address_and_its_terminal(
     (rank,) = json.loads(seen.stdout)["ranks"]
     assert (rank["address"], rank["job"], rank["world_size"]) == ("train-0:0", "train", 4), seen.stderr
 
+    beside = open_terminal(cluster.node.command(cluster.broker, BROKER, "broker", IMAGE, None, *WATCHING))
+    beside.wait_for(re.compile(r"Watching train-0:0|train-0:0 .*watch", re.IGNORECASE))
+    beside.send("\x1dd")
+    assert beside.exit_status() == 0
     healthy = cluster.in_broker(*IMAGE.health)
     assert healthy.returncode == 0, healthy.stderr
 

@@ -65,11 +65,11 @@ def test_systemd_accepts_the_unit(unit: Path, name: str, whose: str, tmp_path: P
 def test_the_page_states_how_systemd_judges_the_unit(unit: Path, tmp_path: Path) -> None:
     shown = re.search(rf"\[{re.escape(unit.name)}\]\(\S*\) \|.*\| ([0-9.]+) \|$", PAGE, re.MULTILINE)
     assert shown is not None
-    threshold = str(round(float(shown[1]) * 10))
-    judged = ["security", "--offline=true", "--no-pager", copied(unit, tmp_path, unit.name)]
-    assert analyze(*judged, f"--threshold={threshold}", folder=tmp_path).returncode == 0
-    better = analyze(*judged, f"--threshold={int(threshold) - 5}", folder=tmp_path)
-    assert better.returncode != 0, f"the page could say less than {shown[1]}"
+    result = analyze("security", "--offline=true", "--no-pager", copied(unit, tmp_path, unit.name), folder=tmp_path)
+    judged = re.search(r"Overall exposure level for \S+: ([0-9.]+) ", result.stdout)
+    assert judged is not None, result.stderr
+    # Releases of systemd differ a little in what they look at.
+    assert float(judged[1]) == pytest.approx(float(shown[1]), abs=0.3)
 
 
 @pytest.mark.parametrize("unit", [USER_UNIT, SYSTEM_UNIT], ids=["user", "system"])
