@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support.manifests import DEPLOY, broker_image, documents, manifest, one, pod_spec
+from tests.support.manifests import DEPLOY, RELEASES, broker_image, check_schema, documents, manifest, one, pod_spec
 from tests.support.netns import Host, hosts
 from tests.support.pods import Node
 from tests.support.processes import Child, Processes
@@ -177,7 +177,22 @@ def test_a_ranks_pod_has_no_token_but_its_own_and_that_one_drives_nothing(cluste
     assert re.search(r"^fingerprint +ok", checked.stdout, re.MULTILINE), checked.stdout + checked.stderr
 
 
-@pytest.mark.parametrize("job", ["Train", "a_b", "-x", "", "a\nb"])
+def test_secrets_are_what_kubernetes_takes_and_each_goes_to_its_namespace(tmp_path: Path) -> None:
+    made = make_secrets(tmp_path, "team/train", "eval-2")
+    assert made.returncode == 0, made.stderr
+    secrets = {secret["metadata"]["name"]: secret for secret in documents(made.stdout)}
+    for secret in secrets.values():
+        check_schema(secret, RELEASES[1])
+    found = {name: secret["metadata"].get("namespace") for name, secret in secrets.items()}
+    assert found == {"dbg-broker": "dbg-broker", "train-dbg": "team", "eval-2-dbg": None}
+    assert len({secrets[name]["stringData"]["token"] for name in ("train-dbg", "eval-2-dbg")}) == 2
+    private = secrets["dbg-broker"]["stringData"]
+    assert not any(text.strip() in made.stderr for text in private.values())
+    again = make_secrets(tmp_path, "team/train", "eval-2")
+    assert again.stdout == made.stdout, "a second call makes no other certificate and no other tokens"
+
+
+@pytest.mark.parametrize("job", ["Train", "a_b", "-x", "", "a\nb", "team/", "a/b/c"])
 def test_a_name_that_no_job_can_have_is_refused_before_anything_is_made(tmp_path: Path, job: str) -> None:
     made = make_secrets(tmp_path, job)
     assert (made.returncode, made.stdout) == (2, "")

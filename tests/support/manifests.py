@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,29 @@ from typing import Any
 
 import yaml
 
+with warnings.catch_warnings():
+    # It looks for its schemas by a function that Python will drop.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import kubernetes_validate
+
+RELEASES: tuple[str, str] = ("1.27", kubernetes_validate.latest_version())
+"""The oldest release of Kubernetes that knows all that is used, and the newest one whose schemas are at hand."""
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 Document = dict[str, Any]
+
+
+class NotTaken(Exception):
+    """A document that Kubernetes would not take."""
+
+
+def check_schema(document: Document, release: str) -> None:
+    """Raise NotTaken for a document that has another field or value than a release of Kubernetes knows."""
+    try:
+        kubernetes_validate.validate(document, release, strict=True)
+    except kubernetes_validate.ValidationError as error:
+        raise NotTaken(str(error)) from None
 
 
 def documents(text: str) -> list[Document]:
