@@ -81,7 +81,7 @@ def test_a_batch_job_brings_its_own_broker_and_takes_it_away(slurm: Slurm, tmp_p
     home = tmp_path / ".dbg-broker" / job
     slurm.wait_for_file(home / "broker.json")
     wait_until_stopped(home, 4, seconds(60))
-    assert f"DBG_HOME={home} dbg-attach --list" in log.read_text()
+    assert f"DBG_HOME={home} dbg-attach list" in log.read_text()
     let_all_go_on(home)
     assert slurm.wait_for_job(job) == 0
     assert log.read_text().count("went on") == 4
