@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dbg_dial.handover import Handover
 from dbg_wire.codec import Input, Output
 from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable, DbgError, PeerError
@@ -64,6 +65,7 @@ class BrokerLink:
         self._successor: Connection | None = None
         self._watching: asyncio.Task[None] | None = None
         self._attempt = 0
+        self._handover = Handover()
         self._up_since = 0.0
 
     @property
@@ -109,6 +111,7 @@ class BrokerLink:
             return await self._connection.receive()
         except Disconnected as ended:
             reason = ended.reason
+            self._handover.ended(ended.code, asyncio.get_running_loop().time())
         except PeerError as error:
             reason = str(error)
         await self._hang_up()
@@ -129,7 +132,9 @@ class BrokerLink:
             self._use(successor)
             return Up()
         # Full jitter: terminals that lost the same broker must not come back in step.
-        await asyncio.sleep(random.uniform(0, min(LONGEST_DELAY, FIRST_DELAY * 2**self._attempt)))  # noqa: S311
+        longest = min(LONGEST_DELAY, FIRST_DELAY * 2**self._attempt)
+        longest = self._handover.bound(longest, asyncio.get_running_loop().time())
+        await asyncio.sleep(random.uniform(0, longest))  # noqa: S311
         self._attempt = min(self._attempt + 1, 30)
         try:
             self._use(await self._dial(again=True))
