@@ -193,6 +193,19 @@ def _token(given: argparse.Namespace) -> int:
     return print_token(home, wishes, _say, _say_aside)
 
 
+def _certificate(given: argparse.Namespace) -> int:
+    from dbg_broker.home.rendezvous import open_home
+    from dbg_broker.verbs.certificate import rotate, show_certificates, switch_certificate
+
+    home = open_home(_home(given))
+    if given.rotate or given.switch:
+        if given.file is not None:
+            raise BadInput("a FILE is only shown", "leave it out with --rotate and --switch")
+        return (rotate if given.rotate else switch_certificate)(home, _say, _say_aside)
+    file = None if given.file is None else os.path.join(_directory(given.file), given.file)  # noqa: PTH118
+    return show_certificates(home, file, _say)
+
+
 def _log(given: argparse.Namespace) -> int:
     from dbg_broker.home.rendezvous import open_home
     from dbg_broker.verbs.log import MAX_SECONDS, LogWishes, show_log
@@ -225,6 +238,7 @@ RUNS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "status": _status,
     "token": _token,
+    "certificate": _certificate,
     "log": _log,
     "check": _check,
     "config": _config,

@@ -19,6 +19,7 @@ from dbg_wire.duration import read_duration
 from dbg_wire.endpoint import DEFAULT_PORT
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.home import home_directory
+from dbg_wire.rendezvous import DriverTokenPlace
 
 LOOPBACK = "127.0.0.1"
 
@@ -84,6 +85,9 @@ class ServeSettings:
     """For how many seconds nobody may type at a stop before its rank lets it end; None for ever."""
     logs_json: bool = False
     """Whether each line of the log is a JSON document."""
+    certificate: tuple[str, str] | None = None
+    """The files of a certificate of the user's own and of its key; None for the one that the broker makes."""
+    driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
 
 
 def parse_listen(text: str, option: str = "--listen") -> Listen:
@@ -138,6 +142,8 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         on_event=() if arguments.on_event is None else parse_command(arguments.on_event),
         max_lease=None if arguments.max_lease is None else read_duration(arguments.max_lease, "--max-lease", MAX_AGE),
         logs_json=arguments.log_format == "json",
+        certificate=_certificate(arguments, directory),
+        driver_token=_driver_token(arguments),
     )
 
 
@@ -155,6 +161,27 @@ def parse_command(text: str, option: str = "--on-event") -> tuple[str, ...]:
             "give its path, and make it executable with chmod +x",
         )
     return tuple(words)
+
+
+def _certificate(arguments: argparse.Namespace, directory: str) -> tuple[str, str] | None:
+    certificate, key = arguments.certificate, arguments.key
+    if certificate is None and key is None:
+        return None
+    if not (certificate and key):
+        given, missing = ("--certificate", "--key") if certificate else ("--key", "--certificate")
+        raise BadInput(f"{given} was given without {missing}", "name both files")
+    if arguments.insecure or arguments.insecure_anywhere:
+        raise BadInput("--certificate was given, and --insecure serves without TLS", "leave one of them out")
+    return posixpath.join(directory, certificate), posixpath.join(directory, key)
+
+
+def _driver_token(arguments: argparse.Namespace) -> DriverTokenPlace:
+    place: DriverTokenPlace = arguments.driver_token
+    if place != "file" and (arguments.insecure or arguments.insecure_anywhere):
+        raise BadInput(
+            f"--driver-token {place} was given, and --insecure sends tokens in the clear", "leave one of them out"
+        )
+    return place
 
 
 def _allowed(texts: list[str]) -> Allowed:

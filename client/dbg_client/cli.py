@@ -124,6 +124,12 @@ def carry_out(settings: CommandSettings) -> int:
 
         write_result(help_page())
         return 0
+    if settings.ask_token:
+        from dbg_dial.ask import ask_secret
+
+        from .core.reach import use_token
+
+        use_token(ask_secret("Token of the broker: "))
     import asyncio
     import logging
 

@@ -16,7 +16,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from dbg_broker.home.bearer import Role
-from dbg_broker.home.certificate import server_context
+from dbg_broker.home.certificate import load_own
 from dbg_broker.home.tokens import Tokens, load_tokens
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
@@ -258,7 +258,8 @@ async def running_broker(
         intervals=intervals,
     )
     reception = WatchedReception(hub, tokens)
-    context, fingerprint = server_context(home) if tls else (None, None)
+    shown = load_own(home) if tls else None
+    context, fingerprint = (None, None) if shown is None else (shown.context, shown.fingerprint)
     server = Server(reception, listener, context, sweep_seconds=0.01)
     server.start()
     endpoint = Endpoint(host="127.0.0.1", port=listener.getsockname()[1], secure=tls, fingerprint=fingerprint)

@@ -83,6 +83,9 @@ def test_serve_settings() -> None:
         classic_size="240x72",
         allow=["10.0.0.0/8"],
         audit_input=True,
+        certificate=None,
+        key=None,
+        driver_token="file",  # noqa: S106 - a word
     )
     settings = serve_settings(given, {"DBG_HOME": "/y", "DBG_IDLE": "5"}, "/here")
     assert (settings.home, settings.listen, settings.insecure, settings.verbosity) == ("/y", Listen(), True, 1)
@@ -105,6 +108,9 @@ def test_a_runs_own_broker_stays_for_some_seconds_without_use(text: str | None, 
         classic_size=None,
         allow=[],
         audit_input=False,
+        certificate=None,
+        key=None,
+        driver_token="file",  # noqa: S106 - a word
     )
     environ = {} if text is None else {"DBG_IDLE": text}
     assert serve_settings(given, environ, "/here").idle_seconds == idle

@@ -69,4 +69,4 @@ def test_no_certificate_is_that_of_a_broker_without_a_pin() -> None:
 
 
 def test_tls_is_1_2_or_later() -> None:
-    assert client_context().minimum_version is ssl.TLSVersion.TLSv1_2
+    assert client_context(PINNED).minimum_version is ssl.TLSVersion.TLSv1_2

@@ -56,6 +56,11 @@ class RunningBroker:
         return document
 
     @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which the broker runs; ``DBG_HOME`` leads others to it."""
+        return dict(self._env)
+
+    @property
     def tokens(self) -> dict[str, str]:
         """The tokens of this broker by the words for their roles."""
         return written_tokens(self.home)

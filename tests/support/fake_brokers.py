@@ -29,10 +29,11 @@ Answer = Callable[[ssl.SSLSocket], None]
 class FakeBroker:
     """A server on a port of loopback that hands each connection to ``answer``, until :meth:`close`."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, certificate: trustme.LeafCert | None = None) -> None:
         self._answer = answer
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        certificate = trustme.CA().issue_cert("127.0.0.1")
+        if certificate is None:
+            certificate = trustme.CA().issue_cert("127.0.0.1")
         certificate.configure_cert(self.context)
         pem = certificate.cert_chain_pems[0].bytes().decode()
         self.fingerprint = fingerprint_of(ssl.PEM_cert_to_DER_cert(pem))

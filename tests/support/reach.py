@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from dbg_wire.endpoint import MAX_TOKEN, MIN_TOKEN, TOKEN_ROLES, Endpoint, Rendezvous, TokenRole
+from dbg_wire.endpoint import MAX_PINS, MAX_TOKEN, MIN_TOKEN, TOKEN_ROLES, Endpoint, TokenRole
 from dbg_wire.errors import BadInput, NoBroker
+from dbg_wire.rendezvous import Rendezvous
 from dbg_wire.throw_away import MARK
 
 PIN = "sha256:" + "0123456789abcdef" * 4
@@ -51,21 +52,29 @@ near_misses = st.lists(fragments | any_text, max_size=8).map("".join)
 @st.composite
 def endpoints(draw: st.DrawFn) -> Endpoint:
     secure = draw(st.booleans())
-    pin = draw(st.none() | pins) if secure else None
-    return Endpoint(host=draw(hosts), port=draw(st.integers(1, 65535)), secure=secure, fingerprint=pin)
+    several = draw(st.lists(pins, max_size=MAX_PINS, unique=True)) if secure else []
+    return Endpoint(
+        host=draw(hosts),
+        port=draw(st.integers(1, 65535)),
+        secure=secure,
+        fingerprint=several[0] if several else None,
+        other_fingerprints=tuple(several[1:]),
+    )
 
 
 @st.composite
 def rendezvous_files(draw: st.DrawFn) -> Rendezvous:
     endpoint = draw(endpoints())
-    pin = draw(pins) if endpoint.secure else None
+    several = draw(st.lists(pins, min_size=1, max_size=MAX_PINS, unique=True)) if endpoint.secure else []
     roles = draw(st.sets(st.sampled_from(TOKEN_ROLES)))
     return Rendezvous(
         url=endpoint.url,
         host=draw(names),
         pid=draw(st.integers(1, 2**22)),
-        fingerprint=pin,
+        fingerprint=several[0] if several else None,
         tokens={role: draw(tokens) for role in roles},
+        other_fingerprints=tuple(several[1:]),
+        driver_token=draw(st.sampled_from(["file", "memory", "ask"])),
     )
 
 

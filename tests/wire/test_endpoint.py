@@ -54,10 +54,33 @@ def test_an_address_carries_a_pin(address: str, pin: str) -> None:
     assert endpoint.fingerprint == parse_fingerprint(pin, source="DBG_BROKER")
 
 
+def test_an_address_carries_the_pin_of_the_next_certificate_too() -> None:
+    endpoint = parse_endpoint(f"login1#{PIN},{OTHER_PIN.upper()}", source="DBG_BROKER")
+    assert endpoint.fingerprints == (PIN, OTHER_PIN)
+    assert str(endpoint) == f"wss://login1:6900#{PIN},{OTHER_PIN}"
+    assert parse_endpoint(f"login1#{PIN},{PIN}", source="DBG_BROKER").fingerprints == (PIN,)
+
+
+@pytest.mark.parametrize(
+    ("pins", "why"),
+    [
+        (f"{PIN},", "64 hexadecimal digits"),
+        (f",{PIN}", "64 hexadecimal digits"),
+        (f"{PIN},{PIN[:-1]}", "64 hexadecimal digits"),
+        (f"{PIN},{SECRET}", "64 hexadecimal digits"),
+        (",".join([PIN] * 5), "has 5 fingerprints; name 4 at most"),
+    ],
+)
+def test_pins_that_are_none_or_too_many_are_refused(pins: str, why: str) -> None:
+    with pytest.raises(BadEndpoint, match=why) as caught:
+        parse_endpoint(f"login1#{pins}", source="DBG_BROKER")
+    assert SECRET not in said(caught.value)
+
+
 @given(endpoints())
 def test_an_endpoint_reads_back_from_its_own_text(endpoint: Endpoint) -> None:
     assert parse_endpoint(str(endpoint), source="x") == endpoint
-    assert parse_endpoint(endpoint.url, source="x") == replace(endpoint, fingerprint=None)
+    assert parse_endpoint(endpoint.url, source="x") == replace(endpoint, fingerprint=None, other_fingerprints=())
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from dbg_wire.errors import BrokerUnreachable, Refused, WrongCertificate, WrongT
 from dbg_wire.limits import KIB, MAX_FRAME_BYTES
 from dbg_wire.version import subprotocol
 
-from .pin import check_certificate, check_endpoint, check_token, client_context
+from .pin import check_certificate, check_endpoint, check_token, client_context, untrusted
 from .tcp import Address
 
 READ_BYTES = 64 * KIB
@@ -97,22 +97,29 @@ class BlockingDial:
         raise BrokerUnreachable(self.url, reason)
 
     def secure(self) -> str:
-        """Make the TLS handshake and return the version of TLS. Raise NotABroker."""
+        """Make the TLS handshake and return the version of TLS. Raise NotABroker, or UntrustedCertificate."""
+        context = client_context(self.endpoint)
         try:
-            secured = client_context().wrap_socket(self.connected())
+            name = self.endpoint.host if self.endpoint.ca is not None else None
+            secured = context.wrap_socket(self.connected(), server_hostname=name)
         except (OSError, ValueError) as error:
+            if (no_trust := untrusted(self.url, error)) is not None:
+                raise no_trust from None
             reason = getattr(error, "reason", None) or type(error).__name__
             raise NotABroker(self.url, f"it does not speak TLS: {reason}") from None
         self._socket = secured
         return secured.version() or "TLS"
 
     def compare(self) -> str:
-        """Return the fingerprint of the certificate shown. Raise WrongCertificate if it is not the pinned one."""
-        secured = self.connected()
-        der = secured.getpeercert(binary_form=True) if isinstance(secured, ssl.SSLSocket) else None
-        shown = check_certificate(self.endpoint, der, "its certificate is {shown}, not {pinned}")
+        """Return the fingerprint of the certificate shown. Raise WrongCertificate if it is not a pinned one."""
+        shown = check_certificate(self.endpoint, self.certificate(), "its certificate is {shown}, not {pinned}")
         self._is_pinned = True
         return shown
+
+    def certificate(self) -> bytes | None:
+        """Return the certificate that the peer has shown, in DER form; None without TLS."""
+        secured = self.connected()
+        return secured.getpeercert(binary_form=True) if isinstance(secured, ssl.SSLSocket) else None
 
     def present(self, token: str, path: str = "/client") -> None:
         """Ask with this token for an upgrade to a WebSocket at a role's path; see also :meth:`agree`.

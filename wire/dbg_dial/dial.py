@@ -25,7 +25,7 @@ from dbg_wire.errors import BrokerUnreachable, DbgError, Refused, WrongCertifica
 from dbg_wire.limits import CLOSE_SECONDS, MAX_FRAME_BYTES
 from dbg_wire.version import subprotocol
 
-from .pin import check_certificate, check_token, client_context
+from .pin import check_certificate, check_token, client_context, untrusted
 from .tcp import Address
 
 AddressInfos = Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]]
@@ -123,7 +123,7 @@ async def _connect(
         subprotocols=[subprotocol()],  # type: ignore[list-item] # a NewType of str
         additional_headers={"Authorization": f"Bearer {reach.token}"},
         create_connection=websocket,
-        ssl=client_context() if reach.endpoint.secure else None,
+        ssl=client_context(reach.endpoint) if reach.endpoint.secure else None,
         compression=None,
         max_size=MAX_FRAME_BYTES,
         logger=_silent(),
@@ -176,6 +176,8 @@ def explain(url: str, error: BaseException, seconds: float, wording: Wording) ->
         return error
     if isinstance(error, InvalidStatus):
         return _refusal(url, error)
+    if (no_trust := untrusted(url, error)) is not None:
+        return no_trust
     if isinstance(error, ssl.SSLError):
         return WrongCertificate(url, wording.no_tls.format(why=getattr(error, "reason", None) or error))
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):

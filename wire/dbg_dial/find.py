@@ -11,21 +11,15 @@ import stat
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Literal
 
-from dbg_wire.endpoint import (
-    Reach,
-    Rendezvous,
-    TokenRole,
-    parse_driver_tokens,
-    parse_rendezvous,
-    resolve,
-    wrong_host_reason,
-)
+from dbg_wire.endpoint import Reach, TokenRole, wrong_host_reason
 from dbg_wire.environment import BROKER
 from dbg_wire.errors import BadInput, BadSecretFile, NoBroker, WrongHost, printable
 from dbg_wire.home import check_private, home_directory
+from dbg_wire.rendezvous import Rendezvous, parse_driver_tokens, parse_rendezvous
+from dbg_wire.resolve import resolve
 
 RENDEZVOUS_FILE = "broker.json"
 """Where a broker that serves a home writes its address, its fingerprint and the token of ranks."""
@@ -37,8 +31,15 @@ as that of a checkpoint, and must not be able to drive other jobs."""
 MAX_SECRET_BYTES = 64 * 1024
 """Bytes read of a token's file or of broker.json; both are below 2 KiB, and a longer file is a wrong one."""
 
+MAX_CA_BYTES = 1024 * 1024
+"""Bytes read of a file of authorities: four times those that a distribution trusts."""
+
 PIPE_SECONDS = 60.0
 """Seconds for a command at the other end of a pipe, which may ask its user for a password first."""
+
+
+def _nothing(home: str) -> str | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,11 @@ class Seeker:
     BadSecretFile."""
     read_token: Callable[[str], str]
     """Returns the text of a token's file, as :func:`read_secret` does; its OSError becomes a BadSecretFile."""
+    read_ca: Callable[[str], str] = field(default_factory=lambda: read_authorities)
+    """Returns the text of a file of authorities; its OSError becomes a BadSecretFile."""
+    read_memory: Callable[[str], str | None] = _nothing
+    """Returns what the broker of a home, if it is on this host, tells terminals from its memory, in the form of
+    broker.json; None if it tells nothing."""
     may_lack_home: bool = False
     """Whether broker.json is read only if address, fingerprint and token are not all given otherwise."""
 
@@ -98,11 +104,15 @@ def _resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], r
         rendezvous=rendezvous,
         role=seeker.role,
         token_file_text=seeker.read_token,
+        ca_text=seeker.read_ca,
     )
 
 
 def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | None) -> Rendezvous | None:
     folder = home_directory(environ) if home is None else home
+    # What the broker says itself goes before files, which any process of the user on any host may have written.
+    if seeker.role != "rank" and (said := seeker.read_memory(folder)) is not None:
+        return parse_rendezvous(said, "what the broker says from its memory")
     path = os.path.join(folder, RENDEZVOUS_FILE)  # noqa: PTH118 - in a rank
     text = seeker.read_rendezvous(path)
     if text is None:
@@ -144,6 +154,17 @@ def read_secret(path: str, *, pipe_seconds: float | None = None) -> str:
         if not stat.S_ISREG(mode):
             raise BadSecretFile(f"{printable(path)} is not a regular file", "put its text into one, with mode 600")
         return file.read(MAX_SECRET_BYTES).decode("utf-8")
+
+
+def read_authorities(path: str) -> str:
+    """Return the text of a file of authorities, which others may read, but only this user or root can have written.
+
+    Raise BadSecretFile, or OSError or UnicodeDecodeError if it can't be read.
+    """
+    with open_at_once(path) as file:
+        if not stat.S_ISREG(check_own(file, path, os.getuid(), others_may_read=True)):
+            raise BadSecretFile(f"{printable(path)} is not a regular file", "set DBG_CA to a PEM file")
+        return file.read(MAX_CA_BYTES).decode("utf-8")
 
 
 def open_at_once(path: str) -> BinaryIO:

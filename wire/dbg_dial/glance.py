@@ -10,6 +10,7 @@ import base64
 import json
 import os
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from dbg_wire.errors import BrokerUnreachable, PeerError, WrongToken
 from dbg_wire.limits import MAX_FRAME_BYTES
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
 
-from .pin import check_certificate, check_token, client_context
+from .pin import check_certificate, check_token, client_context, untrusted
 
 READ_BYTES = 64 * 1024
 
@@ -53,7 +54,13 @@ def _secured(reach: Reach, plain: socket.socket, seconds: float) -> socket.socke
     plain.settimeout(seconds)
     if not reach.endpoint.secure:
         return plain
-    secured = client_context().wrap_socket(plain)
+    context = client_context(reach.endpoint)
+    # As bytes, as above.
+    name = reach.endpoint.host.encode() if reach.endpoint.ca is not None else None
+    try:
+        secured = context.wrap_socket(plain, server_hostname=name)
+    except ssl.SSLError as error:
+        raise untrusted(reach.endpoint.url, error) or error from None
     try:
         check_certificate(reach.endpoint, secured.getpeercert(binary_form=True), "it shows {shown}, not {pinned}")
     except BaseException:

@@ -1,7 +1,8 @@
-"""The check that the peer is the pinned broker, and that a token may be sent to it.
+"""The check that the peer is the user's broker, and that a token may be sent to it.
 
-A broker makes its own certificate, so no authority vouches for it: only its fingerprint tells the broker from an
-impostor. Without TLS, as with ``--insecure``, anybody may listen, so only throw-away tokens are sent.
+No authority vouches for a certificate that a broker has made itself: only its fingerprint tells the broker from an
+impostor. A certificate of the user's own may be known by an authority and the host's name instead, or by both. Without
+TLS, as with ``--insecure``, anybody may listen, so only throw-away tokens are sent.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from __future__ import annotations
 import ssl
 
 from dbg_wire.endpoint import Endpoint, fingerprint_of, same_fingerprint
-from dbg_wire.errors import BadEndpoint, WrongCertificate
+from dbg_wire.environment import CA
+from dbg_wire.errors import BadEndpoint, BadSecretFile, UntrustedCertificate, WrongCertificate
 from dbg_wire.throw_away import WHERE_THEY_ARE, is_throw_away
 
 
 def check_endpoint(endpoint: Endpoint) -> None:
-    """Refuse TLS without a fingerprint, and a fingerprint without TLS. Raise BadEndpoint."""
-    if endpoint.secure and endpoint.fingerprint is None:
+    """Refuse TLS without a fingerprint or an authority, and a fingerprint without TLS. Raise BadEndpoint."""
+    if endpoint.secure and endpoint.fingerprint is None and endpoint.ca is None:
         raise BadEndpoint(
             f"{endpoint.url} has no fingerprint, and only a pinned broker is dialled",
-            "add #sha256:… as `dbg-broker serve` prints it",
+            "add #sha256:… as `dbg-broker serve` prints it, or set DBG_CA",
         )
     if not endpoint.secure and endpoint.fingerprint is not None:
         raise BadEndpoint(
@@ -34,23 +36,51 @@ def check_token(endpoint: Endpoint, token: str) -> None:
         raise BadEndpoint(f"{endpoint.url} is without TLS, and a lasting token must not travel there", WHERE_THEY_ARE)
 
 
-def client_context() -> ssl.SSLContext:
-    """Return a context for TLS 1.2 or later that accepts any certificate; :func:`check_certificate` compares it."""
+def client_context(endpoint: Endpoint) -> ssl.SSLContext:
+    """Return a context for TLS 1.2 or later, which lets :func:`check_certificate` compare a pinned certificate.
+
+    With an authority the handshake fails unless that has signed the certificate, for the host's name. Raise
+    BadSecretFile if the authorities can't be used.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+    if endpoint.ca is None:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    # A certificate names its hosts by subjectAltName; a common name may be anything. The file may hold the authority
+    # that signs brokers without the one above it.
+    context.hostname_checks_common_name = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(cadata=endpoint.ca)
+    except (ssl.SSLError, ValueError) as error:
+        why = getattr(error, "reason", None) or type(error).__name__
+        raise BadSecretFile(
+            f"the file that {CA} names holds a certificate that can't be read ({why})", "name a PEM file"
+        ) from None
     return context
+
+
+def untrusted(url: str, error: BaseException) -> UntrustedCertificate | None:
+    """Return what a failed handshake means if no authority vouches for the certificate; None for other errors."""
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return None
+    return UntrustedCertificate(url, error.verify_message.rstrip("."))
 
 
 def check_certificate(endpoint: Endpoint, certificate: bytes | None, wording: str) -> str:
     """Return the fingerprint of the DER certificate that was shown, compared in constant time.
 
-    Raise WrongCertificate if another one is pinned, with ``wording``, its ``{shown}`` and ``{pinned}`` filled in.
+    The context of the handshake has checked the authority, where one is named. Raise WrongCertificate if another
+    certificate is pinned, with ``wording``, its ``{shown}`` and ``{pinned}`` filled in.
     """
     if not certificate:
         raise WrongCertificate(endpoint.url, "it shows no certificate")
-    shown, pinned = fingerprint_of(certificate), endpoint.fingerprint
-    if pinned is None or not same_fingerprint(shown, pinned):
+    shown = fingerprint_of(certificate)
+    if endpoint.fingerprint is None and endpoint.ca is not None:
+        return shown
+    if not any(same_fingerprint(shown, pinned) for pinned in endpoint.fingerprints):
+        pinned = " or ".join(endpoint.fingerprints) or None
         raise WrongCertificate(endpoint.url, wording.format(shown=shown, pinned=pinned))
     return shown

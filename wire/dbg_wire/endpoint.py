@@ -1,4 +1,4 @@
-"""The broker's address, the token that the broker checks, and the fingerprint by which a peer checks the broker.
+"""The broker's address, the token that the broker checks, and the fingerprints by which a peer checks the broker.
 
 Pure: files and variables are handed in, so that agent, terminal and broker read them by the same rules. No error,
 repr or str made here holds a token.
@@ -7,25 +7,22 @@ repr or str made here holds a token.
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
-from dbg_wire.environment import BROKER, TOKEN, TOKEN_FILE
-from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker, printable
-from dbg_wire.throw_away import WHERE_THEY_ARE, is_throw_away
+from dbg_wire.errors import BadEndpoint, BadSecretFile, printable
 
 DEFAULT_PORT = 6900
 """Next to the 6899 of ``pudb.remote``, so that both are easy to remember."""
 
-RENDEZVOUS_SCHEMA = 1
-"""Version of ``broker.json``; grows when an older reader would misread a newer file."""
-
 MIN_TOKEN = 16
 MAX_TOKEN = 512
 """Characters of a token: a shorter one can be guessed, a longer text is a wrong file."""
+
+MAX_PINS = 4
+"""Fingerprints of one address: that of the certificate shown now and of the next one, and room for a mistake."""
 
 TokenRole = Literal["rank", "driver", "watcher"]
 TOKEN_ROLES: tuple[TokenRole, ...] = ("rank", "driver", "watcher")
@@ -35,19 +32,26 @@ _AUTHORITY = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<p
 _SIX = re.compile(r"[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]{1,15})?")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _PIN = re.compile(r"sha256:((?:[0-9a-f]{2}:){31}[0-9a-f]{2}|[0-9a-f]{64})", re.IGNORECASE | re.ASCII)
-_PIN_LIKE = re.compile(r"sha256:[0-9a-f:]{0,128}", re.IGNORECASE | re.ASCII)
+_PIN_LIKE = re.compile(r"sha256:[0-9a-f:]{0,128}(?:,sha256:[0-9a-f:]{0,128}){0,7}", re.IGNORECASE | re.ASCII)
 _TOKEN = re.compile(rf"[!-~]{{{MIN_TOKEN},{MAX_TOKEN}}}")
 _HOW_TO_WRITE = "write host:port or wss://host:port, then #sha256:… as `dbg-broker serve` prints it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A broker's address and the fingerprint its certificate must have (None: not given, or plain ws)."""
+    """A broker's address, and by what its certificate is known.
+
+    The certificate has ``fingerprint`` (None: not given, or plain ws) or one of ``other_fingerprints``, as the next
+    certificate of the broker will. ``ca`` is the PEM text of the authorities of which one has signed it, for the host;
+    None if that doesn't matter.
+    """
 
     host: str
     port: int
     secure: bool
     fingerprint: str | None
+    other_fingerprints: tuple[str, ...] = ()
+    ca: str | None = field(default=None, repr=False)
 
     @property
     def url(self) -> str:
@@ -55,13 +59,19 @@ class Endpoint:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'wss' if self.secure else 'ws'}://{host}:{self.port}"
 
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """Return all fingerprints that its certificate may have; that of the present one comes first."""
+        return () if self.fingerprint is None else (self.fingerprint, *self.other_fingerprints)
+
     def __str__(self) -> str:
-        return self.url if self.fingerprint is None else f"{self.url}#{self.fingerprint}"
+        return self.url if self.fingerprint is None else f"{self.url}#{','.join(self.fingerprints)}"
 
 
 def parse_endpoint(text: str, *, source: str) -> Endpoint:
     """Read ``host``, ``host:port``, ``wss://host:port`` or ``ws://host:port``, each with ``#sha256:…`` or without.
 
+    Behind the ``#`` may be several fingerprints, with a comma between two.
     ``source`` says in an error where the text came from. Raise BadEndpoint, which quotes the text without the parts
     into which a user may have put a token.
     """
@@ -83,13 +93,27 @@ def parse_endpoint(text: str, *, source: str) -> Endpoint:
     authority, _, path = address.partition("/")
     if path:
         raise bad("contains a path, which an address has no room for")
-    fingerprint = _canonical_pin(pin) if hash_sign else None
-    if hash_sign and fingerprint is None:
-        raise bad("has a fingerprint that is not sha256: and 64 hexadecimal digits")
-    if fingerprint and scheme == "ws":
+    pins = _pins(pin, bad) if hash_sign else ()
+    if pins and scheme == "ws":
         raise bad("has a fingerprint, but ws:// shows no certificate", "write wss://, or leave the fingerprint out")
     host, port = _host_and_port(authority, bad)
-    return Endpoint(host=host, port=port, secure=scheme == "wss", fingerprint=fingerprint)
+    return Endpoint(
+        host=host,
+        port=port,
+        secure=scheme == "wss",
+        fingerprint=pins[0] if pins else None,
+        other_fingerprints=pins[1:],
+    )
+
+
+def _pins(text: str, bad: Callable[..., BadEndpoint]) -> tuple[str, ...]:
+    typed = text.split(",")
+    if len(typed) > MAX_PINS:
+        raise bad(f"has {len(typed)} fingerprints", f"name {MAX_PINS} at most, of the present and the next certificate")
+    pins = [pin for one in typed if (pin := canonical_pin(one)) is not None]
+    if len(pins) < len(typed):
+        raise bad("has a fingerprint that is not sha256: and 64 hexadecimal digits")
+    return tuple(dict.fromkeys(pins))
 
 
 def _host_and_port(authority: str, bad: Callable[..., BadEndpoint]) -> tuple[str, int]:
@@ -154,7 +178,7 @@ def parse_fingerprint(text: str, *, source: str) -> str:
 
     Raise BadEndpoint, naming ``source``.
     """
-    pin = _canonical_pin(text)
+    pin = canonical_pin(text)
     if pin is None:
         shown = text if _PIN_LIKE.fullmatch(text) else "…"
         raise BadEndpoint(
@@ -163,7 +187,8 @@ def parse_fingerprint(text: str, *, source: str) -> str:
     return pin
 
 
-def _canonical_pin(text: str) -> str | None:
+def canonical_pin(text: str) -> str | None:
+    """Return a fingerprint in its one form, None for a text that is none."""
     found = _PIN.fullmatch(text)
     return f"sha256:{found[1].replace(':', '').lower()}" if found else None
 
@@ -182,6 +207,11 @@ def same_fingerprint(a: str, b: str) -> bool:
     return hmac.compare_digest(a.encode("utf-8", "surrogatepass"), b.encode("utf-8", "surrogatepass"))
 
 
+def is_token(text: str) -> bool:
+    """Tell whether a text may be a token."""
+    return _TOKEN.fullmatch(text) is not None
+
+
 def parse_token(text: str, *, source: str) -> str:
     """Return the token without the line end that an editor adds. Raise BadSecretFile, which never quotes the text."""
     token = text.rstrip("\r\n")
@@ -194,224 +224,12 @@ def parse_token(text: str, *, source: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rendezvous:
-    """The contents of ``broker.json``; a copy that is given to another user may lack tokens.
-
-    ``driver_tokens`` are those of ``driver.json``, which no rank opens. Before release 0.2 they were among ``tokens``.
-    ``minor`` is the protocol minor of the broker, 0 where the file does not tell it.
-    """
-
-    url: str
-    host: str
-    pid: int
-    fingerprint: str | None
-    tokens: Mapping[TokenRole, str] = field(repr=False)
-    driver_tokens: Mapping[TokenRole, str] = field(default_factory=dict, repr=False)
-    minor: int = 0
-
-    def token(self, role: TokenRole) -> tuple[str, str] | None:
-        """Return the token of a role and the file that holds it; None without one."""
-        if role in self.driver_tokens:
-            return self.driver_tokens[role], "driver.json"
-        return (self.tokens[role], "broker.json") if role in self.tokens else None
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """Return the address with its pin. Raise BadEndpoint if ``url`` can't be read."""
-        return replace(parse_endpoint(self.url, source="broker.json"), fingerprint=self.fingerprint)
-
-
-def parse_rendezvous(text: str, path: str) -> Rendezvous:
-    """Read ``broker.json``; unknown fields are ignored. Raise BadSecretFile, naming ``path`` and never a token."""
-    document = _parse_document(text, path)
-    url, fingerprint = _parse_rendezvous_address(document, path)
-    host, pid = document.get("host"), document.get("pid")
-    if not isinstance(host, str) or not host or not host.isprintable():
-        raise _bad_rendezvous(path, "names no host")
-    if type(pid) is not int or pid < 1:
-        raise _bad_rendezvous(path, "names no pid")
-    return Rendezvous(
-        url=url,
-        host=host,
-        pid=pid,
-        fingerprint=fingerprint,
-        tokens=_parse_tokens(document, path),
-        minor=_minor(document),
-    )
-
-
-def _minor(document: Mapping[str, Any]) -> int:
-    minor = document.get("minor")
-    return minor if type(minor) is int and minor >= 0 else 0
-
-
-def parse_driver_tokens(text: str, path: str) -> Mapping[TokenRole, str]:
-    """Read ``driver.json``; unknown fields are ignored. Raise BadSecretFile, naming ``path`` and never a token."""
-    return _parse_tokens(_parse_document(text, path), path)
-
-
-def _parse_document(text: str, path: str) -> dict[str, Any]:
-    try:
-        document: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        document = None
-    if not isinstance(document, dict):
-        raise _bad_rendezvous(path, "is not a JSON object")
-    schema = document.get("schema")
-    if type(schema) is not int or schema != RENDEZVOUS_SCHEMA:
-        stated = str(schema) if type(schema) is int and abs(schema) < 10**9 else "none"
-        raise BadSecretFile(
-            f"{printable(path)} has schema {stated}, and this release reads schema {RENDEZVOUS_SCHEMA}",
-            "install the same dbg-broker release on both ends",
-        )
-    return document
-
-
-def _parse_tokens(document: Mapping[str, Any], path: str) -> dict[TokenRole, str]:
-    tokens = document.get("tokens", {})
-    if not isinstance(tokens, dict):
-        raise _bad_rendezvous(path, "has tokens that are not an object")
-    known: dict[TokenRole, str] = {}
-    for role in (role for role in TOKEN_ROLES if role in tokens):
-        if not (isinstance(tokens[role], str) and _TOKEN.fullmatch(tokens[role])):
-            raise _bad_rendezvous(path, f"has a {role} token that can't be one")
-        known[role] = tokens[role]
-    return known
-
-
-def _parse_rendezvous_address(document: Mapping[str, Any], path: str) -> tuple[str, str | None]:
-    url, pin = document.get("url"), document.get("fingerprint")
-    try:
-        endpoint = parse_endpoint(url if isinstance(url, str) else "", source="its url")
-    except BadEndpoint as error:
-        raise _bad_rendezvous(path, f"can't be used: {error.what}") from None
-    fingerprint = _canonical_pin(pin) if isinstance(pin, str) else None
-    if fingerprint is None and (endpoint.secure or pin is not None):
-        raise _bad_rendezvous(path, "has a fingerprint that is not sha256: and 64 hexadecimal digits")
-    if fingerprint and not endpoint.secure:
-        raise _bad_rendezvous(path, "has a fingerprint, but its ws:// url shows no certificate")
-    return endpoint.url, fingerprint
-
-
-def _bad_rendezvous(path: str, why: str) -> BadSecretFile:
-    return BadSecretFile(f"{printable(path)} {why}", "remove it and start `dbg-broker serve` again, which rewrites it")
-
-
-def format_rendezvous(rendezvous: Rendezvous) -> str:
-    """Return the text of ``broker.json``, from which :func:`parse_rendezvous` makes an equal Rendezvous."""
-    document = {
-        "schema": RENDEZVOUS_SCHEMA,
-        "url": rendezvous.url,
-        "host": rendezvous.host,
-        "pid": rendezvous.pid,
-        "minor": rendezvous.minor,
-        "fingerprint": rendezvous.fingerprint,
-        "tokens": _in_order(rendezvous.tokens),
-    }
-    return json.dumps(document, separators=(",", ":"))
-
-
-def format_driver_tokens(tokens: Mapping[TokenRole, str]) -> str:
-    """Return the text of ``driver.json``, from which :func:`parse_driver_tokens` reads the same tokens."""
-    return json.dumps({"schema": RENDEZVOUS_SCHEMA, "tokens": _in_order(tokens)}, separators=(",", ":"))
-
-
-def _in_order(tokens: Mapping[TokenRole, str]) -> dict[TokenRole, str]:
-    return {role: tokens[role] for role in TOKEN_ROLES if role in tokens}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
     """All that is needed to reach the broker; ``sources`` says where address, fingerprint and token came from."""
 
     endpoint: Endpoint
     token: str = field(repr=False)
     sources: Mapping[Literal["address", "fingerprint", "token"], str]
-
-
-def resolve(
-    *,
-    argument: str | None,
-    environ: Mapping[str, str],
-    rendezvous: Rendezvous | None,
-    role: TokenRole,
-    token_file_text: Callable[[str], str],
-    argument_name: str = "the argument broker=",
-) -> Reach:
-    """Decide which broker to dial with which pin and token: argument, then DBG_* variable, then broker.json.
-
-    ``token_file_text`` reads the file that DBG_TOKEN_FILE names; its OSError or ValueError becomes BadSecretFile.
-    Raise NoBroker if no broker is known, BadInput if no token is known, and BadEndpoint if the broker can't be told
-    from an impostor: no fingerprint, or a lasting token without TLS.
-    """
-    if argument is not None:
-        endpoint, address_from = parse_endpoint(argument, source=argument_name), argument_name.rstrip("=")
-    elif environ.get(BROKER):
-        endpoint, address_from = parse_endpoint(environ[BROKER], source=BROKER), BROKER
-    elif rendezvous is not None:
-        endpoint, address_from = rendezvous.endpoint, "broker.json"
-    else:
-        raise NoBroker
-    endpoint, pin_from = _pinned(endpoint, address_from, rendezvous)
-    token, token_from = _token(environ, rendezvous, role, token_file_text)
-    if not (endpoint.secure or is_throw_away(token)):
-        pinned = rendezvous.url if rendezvous is not None and rendezvous.fingerprint else None
-        raise BadEndpoint(
-            f"{address_from} says {endpoint.url}, and the lasting token from {token_from} must not travel in the clear",
-            f"write wss://, as the broker at {pinned} does" if pinned else WHERE_THEY_ARE,
-        )
-    return Reach(
-        endpoint=endpoint,
-        token=token,
-        sources={"address": address_from, "fingerprint": pin_from, "token": token_from},
-    )
-
-
-def _pinned(endpoint: Endpoint, address_from: str, rendezvous: Rendezvous | None) -> tuple[Endpoint, str]:
-    if not endpoint.secure:
-        return endpoint, "none: ws:// shows no certificate"
-    if endpoint.fingerprint is not None:
-        return endpoint, address_from
-    if rendezvous is not None and rendezvous.fingerprint is not None:
-        return replace(endpoint, fingerprint=rendezvous.fingerprint), "broker.json"
-    raise BadEndpoint(
-        f"{address_from} says {endpoint.url} without a fingerprint, and a token is sent only to a pinned broker",
-        "add #sha256:… as `dbg-broker serve` prints it, or write ws:// if it serves --insecure",
-    )
-
-
-def _token(
-    environ: Mapping[str, str], rendezvous: Rendezvous | None, role: TokenRole, token_file_text: Callable[[str], str]
-) -> tuple[str, str]:
-    if path := environ.get(TOKEN_FILE):
-        named = f"{TOKEN_FILE} {_path_shown(path)}"
-        return parse_token(_file_text(path, named, token_file_text), source=named), named
-    if text := environ.get(TOKEN):
-        return parse_token(text, source=TOKEN), TOKEN
-    wanted: tuple[TokenRole, ...] = ("driver", "watcher") if role == "driver" else (role,)
-    found = [rendezvous.token(role) for role in wanted] if rendezvous is not None else []
-    for token in found:
-        if token is not None:
-            return token
-    raise BadInput(
-        f"no {role} token is known",
-        f"set DBG_TOKEN_FILE to a file with the {role} token that `dbg-broker token` prints on the broker's host",
-    )
-
-
-def _file_text(path: str, named: str, token_file_text: Callable[[str], str]) -> str:
-    try:
-        return token_file_text(path)
-    except OSError as error:
-        why = error.strerror or type(error).__name__
-    except ValueError:
-        why = "not a text file"
-    raise BadSecretFile(f"{named} can't be read ({why})", "set it to a file with the token")
-
-
-def _path_shown(path: str) -> str:
-    """Return a path for people, or ``…`` for a text that may be a token in place of its file's path."""
-    return printable(path) if len(path) < MIN_TOKEN or path.startswith(("/", "./", "../", "~/")) else "…"
 
 
 def wrong_host_reason(

@@ -16,6 +16,7 @@
     ├── Refused                  5   the peer answers, but refuses us or is not the expected broker
     │   ├── WrongToken
     │   ├── WrongCertificate
+    │   │   └── UntrustedCertificate
     │   └── WrongVersion
     ├── CantPrint                1   stdout takes no more
     ├── PeerError                1   the peer broke the protocol: the peer's fault
@@ -214,6 +215,16 @@ class WrongCertificate(Refused):
     def __str__(self) -> str:
         return (
             f"whoever answers at {printable(self.url)} is not the broker that was pinned ({printable(self.reason)}); "
+            "nothing was sent to it"
+        )
+
+
+class UntrustedCertificate(WrongCertificate):
+    """A peer at ``url`` whose certificate no authority of DBG_CA vouches for, or not for this host, or not now."""
+
+    def __str__(self) -> str:
+        return (
+            f"DBG_CA does not vouch for the certificate at {printable(self.url)} ({printable(self.reason)}); "
             "nothing was sent to it"
         )
 

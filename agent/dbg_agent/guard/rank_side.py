@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from dbg_wire.environment import BROKER, HOME, TOKEN, TOKEN_FILE
+from dbg_wire.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
 from ..bounded import within
 from ..link import lookup
@@ -56,7 +56,7 @@ WAIT_BY_NUMBER = frozenset({"multiprocessing.popen_fork", "multiprocessing.forks
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "process.py")  # noqa: PTH100, PTH118, PTH120
 
-KEPT_VARIABLES = (BROKER, TOKEN_FILE, TOKEN, HOME, "XDG_STATE_HOME", "HOME")
+KEPT_VARIABLES = (BROKER, CA, TOKEN_FILE, TOKEN, HOME, "XDG_STATE_HOME", "HOME")
 """Variables that say where the broker is. The pipe carries them, since the program may change them at any time."""
 
 LEFT_OUT_VARIABLES = (TOKEN, "LD_PRELOAD")

@@ -1,17 +1,25 @@
-"""The broker's own certificate: made once, kept in the home, and known to others by its fingerprint."""
+"""The broker's own certificate: made once, kept in the home, and known to others by its fingerprint.
+
+The next one lies beside it before it is served, so that ranks and terminals know both fingerprints in time.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import ssl
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from dbg_broker.home.rendezvous import read_private, write_private
 from dbg_wire.endpoint import fingerprint_of
-from dbg_wire.errors import BadSecretFile, printable
+from dbg_wire.errors import BadInput, BadSecretFile, printable
 
 CERTIFICATE_FILE = "certificate.pem"
 KEY_FILE = "key.pem"
+
+NEXT_CERTIFICATE_FILE = "next-certificate.pem"
+NEXT_KEY_FILE = "next-key.pem"
 
 NAME = "dbg-broker"
 """Name of the certificate's subject; peers check the fingerprint instead of a name."""
@@ -26,13 +34,36 @@ _FOOTER = "-----END CERTIFICATE-----"
 _REMEDY = f"remove {CERTIFICATE_FILE} and {KEY_FILE} there and start again; everyone then needs the new fingerprint"
 
 
-def server_context(home: Path) -> tuple[ssl.SSLContext, str]:
-    """Return the server's TLS context, for TLS 1.2 or later, and the fingerprint of its certificate.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A certificate to show to peers, in DER form, and the fingerprints of those that are shown later."""
 
-    The certificate kept in the home is used; if it or its key is missing, both are made anew. Raise BadSecretFile if
-    the key is open to others, or if the two can't be used.
+    context: ssl.SSLContext
+    certificate: bytes
+    others: tuple[str, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the certificate."""
+        return fingerprint_of(self.certificate)
+
+
+def load_own(home: Path) -> Shown:
+    """Return the home's certificate with a context for TLS 1.2 or later; if it or its key is missing, make both anew.
+
+    Raise BadSecretFile if the key is open to others, or if the two can't be used.
     """
+    context, certificate = _present(home)
+    following = next_certificate(home)
+    others = () if following is None else (fingerprint_of(following),)
+    return Shown(context=context, certificate=certificate, others=others)
+
+
+def _present(home: Path) -> tuple[ssl.SSLContext, bytes]:
     certificate_path, key_path = home / CERTIFICATE_FILE, home / KEY_FILE
+    if not certificate_path.exists() and (home / NEXT_CERTIFICATE_FILE).exists():
+        # A switch was cut short.
+        _finish_switch(home)
     certificate, key = read_private(certificate_path, others_may_read=True), read_private(key_path)
     if certificate is None or key is None:
         certificate = _make_and_keep(certificate_path, key_path)
@@ -41,11 +72,59 @@ def server_context(home: Path) -> tuple[ssl.SSLContext, str]:
     try:
         # With an empty password OpenSSL doesn't ask the terminal for that of an encrypted key.
         context.load_cert_chain(certificate_path, key_path, password="")
-        return context, fingerprint_of(_first_der(certificate))
+        return context, first_der(certificate)
     except (OSError, ValueError) as error:
         raise BadSecretFile(
             f"{CERTIFICATE_FILE} and {KEY_FILE} in {printable(str(home))} can't be used", _REMEDY
         ) from error
+
+
+def present_certificate(home: Path) -> bytes | None:
+    """Return the home's certificate in DER form, None if none has been made. Raise BadSecretFile."""
+    return _der_in(home / CERTIFICATE_FILE)
+
+
+def next_certificate(home: Path) -> bytes | None:
+    """Return the certificate that is served after the next switch, None if there is none. Raise BadSecretFile."""
+    return _der_in(home / NEXT_CERTIFICATE_FILE)
+
+
+def prepare_next(home: Path) -> bytes:
+    """Make the next certificate, unless there is one, and return it in DER form. Raise BadSecretFile."""
+    made = next_certificate(home)
+    if made is not None:
+        return made
+    return first_der(_make_and_keep(home / NEXT_CERTIFICATE_FILE, home / NEXT_KEY_FILE))
+
+
+def switch(home: Path) -> None:
+    """Put the next certificate in place of the present one. Raise BadInput if there is none, or BadSecretFile."""
+    if next_certificate(home) is None:
+        raise BadInput("no next certificate has been made", "type `dbg-broker certificate --rotate` first")
+    try:
+        # Without a present certificate, a start of the broker finishes what a crash has left half done.
+        (home / CERTIFICATE_FILE).unlink(missing_ok=True)
+        _finish_switch(home)
+    except OSError as error:
+        raise BadSecretFile(
+            f"{printable(str(home))} can't be changed ({error.strerror})", "type the command again"
+        ) from None
+
+
+def _finish_switch(home: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        (home / NEXT_KEY_FILE).replace(home / KEY_FILE)
+    (home / NEXT_CERTIFICATE_FILE).replace(home / CERTIFICATE_FILE)
+
+
+def _der_in(path: Path) -> bytes | None:
+    text = read_private(path, others_may_read=True)
+    if text is None:
+        return None
+    try:
+        return first_der(text)
+    except ValueError:
+        raise BadSecretFile(f"{printable(str(path))} holds no certificate", "remove it") from None
 
 
 def _make_and_keep(certificate_path: Path, key_path: Path) -> str:
@@ -62,8 +141,8 @@ def _make_and_keep(certificate_path: Path, key_path: Path) -> str:
     return certificate
 
 
-def _first_der(pem: str) -> bytes:
-    """Return the certificate that is shown; others after it are its chain."""
+def first_der(pem: str) -> bytes:
+    """Return the certificate that is shown, in DER form; others after it are its chain. Raise ValueError."""
     block = pem[pem.index("-----BEGIN CERTIFICATE-----") : pem.index(_FOOTER) + len(_FOOTER)]
     return ssl.PEM_cert_to_DER_cert(block)
 

@@ -15,8 +15,8 @@ from types import TracebackType
 
 from dbg_broker.home.path import check_way
 from dbg_dial.find import DRIVER_FILE, RENDEZVOUS_FILE, check_own, open_at_once
-from dbg_wire.endpoint import Rendezvous, format_driver_tokens, format_rendezvous, parse_rendezvous
 from dbg_wire.errors import BadSecretFile, printable
+from dbg_wire.rendezvous import Rendezvous, format_driver_tokens, format_rendezvous, parse_rendezvous
 
 LOCK_FILE = "serve.lock"
 

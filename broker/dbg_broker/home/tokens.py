@@ -6,6 +6,7 @@ import base64
 import contextlib
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,11 @@ THROW_AWAY_DIRECTORY = "insecure-tokens"
 
 JOB_MARK = "job."
 """How a token begins that ranks of one job may use; the job's name and a code made with the rank's token follow."""
+
+DIAL_MARK = "dial."
+"""How a token begins that opens connections for a while; role, end and a code made with the role's token follow."""
+
+_DIAL = re.compile(r"dial\.(driver|watcher)\.([0-9]{1,12})\.[A-Za-z0-9_-]{43}")
 
 MAX_CHALLENGE = 128
 """Characters of a challenge: twice the 256 bits that the verbs send."""
@@ -80,7 +86,7 @@ class Tokens:
         # Digests have one length, so that the time doesn't tell the length of the token either.
         digest = _digest(presented)
         own = [Bearer(role=role, digest=_digest(self.of(role))) for role in Role]
-        known = [*own, *(one.bearer for one in self.issued), *self._of_job(presented)]
+        known = [*own, *(one.bearer for one in self.issued), *self._of_job(presented), *self._for_a_while(presented)]
         matches = [bearer for bearer in known if hmac.compare_digest(digest, bearer.digest)]
         return matches[0] if matches and scheme.lower() == "bearer" else None
 
@@ -88,11 +94,28 @@ class Tokens:
         job = presented.removeprefix(MARK).removeprefix(JOB_MARK).rpartition(".")[0]
         return (Bearer(role=Role.RANK, digest=_digest(self.for_job(job)), job=job),) if job else ()
 
+    def for_a_while(self, role: Role, ends: int) -> str:
+        """Return a token of a terminal that opens connections until a time, in seconds since the epoch.
+
+        No list holds such tokens; a broker that ends, or has other tokens of its own, knows them no more.
+        """
+        return f"{DIAL_MARK}{role.value}.{ends}.{_code(self.of(role), f'{role.value} until {ends}')}"
+
+    def _for_a_while(self, presented: str) -> tuple[Bearer, ...]:
+        found = _DIAL.fullmatch(presented)
+        if found is None:
+            return ()
+        role, ends = Role(found[1]), int(found[2])
+        return (Bearer(role=role, digest=_digest(self.for_a_while(role, ends)), dial_by=float(ends)),)
+
     def still_know(self, bearer: Bearer) -> bool:
         """Tell whether the token of somebody who is connected is still one of these."""
         if bearer.name:
             return any(one.bearer == bearer for one in self.issued)
-        own = self.for_job(bearer.job) if bearer.job is not None else self.of(bearer.role)
+        if bearer.dial_by is not None:
+            own = self.for_a_while(bearer.role, int(bearer.dial_by))
+        else:
+            own = self.for_job(bearer.job) if bearer.job is not None else self.of(bearer.role)
         return hmac.compare_digest(bearer.digest, _digest(own))
 
     def proofs(self, challenge: str) -> tuple[str, ...]:
@@ -111,7 +134,7 @@ def job_token(rank_token: str, job: str) -> str:
     No list holds such tokens, so that a run needs no change of a broker that serves already.
     """
     mark = MARK if is_throw_away(rank_token) else ""
-    return f"{mark}{JOB_MARK}{job}.{_code(rank_token, job)}"
+    return f"{mark}{JOB_MARK}{job}.{_code(rank_token, f'ranks of {job}')}"
 
 
 def digest_of(token: str) -> str:
@@ -119,8 +142,8 @@ def digest_of(token: str) -> str:
     return _digest(token).hex()
 
 
-def _code(secret: str, job: str) -> str:
-    code = hmac.new(secret.encode(), f"dbg-broker ranks of {job}".encode("utf-8", "surrogatepass"), hashlib.sha256)
+def _code(secret: str, what: str) -> str:
+    code = hmac.new(secret.encode(), f"dbg-broker {what}".encode("utf-8", "surrogatepass"), hashlib.sha256)
     return base64.urlsafe_b64encode(code.digest()).decode().rstrip("=")
 
 
@@ -152,6 +175,27 @@ def load_tokens(home: Path) -> Tokens:
             "remove one of them and start again",
         )
     return tokens
+
+
+def load_tokens_without_files(home: Path, before: Tokens | None, driver: str | None) -> Tokens:
+    """Return the home's token of ranks with tokens of terminals that no file holds; files that held some are removed.
+
+    They are those of ``before`` unless the token of ranks has changed since. ``driver`` is the driver's token that the
+    user gave, None to make one. Names that were made for terminals are left out: any process of the user could have
+    written that list. Raise BadSecretFile as :func:`load_tokens` does.
+    """
+    tokens = load_tokens(home)
+    with contextlib.suppress(OSError):
+        for role in (Role.DRIVER, Role.WATCHER):
+            (home / TOKENS_DIRECTORY / role.value).unlink(missing_ok=True)
+    is_same = before is not None and before.rank == tokens.rank
+    made = before if before is not None and is_same else None
+    return Tokens(
+        rank=tokens.rank,
+        driver=driver or (new_token() if made is None else made.driver),
+        watcher=new_token() if made is None else made.watcher,
+        issued=tuple(one for one in tokens.issued if one.role is Role.RANK),
+    )
 
 
 def rotate_tokens(home: Path) -> Tokens:

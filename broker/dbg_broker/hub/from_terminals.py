@@ -101,6 +101,7 @@ def _relay(hub: Hub, link: TerminalLink, keys: Input, data: bytes) -> None:
         return
     if hub.audits_input and viewer is not None:
         audited.note(hub, link, What.INPUT, [viewer.key], text=keys.data.decode("utf-8", "backslashreplace"))
+    hub.times.key_is_passed_on()
     if rank_link.connection.send_data(data, CONTROL_RESERVE):
         hub.meters.bytes_to_ranks += len(keys.data)
     else:

@@ -17,12 +17,14 @@ from dbg_broker.hub.sweeper import Sweeper
 from dbg_broker.net import tcp
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.http import (
+    BEARER,
     PAGES,
     RELOAD,
     Connected,
     HttpAnswer,
     Upgrade,
     admit,
+    describe_bearer,
     may_reload,
     not_found,
     page,
@@ -95,13 +97,16 @@ class Reception:
         path = path_of(upgrade.path)
         if path == RELOAD:
             return self._reload(connection, upgrade)
-        answer = page(upgrade.path, hub.meters, hub.gauges(), self._tokens) if path in PAGES else None
+        answer = page(upgrade.path, hub.meters, hub.gauges(), hub.times, self._tokens) if path in PAGES else None
         if answer is not None:
             return answer
         clients, watchers = len(hub.terminals), len(hub.watchers)
         connected = Connected(ranks=len(hub.links) - clients, drivers=clients - watchers, watchers=watchers)
-        decided = admit(upgrade, self._tokens, connected, hub.capacity, time.time())
-        if isinstance(decided, HttpAnswer):
+        if path == BEARER:
+            decided: Bearer | HttpAnswer = describe_bearer(upgrade, self._tokens, time.time())
+        else:
+            decided = admit(upgrade, self._tokens, connected, hub.capacity, time.time())
+        if isinstance(decided, HttpAnswer) and decided.status != 200:
             hub.meters.refusals[decided.status] += 1
             if decided.status in (401, 403):
                 self._refusals.note(connection.peer, decided.body)
@@ -174,8 +179,9 @@ class Reception:
                 hub.want_repaint(viewer.key)
         hub.listing.supply(link)
 
-    def sweep(self) -> None:
-        """Do what is due by the clock."""
+    def sweep(self, late: float) -> None:
+        """Do what is due by the clock, ``late`` seconds after its time."""
+        self._hub.times.timer_ran(late)
         now = self._hub.clock()
         for connection in self._hub.arrivals.overdue(now, limits.HANDSHAKE_SECONDS):
             self._give_up(connection, f"no first message within {limits.HANDSHAKE_SECONDS:g} s")
@@ -260,6 +266,11 @@ class Reception:
             logger.error("the tokens can't be read anew: %s", found)
             connection.respond(HttpAnswer(500, f"{found}\n"))
             return
+        self.use(found)
+        connection.respond(HttpAnswer(200, "ok\n"))
+
+    def use(self, found: Tokens) -> None:
+        """Go on with these tokens, and close the connections that were opened with others."""
         self._tokens = found
         for link in tuple(self._hub.links.values()):
             # A rank that runs with the home's own token finds the new one when it dials again. It keeps its connection
@@ -268,7 +279,6 @@ class Reception:
             if not stays and not found.still_know(link.bearer):
                 logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
                 link.connection.close(close_codes.REVOKED, "its token was revoked, or replaced by another")
-        connection.respond(HttpAnswer(200, "ok\n"))
 
     def _look_at_end(self, connection: PeerConnection, expires: float) -> None:
         """Close a connection when its token expires; the wall clock decides, as it did when the token was made."""

@@ -22,7 +22,8 @@ from dbg_broker.net.arrivals import Arrivals
 from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.frames import pack_data, pack_message
-from dbg_broker.net.http import Gauges, Meters
+from dbg_broker.net.loop_times import LoopTimes
+from dbg_broker.net.metrics import Gauges, Meters
 from dbg_broker.net.rate import RateLimit
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.unfinished import Unfinished
@@ -62,14 +63,17 @@ class Hub:
         schedule: Callable[[float, Callable[[], None]], object],
         intervals: ProbeIntervals | None = None,
         capacity: Capacity | None = None,
+        times: LoopTimes | None = None,
     ) -> None:
         self.kernel = kernel
         self.clock = clock
         self.schedule = schedule
         self.capacity = capacity or Capacity()
         self.meters = Meters()
+        self.times = times or LoopTimes(clock, time.thread_time)
         self._host, self._pid = host, pid
         self._started = clock()
+        self._certificate_ends: float | None = None
         # Connections: those without a first message, then links of ranks and of terminals by their numbers.
         self.arrivals: Arrivals[PeerConnection] = Arrivals(self.capacity)
         self.unfinished = Unfinished()
@@ -138,7 +142,12 @@ class Hub:
             watchers=watchers,
             pending=len(self.arrivals),
             uptime=self.clock() - self._started,
+            certificate_expires=None if self._certificate_ends is None else self._certificate_ends - time.time(),
         )
+
+    def certificate_told(self, ends: float) -> None:
+        """Take note of the end of the broker's certificate, in seconds since the epoch."""
+        self._certificate_ends = ends
 
     # -------------------------------------------------------------------------------------------------------- sending
 
@@ -198,6 +207,7 @@ class Hub:
         if not numbers:
             return
         frame = pack_data(data)
+        self.times.key_is_passed_on()
         for number in numbers:
             if self.terminals[number].connection.send_output(frame):
                 self.meters.bytes_to_terminals += len(data)

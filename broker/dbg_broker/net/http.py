@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import MAX_CHALLENGE, PATHS, Tokens, may_open
 from dbg_broker.net.capacity import Capacity
+from dbg_broker.net.loop_times import LoopTimes
+from dbg_broker.net.metrics import Gauges, Meters, metrics
 from dbg_wire.endpoint import MIN_TOKEN
 from dbg_wire.errors import printable
-from dbg_wire.ranks import RankState
 from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
 
 TEXT = "text/plain; charset=utf-8"
@@ -20,6 +21,10 @@ PAGES = frozenset({"/healthz", "/metrics"})
 RELOAD = "/reload"
 """Where `dbg-broker token` has a broker that serves read its tokens anew."""
 
+BEARER = "/bearer"
+"""Where the bearer of a token learns what the token is for and when it ends."""
+
+JSON = "application/json"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -84,10 +89,27 @@ def known_bearer(upgrade: Upgrade, tokens: Tokens, now: float) -> Bearer | HttpA
     if bearer is None:
         why = "this broker does not know the token; `dbg-broker token` on its host prints the right one\n"
     elif bearer.is_expired(now):
-        why = f"the token {bearer.name} has expired; ask its maker for another one\n"
+        why = f"the token{f' {bearer.name}' if bearer.name else ''} has expired; ask its maker for another one\n"
     else:
         return bearer
     return HttpAnswer(401, why, {"WWW-Authenticate": "Bearer"})
+
+
+def describe_bearer(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer:
+    """Return what a request's token is for, as JSON, or the answer to a token that is unknown or has expired."""
+    bearer = known_bearer(upgrade, tokens, now)
+    if isinstance(bearer, HttpAnswer):
+        return bearer
+    made = next((one.made for one in tokens.issued if one.name == bearer.name), None)
+    told = {
+        "schema": 1,
+        "role": bearer.role.value,
+        "name": bearer.name,
+        "job": bearer.job,
+        "made": made,
+        "expires": bearer.expires if bearer.dial_by is None else bearer.dial_by,
+    }
+    return HttpAnswer(200, f"{json.dumps(told)}\n", content_type=JSON)
 
 
 def may_reload(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer | None:
@@ -145,36 +167,7 @@ def method_not_allowed(method: str) -> HttpAnswer:
     return HttpAnswer(405, f"{printable(method, 20)} is not for this broker\n", {"Allow": "GET, HEAD"})
 
 
-@dataclass(slots=True)
-class Meters:
-    """Counters of what happens; they only grow."""
-
-    handshakes: int = 0
-    refusals: Counter[int] = field(default_factory=Counter)
-    failures: int = 0
-    turned_away: int = 0
-    bytes_from_ranks: int = 0
-    bytes_to_ranks: int = 0
-    bytes_to_terminals: int = 0
-    dropped_frames: int = 0
-    repaints: int = 0
-    disconnected: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gauges:
-    """The present numbers; ``uptime`` is in seconds."""
-
-    ranks: Mapping[RankState, int]
-    terminals: int
-    sessions: int
-    drivers: int
-    watchers: int
-    pending: int
-    uptime: float
-
-
-def page(target: str, meters: Meters, gauges: Gauges, tokens: Tokens) -> HttpAnswer | None:
+def page(target: str, meters: Meters, gauges: Gauges, times: LoopTimes, tokens: Tokens) -> HttpAnswer | None:
     """Return the page at a path, or None if there is none.
 
     ``/healthz?prove=TEXT`` has a line for each token, by which a peer that knows the token recognizes this broker.
@@ -185,36 +178,5 @@ def page(target: str, meters: Meters, gauges: Gauges, tokens: Tokens) -> HttpAns
         proofs = tokens.proofs(challenge) if 0 < len(challenge) <= MAX_CHALLENGE else ()
         return HttpAnswer(200, "".join(f"{line}\n" for line in ("ok", *proofs)))
     if path == "/metrics":
-        return HttpAnswer(200, metrics(meters, gauges), content_type=PROMETHEUS)
+        return HttpAnswer(200, metrics(meters, gauges, times), content_type=PROMETHEUS)
     return None
-
-
-def metrics(meters: Meters, gauges: Gauges) -> str:
-    """Return counters and gauges as Prometheus reads them; they hold no secret, so the page needs no token."""
-    lines: list[str] = []
-
-    def put(name: str, kind: str, help_text: str, values: Mapping[str, float]) -> None:
-        lines.append(f"# HELP dbg_broker_{name} {help_text}")
-        lines.append(f"# TYPE dbg_broker_{name} {kind}")
-        lines.extend(f"dbg_broker_{name}{labels} {value:.15g}" for labels, value in values.items())
-
-    states = {f'{{state="{state.value}"}}': float(gauges.ranks.get(state, 0)) for state in RankState}
-    refusals = {f'{{status="{status}"}}': float(count) for status, count in sorted(meters.refusals.items())}
-    put("uptime_seconds", "gauge", "Seconds since the broker started.", {"": round(gauges.uptime, 3)})
-    put("ranks", "gauge", "Ranks by state.", states)
-    put("terminals", "gauge", "Terminals connected.", {"": gauges.terminals})
-    put("sessions", "gauge", "Ranks with a terminal on them.", {"": gauges.sessions})
-    put("drivers", "gauge", "Terminals that may type.", {"": gauges.drivers})
-    put("watchers", "gauge", "Terminals that only look.", {"": gauges.watchers})
-    put("pending", "gauge", "Connections without their first message.", {"": gauges.pending})
-    put("handshakes_total", "counter", "WebSocket handshakes completed.", {"": meters.handshakes})
-    put("handshake_failures_total", "counter", "Connections that were no HTTP or TLS.", {"": meters.failures})
-    put("turned_away_total", "counter", "Connections from addresses not allowed.", {"": meters.turned_away})
-    put("refusals_total", "counter", "Requests refused, by HTTP status.", refusals)
-    put("rank_bytes_total", "counter", "Terminal bytes from ranks.", {"": meters.bytes_from_ranks})
-    put("input_bytes_total", "counter", "Input bytes to ranks.", {"": meters.bytes_to_ranks})
-    put("terminal_bytes_total", "counter", "Terminal bytes queued for terminals.", {"": meters.bytes_to_terminals})
-    put("dropped_frames_total", "counter", "Frames of output dropped for slow terminals.", {"": meters.dropped_frames})
-    put("repaints_total", "counter", "Repaints asked of ranks.", {"": meters.repaints})
-    put("slow_disconnects_total", "counter", "Terminals that did not keep up.", {"": meters.disconnected})
-    return "\n".join(lines) + "\n"

@@ -63,8 +63,8 @@ class ServerOwner(Owner[PeerConnection], Protocol):
     def accepted(self, connection: PeerConnection) -> None:
         """Take a connection of which nothing has come yet."""
 
-    def sweep(self) -> None:
-        """Do what is due by the clock."""
+    def sweep(self, late: float) -> None:
+        """Do what is due by the clock, ``late`` seconds after its time."""
 
     def close_all(self, then: Callable[[], None]) -> None:
         """Close all connections, and call ``then`` when none is left, at once if there is none."""
@@ -104,7 +104,11 @@ class Server:
         """Begin to accept and to sweep."""
         self.listener.setblocking(False)
         self._loop.add_reader(self.listener, self._accept)
-        self._sweep()
+        self._sweep(self._loop.time())
+
+    def show(self, context: ssl.SSLContext) -> None:
+        """Show another certificate to all that come from now on."""
+        self._tls["ssl"] = context
 
     async def stop(self) -> None:
         """Stop accepting, close all connections, and wait until they have ended or SHUTDOWN_SECONDS are over.
@@ -180,9 +184,10 @@ class Server:
                 self._owner.failed(connection, reason)
                 self._owner.lost(connection)
 
-    def _sweep(self) -> None:
+    def _sweep(self, due: float) -> None:
         try:
-            self._owner.sweep()
+            self._owner.sweep(self._loop.time() - due)
         except Exception:
             logger.exception("an error of the broker during its sweep")
-        self._sweeping = self._loop.call_later(self._sweep_seconds, self._sweep)
+        due = self._loop.time() + self._sweep_seconds
+        self._sweeping = self._loop.call_at(due, self._sweep, due)

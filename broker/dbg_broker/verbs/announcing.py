@@ -36,6 +36,11 @@ def announce(
     say(f"in a job script, where this home is shared:  export DBG_HOME={home}")
     say(f"where it is not:  export DBG_BROKER={shlex.quote(address)} DBG_TOKEN_FILE={token_file}")
     say(f"from your own machine:  ssh -L {port}:{reached_at}:{port} {socket.gethostname()}")
+    if settings.driver_token == "memory":  # noqa: S105 - a word
+        say("the driver's token is in this broker's memory: terminals of this host find it; for one of another host,")
+        say("`dbg-broker token --role driver` prints one here, and `dbg-attach --ask-token` takes it there")
+    elif settings.driver_token == "ask":  # noqa: S105 - a word
+        say("the driver's token is in this broker's memory alone: each terminal asks for it, as dbg-attach --ask-token")
     if settings.listen.is_loopback:
         say("ranks on other hosts can't reach this loopback address; for them: dbg-broker serve --listen 0.0.0.0")
     if settings.classic is not None and classic is not None:

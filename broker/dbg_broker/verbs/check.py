@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 
+from dbg_broker.verbs.expiry import end_of_token, ends_of_certificate, ends_of_home
 from dbg_broker.verbs.probe import BrokerProbe
 from dbg_broker.verbs.which_broker import Say, find_broker
 from dbg_dial.user import user_name
@@ -31,7 +33,24 @@ def check(url: str | None, home: str, environ: Mapping[str, str], say: Say, *, a
                 say(f"{name:<12} FAILED")
                 raise
             say(f"{name:<12} ok  {(time.monotonic() - began) * 1000:7.1f} ms  {printable(found)}".rstrip())
+        shown = probe.certificate()
+    is_homes = reach.sources["address"] == "broker.json"
+    for line in _ends(reach, shown, home if is_homes else None):
+        say(line)
     return 0
+
+
+def _ends(reach: Reach, shown: bytes | None, home: str | None) -> list[str]:
+    """Return a line for each thing that ends, and behind them a warning for each that ends soon."""
+    ends = [] if shown is None else list(ends_of_certificate(reach, shown))
+    with contextlib.suppress(DbgError, OSError):
+        token = end_of_token(reach)
+        if token is not None:
+            ends.append(token)
+    if home is not None:
+        ends.extend(ends_of_home(home))
+    now = time.time()
+    return [*(one.line(now) for one in ends), *(text for one in ends if (text := one.warning(now)) is not None)]
 
 
 def _steps(probe: BrokerProbe, reach: Reach, terminal: str | None) -> Iterator[Step]:
@@ -66,4 +85,4 @@ def _tls_steps(probe: BrokerProbe, endpoint: Endpoint) -> Iterator[Step]:
         yield "TLS", lambda: "none: ws:// is plain, and proves nobody's identity"
         return
     yield "TLS", probe.secure
-    yield "fingerprint", probe.compare
+    yield "fingerprint" if endpoint.fingerprints else "authority", probe.compare

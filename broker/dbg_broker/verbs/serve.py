@@ -9,47 +9,44 @@ import os
 import resource
 import signal
 import socket
-import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dbg_broker.allowed import Allowed
 from dbg_broker.audit.entries import Entry, What
 from dbg_broker.audit.writer import AuditLog
 from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.events.command import OnEvent
 from dbg_broker.events.occasions import Occasions
-from dbg_broker.home.certificate import server_context
+from dbg_broker.home.certificate import load_own
+from dbg_broker.home.given_certificate import load_given
 from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.rendezvous import (
     open_home,
     remove_rendezvous,
-    write_rendezvous,
 )
 from dbg_broker.home.tokens import (
-    Tokens,
-    load_tokens,
     make_throw_away_tokens,
     remove_throw_away_tokens,
 )
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
-from dbg_broker.log import LogFormatter, start_log
+from dbg_broker.log import start_log
 from dbg_broker.net.capacity import MANY, Capacity
+from dbg_broker.net.loop_times import LoopTimes
+from dbg_broker.net.measured_loop import new_times, run_measured
 from dbg_broker.net.server import Server
 from dbg_broker.settings import ServeSettings
 from dbg_broker.verbs.announcing import announce
+from dbg_broker.verbs.kept_token import open_socket, token_source
 from dbg_broker.verbs.listening import host_for_others, listen_for_peers, listen_for_stock
+from dbg_broker.verbs.material import Material, Sources
 from dbg_broker.verbs.service_manager import ServiceManager, status_line
 from dbg_broker.verbs.taking_home import take_home
 from dbg_dial.kernel import kernel_name
-from dbg_wire.endpoint import Endpoint, Rendezvous
-from dbg_wire.errors import BadSecretFile, DbgError
 from dbg_wire.ranks import LIVE_STATES, RankState
-from dbg_wire.version import PROTOCOL_MINOR
 
 logger = logging.getLogger("dbg_broker")
 
@@ -60,36 +57,17 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
     home = open_home(settings.home)
     with take_home(home):
         remove_throw_away_tokens(home)
-        context, fingerprint = (None, None) if settings.insecure else server_context(home)
-        tokens = make_throw_away_tokens(home) if settings.insecure else load_tokens(home)
-        log.hide(tokens.by_name().values())
+        material = Material(home, _sources(settings, home), log)
         _raise_descriptor_limit()
         listener = listen_for_peers(settings.listen)
         classic: socket.socket | None = None
         try:
             classic = listen_for_stock(settings.classic)
-            endpoint = Endpoint(
-                host=host_for_others(settings.listen),
-                port=listener.getsockname()[1],
-                secure=context is not None,
-                fingerprint=fingerprint,
-            )
-            setup = _Setup(
-                home=home,
-                tokens=tokens,
-                listener=listener,
-                context=context,
-                endpoint=endpoint,
-                idle_seconds=settings.idle_seconds,
-                log=log,
-                allowed=settings.allowed,
-                audits_input=settings.audits_input,
-                on_event=settings.on_event,
-                max_lease=settings.max_lease,
-            )
-            asyncio.run(
-                _run(setup, _Stock(classic, settings.classic_size), partial(announce, settings, endpoint, classic, say))
-            )
+            endpoint = material.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
+            setup = _Setup(home=home, material=material, listener=listener, settings=settings)
+            stock, times = _Stock(classic, settings.classic_size), new_times()
+            ready = partial(announce, settings, endpoint, classic, say)
+            run_measured(_run(setup, stock, ready, times), times)
         finally:
             listener.close()
             if classic is not None:
@@ -98,22 +76,25 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
     return 0
 
 
+def _sources(settings: ServeSettings, home: Path) -> Sources:
+    if settings.insecure:
+        return Sources(tokens=lambda before: before or make_throw_away_tokens(home), certificate=None)
+    if settings.certificate is None:
+        certificate = partial(load_own, home)
+    else:
+        certificate = partial(load_given, *map(Path, settings.certificate))
+    tokens = token_source(home, settings.driver_token)
+    return Sources(tokens=tokens, certificate=certificate, driver_token=settings.driver_token)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Setup:
     """All that one broker serves with."""
 
     home: Path
-    tokens: Tokens
+    material: Material
     listener: socket.socket
-    context: ssl.SSLContext | None
-    endpoint: Endpoint
-    idle_seconds: float | None
-    """Seconds without use after which the broker ends; None for never."""
-    log: LogFormatter
-    allowed: Allowed
-    audits_input: bool
-    on_event: tuple[str, ...] = ()
-    max_lease: float | None = None
+    settings: ServeSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +105,8 @@ class _Stock:
     size: tuple[int, int] | None
 
 
-async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> None:
-    home, tokens, endpoint = setup.home, setup.tokens, setup.endpoint
+async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times: LoopTimes) -> None:
+    home, material, settings = setup.home, setup.material, setup.settings
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_loop_error)
     host, pid = socket.gethostname(), os.getpid()
@@ -141,30 +122,40 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None]) -> No
         clock=loop.time,
         schedule=loop.call_later,
         capacity=Capacity(_descriptors()),
+        times=times,
     )
     audit = AuditLog(home)
-    hub.audit, hub.audits_input = audit.note, setup.audits_input
-    hub.max_lease = setup.max_lease
-    on_event = OnEvent(setup.on_event, os.environ) if setup.on_event else None
+    hub.audit, hub.audits_input = audit.note, settings.audits_input
+    hub.max_lease = settings.max_lease
+    on_event = OnEvent(settings.on_event, os.environ) if settings.on_event else None
     if on_event is not None:
         hub.occasions = Occasions(on_event.tell, clock=loop.time, wall=time.time, schedule=loop.call_later)
     manager = ServiceManager(os.environ, pid, loop.call_later)
-    audit.note(Entry(at=time.time(), what=What.START, text=f"{endpoint.url}, pid {pid}"))
-    reread = partial(_read_again, loop, setup) if endpoint.secure else None
-    server = Server(Reception(hub, tokens, reread), setup.listener, setup.context, allowed=setup.allowed)
+    audit.note(Entry(at=time.time(), what=What.START, text=f"{material.endpoint.url}, pid {pid}"))
+    reread = material.read_again if material.endpoint.secure else None
+    reception = Reception(hub, material.tokens, reread)
+    server = Server(reception, setup.listener, material.context, allowed=settings.allowed)
+    material.show = server.show
     classic = StockSessions(hub, loop, stock.size)
+    memory = None
+    if settings.driver_token == "memory":  # noqa: S105 - a word
+        memory = await open_socket(home, material, os.environ, audit.note)
     server.start()
     if stock.listener is not None:
         await classic.listen(stock.listener)
-    write_rendezvous(home, _rendezvous(endpoint, tokens))
-    leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, setup.idle_seconds)
+    material.write()
+    leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, settings.idle_seconds)
     hub.on_unused = leaving.look
+    renewal = material.look_each_day(hub.certificate_told, reception.use)
     try:
         announce()
         manager.ready(partial(_status, hub))
         await stopping.wait()
     finally:
         manager.stopping()
+        renewal.cancel()
+        if memory is not None:
+            memory.close()
         leaving.close()
         remove_rendezvous(home, pid=pid, host=host)
         await classic.stop()
@@ -179,33 +170,6 @@ def _status(hub: Hub) -> str:
     gauges = hub.gauges()
     live = sum(gauges.ranks[state] for state in LIVE_STATES)
     return status_line(live, gauges.ranks[RankState.STOPPED], gauges.terminals)
-
-
-def _rendezvous(endpoint: Endpoint, tokens: Tokens) -> Rendezvous:
-    return Rendezvous(
-        url=endpoint.url,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        fingerprint=endpoint.fingerprint,
-        tokens={"rank": tokens.rank},
-        driver_tokens=tokens.of_terminals(),
-        minor=PROTOCOL_MINOR,
-    )
-
-
-def _read_again(loop: asyncio.AbstractEventLoop, setup: _Setup, then: Callable[[Tokens | DbgError], None]) -> None:
-    """Read the tokens anew and write them where ranks and terminals look, in a thread: the home's disk may hang."""
-
-    def read() -> Tokens | DbgError:
-        try:
-            tokens = load_tokens(setup.home)
-            write_rendezvous(setup.home, _rendezvous(setup.endpoint, tokens))
-        except BadSecretFile as error:
-            return error
-        setup.log.hide(tokens.by_name().values())
-        return tokens
-
-    loop.run_in_executor(None, read).add_done_callback(lambda done: then(done.result()))
 
 
 def _raise_descriptor_limit() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from dbg_broker.home.rendezvous import HomeLock, lock, read_rendezvous
 from dbg_broker.verbs.probe import answers
-from dbg_wire.endpoint import Rendezvous, wrong_host_reason
+from dbg_wire.endpoint import wrong_host_reason
 from dbg_wire.errors import BadSecretFile, DbgError, printable
+from dbg_wire.rendezvous import Rendezvous
 
 logger = logging.getLogger("dbg_broker")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import time
 from collections.abc import Callable
@@ -24,17 +25,20 @@ from dbg_broker.home.issued import (
 )
 from dbg_broker.home.job_tokens import renew_job_tokens
 from dbg_broker.home.rendezvous import read_rendezvous
-from dbg_broker.home.tokens import digest_of, load_tokens, new_token, rotate_tokens
-from dbg_broker.verbs.probe import reload_tokens
+from dbg_broker.home.tokens import digest_of, job_token, load_tokens, new_token, rotate_tokens
+from dbg_broker.verbs.telling import tell_broker
 from dbg_broker.verbs.which_broker import token_of
+from dbg_dial.memory import ask_memory
 from dbg_dial.user import user_name
-from dbg_wire.errors import BadInput, BadSecretFile, BrokerUnreachable, printable
+from dbg_wire.errors import BadInput, BadSecretFile, printable
+from dbg_wire.rendezvous import parse_rendezvous
 
 MAX_SECONDS = 10 * 365 * 86400.0
 """Seconds for which a token may be made, ten years; without --for it has no end."""
 
-TELL_SECONDS = 5.0
-"""Seconds given to a broker that serves to take a change of its tokens."""
+USUAL_SECONDS = 12 * 3600.0
+MAX_MEMORY_SECONDS = 7 * 86400.0
+"""Seconds for which a token out of a broker's memory opens connections: a day's work, and a week at most."""
 
 Say = Callable[[str], None]
 """Print one line."""
@@ -54,15 +58,41 @@ def print_token(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> int:
     """Print the token that is wished for, which is made if it is for somebody, or for a time. Raise DbgError."""
     if wishes.job is not None and not JOB.fullmatch(wishes.job):
         raise BadInput(f"--job {printable(wishes.job)!r} is no job", "write one as `dbg-attach --list` shows it")
+    if wishes.role is not Role.RANK and is_without_files(home):
+        _print_from_memory(home, wishes, say, aside)
+        return 0
     if wishes.name is None and wishes.seconds is None:
         if wishes.job is None:
             say(token_of(wishes.role, home))
             return 0
         if wishes.role is Role.RANK:
-            say(load_tokens(home).for_job(wishes.job))
+            say(job_token(load_tokens(home).rank, wishes.job))
             return 0
     _make(home, wishes, say, aside)
     return 0
+
+
+def is_without_files(home: Path) -> bool:
+    """Tell whether the broker that serves the home keeps the tokens of terminals out of files."""
+    serving = read_rendezvous(home)
+    return serving is not None and serving.driver_token != "file"  # noqa: S105 - a word
+
+
+def _print_from_memory(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> None:
+    """Print a token that opens connections for a while, which the broker gives out of its memory. Raise BadInput."""
+    if wishes.name is not None or wishes.job is not None:
+        raise BadInput(
+            "the broker of this home keeps the tokens of terminals out of files, and so has none with a name or a job",
+            "leave --name and --job out, or start `dbg-broker serve` without --driver-token",
+        )
+    seconds = min(wishes.seconds or USUAL_SECONDS, MAX_MEMORY_SECONDS)
+    said = ask_memory(str(home), os.environ, seconds)
+    found = None if said is None else parse_rendezvous(said, "what the broker says").token(wishes.role.value)
+    if found is None:
+        raise BadInput("no broker of this host tells the token out of its memory", "type the command on its host")
+    say(found[0])
+    end = _date(time.time() + seconds)
+    aside(f"a {wishes.role.value}'s token, which opens connections until {end}, or until the broker ends")
 
 
 def _make(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> None:
@@ -75,7 +105,7 @@ def _make(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> None:
     made = IssuedToken(name=name, role=wishes.role, digest=digest_of(text), made=now, job=wishes.job, expires=expires)
     save_issued(home, with_token(load_issued(home), made))
     _note(home, What.TOKEN_MADE, f"{name}, {_described(made, now)}", job=wishes.job or "")
-    _tell_broker(home, aside)
+    tell_broker(home, aside)
     say(text)
     aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` takes it back")
 
@@ -98,7 +128,7 @@ def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
     """Take a token back; connections that were made with it end at once. Raise DbgError."""
     save_issued(home, without_token(load_issued(home), name))
     _note(home, What.TOKEN_REVOKED, name)
-    say(f"{name} is revoked{_tell_broker(home, aside)}")
+    say(f"{name} is revoked{tell_broker(home, aside)}")
     return 0
 
 
@@ -109,26 +139,11 @@ def rotate(home: Path, say: Say, aside: Say) -> int:
     after = rotate_tokens(home)
     renew_job_tokens(home, after)
     _note(home, What.TOKENS_ROTATED, "")
-    told = _tell_broker(home, aside, driver=tokens.driver)
+    told = tell_broker(home, aside, driver=None if is_without_files(home) else tokens.driver)
     say(
         f"the home has new tokens{told}; give them to the jobs that don't share this home before their ranks dial again"
     )
     return 0
-
-
-def _tell_broker(home: Path, aside: Say, *, driver: str | None = None) -> str:
-    """Have the broker that serves this home read the tokens anew; return the end of a sentence about it."""
-    serving = read_rendezvous(home)
-    if serving is None:
-        return ""
-    try:
-        reload_tokens(serving.endpoint, driver or load_tokens(home).driver, TELL_SECONDS)
-    except BrokerUnreachable as error:
-        aside(
-            f"the broker at {printable(serving.url)} takes the change at its next start, as it can't be told: {error}"
-        )
-        return ""
-    return ", and the broker that serves has been told"
 
 
 def _note(home: Path, what: What, text: str, job: str = "") -> None:

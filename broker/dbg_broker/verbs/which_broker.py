@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import dbg_dial.find
@@ -11,8 +13,11 @@ from dbg_broker.home.bearer import Role
 from dbg_broker.home.rendezvous import read_private, read_rendezvous
 from dbg_broker.home.tokens import load_tokens
 from dbg_broker.verbs.probe import answers
+from dbg_dial.ask import ask_secret
 from dbg_dial.find import RENDEZVOUS_FILE, Seeker
+from dbg_dial.memory import ask_memory
 from dbg_wire.endpoint import Reach, TokenRole
+from dbg_wire.environment import ASK_TOKEN, TOKEN, TOKEN_FILE
 from dbg_wire.errors import BadSecretFile, DbgError, NoBroker, printable
 
 ANSWER_SECONDS = 2.0
@@ -44,7 +49,11 @@ def find_broker(argument: str | None, home: str, environ: Mapping[str, str], rol
         argument_name="the URL",
         read_rendezvous=lambda path: read_private(Path(path)),
         read_token=_token_file_text,
+        read_memory=partial(ask_memory, environ=os.environ),
     )
+    if role != "rank" and environ.get(ASK_TOKEN, "") not in ("", "0"):
+        asked = {name: value for name, value in environ.items() if name != TOKEN_FILE}
+        environ = {**asked, TOKEN: ask_secret(f"Token of a {role}: ")}
     try:
         return dbg_dial.find.find_broker(seeker, argument, environ, home)
     except NoBroker:
@@ -58,6 +67,9 @@ def token_of(role: Role, home: Path) -> str:
     """
     with contextlib.suppress(DbgError):
         found = read_rendezvous(home)
+        if found is not None and found.driver_token != "file" and role is not Role.RANK:  # noqa: S105 - a word
+            is_asked = found.driver_token == "ask"  # noqa: S105 - a word
+            return find_broker(None, str(home), {ASK_TOKEN: "1"} if is_asked else {}, role.value).token
         if found is not None and found.fingerprint is None:
             reach = find_broker(None, str(home), {}, role.value)
             if answers(reach.endpoint, reach.token, ANSWER_SECONDS):

@@ -8,10 +8,18 @@ import platform
 from dbg_broker.words.command_parser import BrokerParser
 from dbg_broker.words.run import add_run
 from dbg_broker.words.serve import add_serve
-from dbg_broker.words.small_verbs import add_check, add_completion, add_config, add_log, add_status, add_token
+from dbg_broker.words.small_verbs import (
+    add_certificate,
+    add_check,
+    add_completion,
+    add_config,
+    add_log,
+    add_status,
+    add_token,
+)
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
-ADDED = (add_serve, add_run, add_status, add_token, add_log, add_check, add_config, add_completion)
+ADDED = (add_serve, add_run, add_status, add_token, add_certificate, add_log, add_check, add_config, add_completion)
 """What adds each verb, in the order in which `--help` lists them."""
 
 

@@ -24,6 +24,20 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
         "may (default: from everywhere)",
     )
     serve.add_argument(
+        "--certificate",
+        metavar="FILE",
+        help="a PEM file with a certificate of your own and its chain, which the broker shows in place of the one that "
+        "it makes; with it goes --key",
+    )
+    serve.add_argument("--key", metavar="FILE", help="the PEM file with its key, mode 600, without a password")
+    serve.add_argument(
+        "--driver-token",
+        choices=("file", "memory", "ask"),
+        default="file",
+        help="where the driver's token is: in the home; in the broker's memory, from where terminals of this host get "
+        "it; or as you type it here, so that each terminal asks for it, too (default: %(default)s)",
+    )
+    serve.add_argument(
         "--classic",
         metavar="[HOST:]PORT",
         nargs="?",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dbg_dial.deadline import within
 from dbg_dial.find import RENDEZVOUS_FILE
-from dbg_wire.environment import BROKER, HOME, TOKEN_FILE
+from dbg_wire.environment import BROKER, CA, HOME, TOKEN_FILE
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.home import home_directory
 from dbg_wire.ranks import LIVE_STATES, RankInfo
@@ -56,6 +56,8 @@ def rank_variables(broker: str | None, environ: Mapping[str, str]) -> dict[str, 
     address = broker or environ.get(BROKER)
     if address:
         found[BROKER] = address
+    if environ.get(CA):
+        found[CA] = str(Path(environ[CA]).absolute())
     has_home = False
     try:
         home = home_directory(environ)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 
 from dbg_dial.find import PIPE_SECONDS, Seeker, find_broker, read_if_there, read_secret
+from dbg_dial.memory import ask_memory
 from dbg_wire.endpoint import Reach
+from dbg_wire.environment import TOKEN, TOKEN_FILE
 from dbg_wire.errors import BadSecretFile, printable
 
 # A token may come from a command, as in `DBG_TOKEN_FILE=<(pass show broker)`.
 _read = partial(read_secret, pipe_seconds=PIPE_SECONDS)
+
+
+_typed: list[str] = []
+
+
+def use_token(token: str) -> None:
+    """Have all later dials of this process use a token that its user has typed; it is written nowhere."""
+    _typed[:] = [token]
 
 
 def find_reach(broker: str | None, environ: Mapping[str, str]) -> Reach:
@@ -19,6 +30,9 @@ def find_reach(broker: str | None, environ: Mapping[str, str]) -> Reach:
     Blocks for two small files. Raises NoBroker, BadInput, BadEndpoint or BadSecretFile for what the user has to mend,
     and WrongHost if broker.json names the loopback of another host.
     """
+    if _typed:
+        others = {name: value for name, value in environ.items() if name != TOKEN_FILE}
+        environ = {**others, TOKEN: _typed[0]}
     return find_broker(_SEEKER, broker, environ)
 
 
@@ -39,4 +53,5 @@ _SEEKER = Seeker(
     argument_name="--broker",
     read_rendezvous=_read_rendezvous,
     read_token=_read,
+    read_memory=partial(ask_memory, environ=os.environ),
 )

@@ -86,6 +86,7 @@ class Arguments:
     no_rc: bool = False
     vi: bool = False
     broker: str | None = None
+    ask_token: bool = False
     verbose: bool = False
     run: int | None = None
     breakpoints_to: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from dbg_wire.environment import BROKER, ENGINE, HOME, TOKEN, TOKEN_FILE
+from dbg_wire.environment import ASK_TOKEN, BROKER, CA, ENGINE, HOME, TOKEN, TOKEN_FILE
 
 from .options import ASKING, ATTACH, OPTIONS, OTHER, OptionRow
 from .verbs import VERBS, VerbRow
@@ -63,6 +63,8 @@ types, add --take to --engine.
 ENVIRONMENT: tuple[tuple[str, str], ...] = (
     (BROKER, "host:port#fingerprint of the broker"),
     (f"{TOKEN_FILE}, {TOKEN}", "the token, or the file that has it"),
+    (CA, "a PEM file of authorities, one of which must have signed the broker's certificate, for its host"),
+    (ASK_TOKEN, "1: as --ask-token"),
     (HOME, "where broker.json is"),
     ("DBG_ESCAPE, DBG_TIMEOUT", "as --escape and --timeout"),
     (ENGINE, "the debugger to open where the rank has no wish of its own"),

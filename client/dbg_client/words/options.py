@@ -273,6 +273,12 @@ OPTIONS: tuple[OptionRow, ...] = (
         group=OTHER,
         help="host:port or URL of the broker (or DBG_BROKER)",
     ),
+    OptionRow(
+        flags=("--ask-token",),
+        field="ask_token",
+        group=OTHER,
+        help="ask for the token on the terminal, without an echo; it is stored nowhere (or DBG_ASK_TOKEN=1)",
+    ),
     OptionRow(flags=("-v", "--verbose"), field="verbose", group=OTHER, help="show where an error came from"),
 )
 """All options but --help, --version and the flags of verbs, in the order of the help.

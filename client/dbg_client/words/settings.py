@@ -15,7 +15,7 @@ from dbg_wire.beside import encode_command
 from dbg_wire.completion import SHELLS
 from dbg_wire.duration import read_duration
 from dbg_wire.engines import ENGINES
-from dbg_wire.environment import ENGINE
+from dbg_wire.environment import ASK_TOKEN, ENGINE
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Mode
 
@@ -128,6 +128,7 @@ class CommandSettings:
     rc: bool = True
     vi: bool = False
     broker: str | None = None
+    ask_token: bool = False
     verbose: bool = False
     color: bool = False
     run: int | None = None
@@ -184,6 +185,7 @@ def settle(
         rc=not arguments.no_rc,
         vi=_vi(arguments, environ, config, verb),
         broker=arguments.broker,
+        ask_token=arguments.ask_token or environ.get(ASK_TOKEN, "") not in ("", "0"),
         verbose=arguments.verbose,
         run=arguments.run,
         breakpoints_to=arguments.breakpoints_to,

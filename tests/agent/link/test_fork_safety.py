@@ -26,7 +26,7 @@ import dbg_agent, dbg_agent.link.dial, dbg_dial.dial
 
 inside, forking = threading.Event(), threading.Event()
 lock = threading.Lock()
-def context():
+def context(endpoint):
     # As OpenSSL: takes a lock of its own, Python's being free meanwhile.
     with lock:
         inside.set()

@@ -13,9 +13,18 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dbg_broker.home.certificate import CERTIFICATE_FILE, KEY_FILE, server_context
+from dbg_broker.home.certificate import (
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    NEXT_CERTIFICATE_FILE,
+    NEXT_KEY_FILE,
+    load_own,
+    next_certificate,
+    prepare_next,
+    switch,
+)
 from dbg_wire.endpoint import fingerprint_of, parse_fingerprint
-from dbg_wire.errors import BadSecretFile
+from dbg_wire.errors import BadInput, BadSecretFile
 
 
 @pytest.fixture(params=[0, 0o077], ids=oct)
@@ -45,28 +54,33 @@ def shown_by(server: ssl.SSLContext, newest: ssl.TLSVersion = ssl.TLSVersion.TLS
     return certificate
 
 
+def shown_of(home: Path) -> tuple[ssl.SSLContext, str]:
+    shown = load_own(home)
+    return shown.context, shown.fingerprint
+
+
 @pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_the_fingerprint_is_of_the_certificate_that_is_shown(tmp_path: Path, newest: ssl.TLSVersion) -> None:
-    context, fingerprint = server_context(tmp_path)
+    context, fingerprint = shown_of(tmp_path)
     assert fingerprint_of(shown_by(context, newest)) == fingerprint == parse_fingerprint(fingerprint, source="x")
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
 def test_the_next_start_shows_the_same_certificate(tmp_path: Path) -> None:
-    _, before = server_context(tmp_path)
-    context, after = server_context(tmp_path)
+    _, before = shown_of(tmp_path)
+    context, after = shown_of(tmp_path)
     assert after == before == fingerprint_of(shown_by(context))
 
 
 @pytest.mark.usefixtures("umask")
 def test_the_key_is_ours_alone(tmp_path: Path) -> None:
-    server_context(tmp_path)
+    shown_of(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [CERTIFICATE_FILE, KEY_FILE]
     assert (tmp_path / KEY_FILE).stat().st_mode & 0o777 == 0o600
 
 
 def test_it_is_p256_for_ten_years(tmp_path: Path) -> None:
-    server_context(tmp_path)
+    shown_of(tmp_path)
     certificate = x509.load_pem_x509_certificate((tmp_path / CERTIFICATE_FILE).read_bytes())
     key = certificate.public_key()
     assert isinstance(key, ec.EllipticCurvePublicKey)
@@ -77,57 +91,57 @@ def test_it_is_p256_for_ten_years(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("missing", [CERTIFICATE_FILE, KEY_FILE])
 def test_half_a_pair_is_made_anew(tmp_path: Path, missing: str) -> None:
-    _, before = server_context(tmp_path)
+    _, before = shown_of(tmp_path)
     (tmp_path / missing).unlink()
-    context, after = server_context(tmp_path)
+    context, after = shown_of(tmp_path)
     assert before != after == fingerprint_of(shown_by(context))
 
 
 @pytest.mark.parametrize("bits", [0o640, 0o604, 0o660])
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path, bits: int) -> None:
-    server_context(tmp_path)
+    shown_of(tmp_path)
     (tmp_path / KEY_FILE).chmod(bits)
     with pytest.raises(BadSecretFile, match=f"type `chmod 600 {tmp_path / KEY_FILE}`"):
-        server_context(tmp_path)
+        shown_of(tmp_path)
 
 
 def test_a_certificate_may_be_read_by_all(tmp_path: Path) -> None:
-    _, before = server_context(tmp_path)
+    _, before = shown_of(tmp_path)
     (tmp_path / CERTIFICATE_FILE).chmod(0o644)
-    assert server_context(tmp_path)[1] == before
+    assert load_own(tmp_path).fingerprint == before
 
 
 def test_a_chain_is_known_by_its_first_certificate(tmp_path: Path) -> None:
     for name in ("other", "own"):
         (tmp_path / name).mkdir()
-        server_context(tmp_path / name)
-    _, before = server_context(tmp_path / "own")
+        shown_of(tmp_path / name)
+    _, before = shown_of(tmp_path / "own")
     path = tmp_path / "own" / CERTIFICATE_FILE
     path.write_text("words\n" + path.read_text() + (tmp_path / "other" / CERTIFICATE_FILE).read_text())
-    context, after = server_context(tmp_path / "own")
+    context, after = shown_of(tmp_path / "own")
     assert before == after == fingerprint_of(shown_by(context))
 
 
 @pytest.mark.parametrize("name", [CERTIFICATE_FILE, KEY_FILE])
 @pytest.mark.parametrize("content", ["", "rubbish", "-----BEGIN CERTIFICATE-----\n"])
 def test_what_is_no_pair_is_refused(tmp_path: Path, name: str, content: str) -> None:
-    server_context(tmp_path)
+    shown_of(tmp_path)
     (tmp_path / name).write_text(content)
     with pytest.raises(BadSecretFile, match=r"can't be used; remove certificate.pem and key.pem"):
-        server_context(tmp_path)
+        shown_of(tmp_path)
 
 
 def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        server_context(tmp_path / name)
+        shown_of(tmp_path / name)
     (tmp_path / "one" / KEY_FILE).write_text((tmp_path / "two" / KEY_FILE).read_text())
     with pytest.raises(BadSecretFile, match="can't be used"):
-        server_context(tmp_path / "one")
+        shown_of(tmp_path / "one")
 
 
 def test_a_key_with_a_password_is_refused_without_asking(tmp_path: Path) -> None:
-    server_context(tmp_path)
+    shown_of(tmp_path)
     path = tmp_path / KEY_FILE
     key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     path.write_bytes(
@@ -138,15 +152,57 @@ def test_a_key_with_a_password_is_refused_without_asking(tmp_path: Path) -> None
         )
     )
     with pytest.raises(BadSecretFile, match="can't be used"):
-        server_context(tmp_path)
+        shown_of(tmp_path)
 
 
 def test_a_start_with_a_certificate_does_not_load_the_maker(tmp_path: Path) -> None:
     program = (
-        "import pathlib, sys; from dbg_broker.home.certificate import server_context; "
-        "print(server_context(pathlib.Path(sys.argv[1]))[1], 'cryptography' in sys.modules)"
+        "import pathlib, sys; from dbg_broker.home.certificate import load_own; "
+        "print(load_own(pathlib.Path(sys.argv[1])).fingerprint, 'cryptography' in sys.modules)"
     )
     start = [sys.executable, "-c", program, str(tmp_path)]
     first, second = (subprocess.run(start, capture_output=True, text=True, check=True).stdout for _ in range(2))
-    fingerprint = server_context(tmp_path)[1]
+    fingerprint = load_own(tmp_path).fingerprint
     assert (first, second) == (f"{fingerprint} True\n", f"{fingerprint} False\n")
+
+
+def test_the_next_certificate_is_made_once_and_known_beside_the_present_one(tmp_path: Path) -> None:
+    before = load_own(tmp_path)
+    following = prepare_next(tmp_path)
+    assert prepare_next(tmp_path) == following == next_certificate(tmp_path)
+    shown = load_own(tmp_path)
+    assert (shown.fingerprint, shown.others) == (before.fingerprint, (fingerprint_of(following),))
+    assert (tmp_path / NEXT_KEY_FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_switch_shows_the_next_certificate_and_leaves_none_behind(tmp_path: Path) -> None:
+    load_own(tmp_path)
+    following = prepare_next(tmp_path)
+    switch(tmp_path)
+    shown = load_own(tmp_path)
+    assert (shown.certificate, shown.others) == (following, ())
+    assert shown_by(shown.context) == following
+    assert sorted(path.name for path in tmp_path.iterdir()) == [CERTIFICATE_FILE, KEY_FILE]
+    with pytest.raises(BadInput, match="type `dbg-broker certificate --rotate` first"):
+        switch(tmp_path)
+
+
+@pytest.mark.parametrize("moved_key", [False, True])
+def test_a_switch_that_was_cut_short_is_finished_by_the_next_start(tmp_path: Path, *, moved_key: bool) -> None:
+    load_own(tmp_path)
+    following = prepare_next(tmp_path)
+    (tmp_path / CERTIFICATE_FILE).unlink()
+    if moved_key:
+        (tmp_path / NEXT_KEY_FILE).replace(tmp_path / KEY_FILE)
+    shown = load_own(tmp_path)
+    assert shown_by(shown.context) == shown.certificate == following
+
+
+def test_a_next_certificate_of_which_only_the_key_was_written_is_made_anew(tmp_path: Path) -> None:
+    before = load_own(tmp_path)
+    prepare_next(tmp_path)
+    (tmp_path / NEXT_CERTIFICATE_FILE).unlink()
+    assert load_own(tmp_path).fingerprint == before.fingerprint
+    following = prepare_next(tmp_path)
+    switch(tmp_path)
+    assert shown_by(load_own(tmp_path).context) == following

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens, proof
 from dbg_broker.net.capacity import MANY, OWN_DESCRIPTORS, Capacity
-from dbg_broker.net.http import PROMETHEUS, Connected, Gauges, HttpAnswer, Meters, Upgrade, admit, metrics, page
+from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit, page
+from dbg_broker.net.loop_times import LoopTimes
+from dbg_broker.net.metrics import Gauges, Meters
 from dbg_wire import limits
 from dbg_wire.ranks import RankState
 
 NOW = 1_700_000_000.0
 
+TIMES = LoopTimes(lambda: 0.0, lambda: 0.0)
 TOKENS = Tokens(rank="r" * 43, driver="d" * 43, watcher="w" * 43)
 GAUGES = Gauges(
     ranks={RankState.STOPPED: 3}, terminals=2, sessions=1, drivers=1, watchers=1, pending=0, uptime=1234567.125
@@ -122,12 +123,12 @@ def test_what_a_process_may_open_is_divided_and_a_full_broker_says_what_it_lacks
 
 
 def test_health_is_one_word() -> None:
-    assert page("/healthz", Meters(), GAUGES, TOKENS) == HttpAnswer(200, "ok\n")
-    assert page("/health", Meters(), GAUGES, TOKENS) is None
+    assert page("/healthz", Meters(), GAUGES, TIMES, TOKENS) == HttpAnswer(200, "ok\n")
+    assert page("/health", Meters(), GAUGES, TIMES, TOKENS) is None
 
 
 def test_health_proves_to_who_knows_a_token_that_the_broker_knows_it() -> None:
-    answer = page("/healthz?prove=c0ffee", Meters(), GAUGES, TOKENS)
+    answer = page("/healthz?prove=c0ffee", Meters(), GAUGES, TIMES, TOKENS)
     assert answer is not None
     first, *proofs = answer.body.splitlines()
     assert first == "ok"
@@ -138,27 +139,4 @@ def test_health_proves_to_who_knows_a_token_that_the_broker_knows_it() -> None:
 
 @pytest.mark.parametrize("query", ["prove=", "x=1", "prove=" + "x" * 129, "prove"])
 def test_a_challenge_that_is_none_is_not_answered(query: str) -> None:
-    assert page(f"/healthz?{query}", Meters(), GAUGES, TOKENS) == HttpAnswer(200, "ok\n")
-
-
-def test_metrics_are_what_prometheus_reads() -> None:
-    meters = Meters(handshakes=5, bytes_from_ranks=10**12)
-    meters.refusals.update([401, 401, 426])
-    answer = page("/metrics", meters, GAUGES, TOKENS)
-    assert answer is not None
-    assert answer.content_type == PROMETHEUS
-    lines = answer.body.splitlines()
-    samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-    assert samples['dbg_broker_ranks{state="stopped"}'] == "3"
-    assert samples['dbg_broker_ranks{state="lost"}'] == "0"
-    assert samples['dbg_broker_refusals_total{status="401"}'] == "2"
-    assert samples["dbg_broker_rank_bytes_total"] == "1000000000000"
-    assert samples["dbg_broker_uptime_seconds"] == "1234567.125"
-    assert all(re.fullmatch(r'[a-z_]+(\{[a-z]+="[a-z0-9]+"\})?', name) for name in samples)
-
-
-def test_every_sample_has_a_type() -> None:
-    text = metrics(Meters(), GAUGES)
-    typed = set(re.findall(r"^# TYPE (\S+) (?:gauge|counter)$", text, re.MULTILINE))
-    named = {re.split(r"[{ ]", line)[0] for line in text.splitlines() if not line.startswith("#")}
-    assert named <= typed
+    assert page(f"/healthz?{query}", Meters(), GAUGES, TIMES, TOKENS) == HttpAnswer(200, "ok\n")

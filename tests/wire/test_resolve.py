@@ -3,14 +3,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_wire.endpoint import TOKEN_ROLES, Reach, Rendezvous, TokenRole, format_rendezvous, parse_rendezvous, resolve
+from dbg_wire.endpoint import TOKEN_ROLES, Reach, TokenRole
 from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker
+from dbg_wire.rendezvous import Rendezvous, format_rendezvous, parse_rendezvous
+from dbg_wire.resolve import resolve as resolve_with_ca
 from tests.support.reach import (
     INSECURE,
     OTHER_PIN,
@@ -120,10 +123,19 @@ def no_file(path: str) -> str:
     raise AssertionError(f"no file should be read, and {path} was")
 
 
+resolve = partial(resolve_with_ca, ca_text=no_file)
+
+
 class TestResolve:
     def test_an_argument_is_stronger_than_a_variable_and_that_than_the_file(self) -> None:
         environ = {"DBG_BROKER": f"two#{OTHER_PIN}", "DBG_TOKEN": "t" * 20}
-        reach = resolve(argument="one", environ=environ, rendezvous=RENDEZVOUS, role="rank", token_file_text=no_file)
+        reach = resolve(
+            argument="one",
+            environ=environ,
+            rendezvous=RENDEZVOUS,
+            role="rank",
+            token_file_text=no_file,
+        )
         assert str(reach.endpoint) == f"wss://one:6900#{PIN}"
         assert reach.token == "t" * 20
         assert reach.sources == {
@@ -146,7 +158,13 @@ class TestResolve:
 
     def test_empty_variables_count_as_unset(self) -> None:
         environ = {"DBG_BROKER": "", "DBG_TOKEN": "", "DBG_TOKEN_FILE": ""}
-        reach = resolve(argument=None, environ=environ, rendezvous=RENDEZVOUS, role="driver", token_file_text=no_file)
+        reach = resolve(
+            argument=None,
+            environ=environ,
+            rendezvous=RENDEZVOUS,
+            role="driver",
+            token_file_text=no_file,
+        )
         assert (reach.endpoint, reach.token) == (RENDEZVOUS.endpoint, TOKENS["driver"])
 
     @pytest.mark.parametrize(
@@ -180,7 +198,11 @@ class TestResolve:
         environ = {"DBG_TOKEN_FILE": "/run/token", "DBG_TOKEN": "t" * 20}
         files = {"/run/token": SECRET + "\n"}
         reach = resolve(
-            argument=None, environ=environ, rendezvous=RENDEZVOUS, role="rank", token_file_text=files.__getitem__
+            argument=None,
+            environ=environ,
+            rendezvous=RENDEZVOUS,
+            role="rank",
+            token_file_text=files.__getitem__,
         )
         assert reach.token == SECRET
         assert reach.sources["token"] == "DBG_TOKEN_FILE /run/token"  # noqa: S105 - a path
@@ -225,7 +247,13 @@ class TestResolve:
 
     def test_the_token_of_a_tls_broker_never_travels_in_the_clear(self) -> None:
         with pytest.raises(BadEndpoint, match="must not travel in the clear"):
-            resolve(argument="ws://login1", environ={}, rendezvous=RENDEZVOUS, role="rank", token_file_text=no_file)
+            resolve(
+                argument="ws://login1",
+                environ={},
+                rendezvous=RENDEZVOUS,
+                role="rank",
+                token_file_text=no_file,
+            )
 
     @pytest.mark.parametrize(("argument", "rendezvous"), [("ws://login1", INSECURE), (None, INSECURE)])
     def test_plain_ws_works_where_it_was_asked_for(self, argument: str | None, rendezvous: Rendezvous) -> None:
@@ -290,3 +318,87 @@ class TestResolve:
         else:
             assert reach().endpoint.fingerprint is not None or not reach().endpoint.secure
             assert SECRET not in repr(reach())
+
+
+class TestAuthority:
+    """What DBG_CA changes."""
+
+    FILES: ClassVar = {"/etc/ca.pem": "-----BEGIN CERTIFICATE-----"}
+
+    def reach(self, broker: str | None, rendezvous: Rendezvous | None, ca: str = "/etc/ca.pem") -> Reach:
+        environ = {"DBG_CA": ca, "DBG_TOKEN": "t" * 20} | ({"DBG_BROKER": broker} if broker else {})
+
+        def read(path: str) -> str:
+            try:
+                return self.FILES[path]
+            except KeyError:
+                raise FileNotFoundError(2, "No such file or directory") from None
+
+        return resolve_with_ca(
+            argument=None,
+            environ=environ,
+            rendezvous=rendezvous,
+            role="rank",
+            token_file_text=no_file,
+            ca_text=read,
+        )
+
+    @pytest.mark.parametrize("rendezvous", [None, RENDEZVOUS, INSECURE])
+    def test_a_broker_elsewhere_needs_no_pin_and_takes_none_of_the_homes(self, rendezvous: Rendezvous | None) -> None:
+        reach = self.reach("wss://dbg.cluster.example", rendezvous)
+        assert str(reach.endpoint) == "wss://dbg.cluster.example:6900"
+        assert reach.endpoint.ca == "-----BEGIN CERTIFICATE-----"
+        assert reach.sources["fingerprint"] == "none: DBG_CA is set"
+
+    @pytest.mark.parametrize("broker", [None, "login1"])
+    def test_a_pin_that_is_known_must_hold_as_well(self, broker: str | None) -> None:
+        reach = self.reach(broker, RENDEZVOUS)
+        assert (reach.endpoint.fingerprint, reach.endpoint.ca) == (PIN, "-----BEGIN CERTIFICATE-----")
+        reach = self.reach(f"elsewhere#{OTHER_PIN}", RENDEZVOUS)
+        assert (reach.endpoint.fingerprint, reach.endpoint.ca) == (OTHER_PIN, "-----BEGIN CERTIFICATE-----")
+
+    def test_a_file_that_is_not_there_is_named(self) -> None:
+        with pytest.raises(
+            BadSecretFile, match=r"DBG_CA /gone.pem can't be read \(No such file or directory\); set it"
+        ):
+            self.reach("h", None, "/gone.pem")
+
+    def test_a_file_without_a_certificate_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(self.FILES, "/etc/key.pem", "-----BEGIN PRIVATE KEY-----")
+        with pytest.raises(BadSecretFile, match=r"DBG_CA /etc/key\.pem holds no certificate"):
+            self.reach("h", None, "/etc/key.pem")
+
+    def test_without_tls_no_authority_is_asked(self) -> None:
+        environ = {"DBG_CA": "/gone.pem", "DBG_BROKER": "ws://h", "DBG_TOKEN": THROW_AWAY["rank"]}
+        reach = resolve(argument=None, environ=environ, rendezvous=None, role="rank", token_file_text=no_file)
+        assert reach.endpoint.ca is None
+
+
+def test_the_file_names_the_next_certificate_beside_the_present_one_which_older_readers_take() -> None:
+    text = format_rendezvous(replace(RENDEZVOUS, other_fingerprints=(OTHER_PIN,)))
+    assert json.loads(text)["fingerprint"] == PIN
+    assert json.loads(text)["fingerprints"] == [PIN, OTHER_PIN]
+    assert parse_rendezvous(text, "broker.json").endpoint.fingerprints == (PIN, OTHER_PIN)
+
+
+@pytest.mark.parametrize("pins", ["x", {}, [1], [PIN, "sha256:1"], [PIN] * 5])
+def test_fingerprints_that_are_none_are_refused(pins: object) -> None:
+    with pytest.raises(BadSecretFile, match="fingerprints that are not a list of up to 4"):
+        parse_rendezvous(document(fingerprints=pins), "broker.json")
+
+
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [
+        ("memory", "keeps the driver's token in its memory on login1; run `dbg-attach` there"),
+        ("ask", "has the driver's token in its memory alone, as its user gave it on login1; type it with --ask-token"),
+        ("of a later release", "type it with --ask-token"),
+    ],
+)
+def test_where_no_file_holds_the_drivers_token_the_way_to_it_is_said(place: str, what: str) -> None:
+    tokens = {"rank": TOKENS["rank"]}
+    rendezvous = parse_rendezvous(document(tokens=tokens, driver_token=place), "broker.json")
+    with pytest.raises(BadInput, match=what):
+        resolve(argument=None, environ={}, rendezvous=rendezvous, role="driver", token_file_text=no_file)
+    reach = resolve(argument=None, environ={}, rendezvous=rendezvous, role="rank", token_file_text=no_file)
+    assert reach.token == TOKENS["rank"]

@@ -1,0 +1,62 @@
+"""An event loop that measures its turns."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from dbg_broker.net.loop_times import LoopTimes
+
+
+class MeasuredSelector(selectors.DefaultSelector):
+    """The selector of an event loop, which tells when the loop waits and when it goes on."""
+
+    def __init__(self, times: LoopTimes) -> None:
+        super().__init__()
+        self._times = times
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait for events as any selector does; what came during the turn before is looked for first."""
+        self._times.waits()
+        ready = super().select(0)
+        has_slept = not ready and timeout != 0
+        if has_slept:
+            ready = super().select(timeout)
+        self._times.goes_on(has_slept=has_slept)
+        return ready
+
+
+def new_times() -> LoopTimes:
+    """Return the times of a loop that runs in the calling thread."""
+    return LoopTimes(time.monotonic, time.thread_time)
+
+
+def run_measured(main: Coroutine[Any, Any, None], times: LoopTimes) -> None:
+    """Run a coroutine as ``asyncio.run`` does, in a loop that reports to ``times``."""
+
+    def new_loop() -> asyncio.AbstractEventLoop:
+        return asyncio.SelectorEventLoop(MeasuredSelector(times))
+
+    if sys.version_info >= (3, 11):
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(main)
+    else:
+        _run_with_policy(main, new_loop)
+
+
+def _run_with_policy(main: Coroutine[Any, Any, None], new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """Run a coroutine in a new loop where ``asyncio.run`` takes no factory of loops, as in Python 3.10."""
+
+    class Policy(asyncio.DefaultEventLoopPolicy):
+        def new_event_loop(self) -> asyncio.AbstractEventLoop:
+            return new_loop()
+
+    asyncio.set_event_loop_policy(Policy())
+    try:
+        asyncio.run(main)
+    finally:
+        asyncio.set_event_loop_policy(None)

@@ -1,0 +1,112 @@
+"""What the broker counts and measures, as Prometheus reads it. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from dbg_broker.net.budgets import BudgetHits
+from dbg_broker.net.loop_times import BOUNDS, Histogram, LoopTimes
+from dbg_wire.ranks import RankState
+
+
+@dataclass(slots=True)
+class Meters:
+    """Counters of what happens; they only grow."""
+
+    handshakes: int = 0
+    refusals: Counter[int] = field(default_factory=Counter)
+    budgets: BudgetHits = field(default_factory=BudgetHits)
+    failures: int = 0
+    turned_away: int = 0
+    bytes_from_ranks: int = 0
+    bytes_to_ranks: int = 0
+    bytes_to_terminals: int = 0
+    dropped_frames: int = 0
+    repaints: int = 0
+    disconnected: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """The present numbers; ``uptime`` and ``certificate_expires`` are in seconds, the latter None without TLS."""
+
+    ranks: Mapping[RankState, int]
+    terminals: int
+    sessions: int
+    drivers: int
+    watchers: int
+    pending: int
+    uptime: float
+    certificate_expires: float | None = None
+
+
+def metrics(meters: Meters, gauges: Gauges, times: LoopTimes) -> str:
+    """Return counters and gauges as Prometheus reads them; they hold no secret, so the page needs no token."""
+    return "".join(f"{line}\n" for part in (_gauges(gauges), _counters(meters), _histograms(times)) for line in part)
+
+
+def _gauges(gauges: Gauges) -> Iterable[str]:
+    states = {f'{{state="{state.value}"}}': float(gauges.ranks.get(state, 0)) for state in RankState}
+    yield from _one("uptime_seconds", "gauge", "Seconds since the broker started.", round(gauges.uptime, 3))
+    yield from _many("ranks", "gauge", "Ranks by state.", states)
+    yield from _one("terminals", "gauge", "Terminals connected.", gauges.terminals)
+    yield from _one("sessions", "gauge", "Ranks with a terminal on them.", gauges.sessions)
+    yield from _one("drivers", "gauge", "Terminals that may type.", gauges.drivers)
+    yield from _one("watchers", "gauge", "Terminals that only look.", gauges.watchers)
+    yield from _one("pending", "gauge", "Connections without their first message.", gauges.pending)
+    if gauges.certificate_expires is not None:
+        left = round(gauges.certificate_expires)
+        yield from _one("certificate_expires_seconds", "gauge", "Seconds until the certificate's end.", left)
+
+
+def _counters(meters: Meters) -> Iterable[str]:
+    refusals = {f'{{status="{status}"}}': float(count) for status, count in sorted(meters.refusals.items())}
+    budgets = {
+        f'{{role="{payer.value}",budget="{budget.value}"}}': float(count) for payer, budget, count in meters.budgets
+    }
+    yield from _one("handshakes_total", "counter", "WebSocket handshakes completed.", meters.handshakes)
+    yield from _one("handshake_failures_total", "counter", "Connections that were no HTTP or TLS.", meters.failures)
+    yield from _one("turned_away_total", "counter", "Connections from addresses not allowed.", meters.turned_away)
+    yield from _many("refusals_total", "counter", "Requests refused, by HTTP status.", refusals)
+    yield from _many("budget_hits_total", "counter", "Bounds that peers have reached, by role and bound.", budgets)
+    yield from _one("rank_bytes_total", "counter", "Terminal bytes from ranks.", meters.bytes_from_ranks)
+    yield from _one("input_bytes_total", "counter", "Input bytes to ranks.", meters.bytes_to_ranks)
+    yield from _one("terminal_bytes_total", "counter", "Terminal bytes queued for them.", meters.bytes_to_terminals)
+    yield from _one("dropped_frames_total", "counter", "Frames dropped for slow terminals.", meters.dropped_frames)
+    yield from _one("repaints_total", "counter", "Repaints asked of ranks.", meters.repaints)
+    yield from _one("slow_disconnects_total", "counter", "Terminals that did not keep up.", meters.disconnected)
+
+
+def _histograms(times: LoopTimes) -> Iterable[str]:
+    yield from _histogram("turn_seconds", "Lengths of the event loop's turns.", times.turns)
+    yield from _histogram("turn_cpu_seconds", "Processor time of the event loop's turns.", times.turns_processor)
+    yield from _histogram("loop_delay_seconds", "Lateness of a timer that runs four times a second.", times.timers_late)
+    yield from _histogram("key_wait_seconds", "Longest time that keys and their echo may have waited.", times.keys)
+    yield from _histogram("key_wait_cpu_seconds", "Processor time of the broker in that wait.", times.keys_processor)
+
+
+def _histogram(name: str, help_text: str, histogram: Histogram) -> Iterable[str]:
+    bounds = [*(f"{bound:g}" for bound in BOUNDS), "+Inf"]
+    yield from _head(name, "histogram", help_text)
+    for bound, count in zip(bounds, accumulate(histogram.counts), strict=True):
+        yield f'dbg_broker_{name}_bucket{{le="{bound}"}} {count}'
+    yield f"dbg_broker_{name}_sum {histogram.total:.9g}"
+    yield f"dbg_broker_{name}_count {sum(histogram.counts)}"
+
+
+def _one(name: str, kind: str, help_text: str, value: float) -> Iterable[str]:
+    return _many(name, kind, help_text, {"": value})
+
+
+def _many(name: str, kind: str, help_text: str, values: Mapping[str, float]) -> Iterable[str]:
+    yield from _head(name, kind, help_text)
+    for labels, value in values.items():
+        yield f"dbg_broker_{name}{labels} {value:.15g}"
+
+
+def _head(name: str, kind: str, help_text: str) -> Iterable[str]:
+    yield f"# HELP dbg_broker_{name} {help_text}"
+    yield f"# TYPE dbg_broker_{name} {kind}"

@@ -1,0 +1,44 @@
+"""An event loop that measures its turns."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import pytest
+
+from dbg_broker.net import measured_loop
+from dbg_broker.net.loop_times import BOUNDS, LoopTimes
+from dbg_broker.net.measured_loop import new_times, run_measured
+
+
+def longest_class(times: LoopTimes) -> float:
+    """Return the lower bound of the class of the longest turn."""
+    return max(bound for bound, count in zip((0.0, *BOUNDS), times.turns_processor.counts, strict=True) if count)
+
+
+async def keep_the_loop() -> None:
+    """Keep the loop busy for longer than 50 ms of processor time."""
+    await asyncio.sleep(0)
+    ends = time.thread_time() + 0.06
+    while time.thread_time() < ends:
+        pass
+    await asyncio.sleep(0)
+
+
+def test_a_call_that_keeps_the_loop_is_a_long_turn_and_a_sleep_is_none() -> None:
+    times = new_times()
+    run_measured(asyncio.sleep(0.06), times)
+    quiet = longest_class(times)
+    run_measured(keep_the_loop(), times)
+    assert quiet < 0.05 <= longest_class(times)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="policies are for Pythons without asyncio.Runner")
+def test_a_loop_made_by_a_policy_measures_the_same() -> None:
+    times = new_times()
+    measured_loop._run_with_policy(
+        keep_the_loop(), lambda: asyncio.SelectorEventLoop(measured_loop.MeasuredSelector(times))
+    )
+    assert longest_class(times) >= 0.05

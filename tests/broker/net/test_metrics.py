@@ -1,0 +1,61 @@
+"""The page that Prometheus reads."""
+
+from __future__ import annotations
+
+import re
+
+from dbg_broker.home.tokens import Tokens
+from dbg_broker.net.budgets import Budget, Payer
+from dbg_broker.net.http import PROMETHEUS, page
+from dbg_broker.net.loop_times import LoopTimes
+from dbg_broker.net.metrics import Gauges, Meters, metrics
+from dbg_wire.ranks import RankState
+
+TIMES = LoopTimes(lambda: 0.0, lambda: 0.0)
+TOKENS = Tokens(rank="r" * 43, driver="d" * 43, watcher="w" * 43)
+GAUGES = Gauges(
+    ranks={RankState.STOPPED: 3}, terminals=2, sessions=1, drivers=1, watchers=1, pending=0, uptime=1234567.125
+)
+
+
+def samples_of(text: str) -> dict[str, str]:
+    return dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+
+
+def test_metrics_are_what_prometheus_reads() -> None:
+    meters = Meters(handshakes=5, bytes_from_ranks=10**12)
+    meters.refusals.update([401, 401, 426])
+    meters.budgets.hit(Payer.STRANGER, Budget.WAITING)
+    answer = page("/metrics", meters, GAUGES, TIMES, TOKENS)
+    assert answer is not None
+    assert answer.content_type == PROMETHEUS
+    samples = samples_of(answer.body)
+    assert samples['dbg_broker_ranks{state="stopped"}'] == "3"
+    assert samples['dbg_broker_ranks{state="lost"}'] == "0"
+    assert samples['dbg_broker_refusals_total{status="401"}'] == "2"
+    assert samples['dbg_broker_budget_hits_total{role="stranger",budget="waiting"}'] == "1"
+    assert samples["dbg_broker_rank_bytes_total"] == "1000000000000"
+    assert samples["dbg_broker_uptime_seconds"] == "1234567.125"
+    label = r'[a-z]+="[A-Za-z0-9_.+]+"'
+    assert all(re.fullmatch(rf"[a-z_]+(\{{{label}(,{label})*\}})?", name) for name in samples)
+
+
+def test_every_sample_has_a_type() -> None:
+    text = metrics(Meters(), GAUGES, TIMES)
+    typed = set(re.findall(r"^# TYPE (\S+) (?:gauge|counter)$", text, re.MULTILINE))
+    for histogram in re.findall(r"^# TYPE (\S+) histogram$", text, re.MULTILINE):
+        typed |= {f"{histogram}_{part}" for part in ("bucket", "sum", "count")}
+    assert {re.split(r"[{ ]", name)[0] for name in samples_of(text)} <= typed
+
+
+def test_the_classes_of_a_histogram_add_up() -> None:
+    times = LoopTimes(lambda: 0.0, lambda: 0.0)
+    for late in (0.0, 0.049, 0.051, 100.0):
+        times.timer_ran(late)
+    samples = samples_of(metrics(Meters(), GAUGES, times))
+    name = "dbg_broker_loop_delay_seconds"
+    assert samples[f'{name}_bucket{{le="0.04"}}'] == "1"
+    assert samples[f'{name}_bucket{{le="0.05"}}'] == "2"
+    assert samples[f'{name}_bucket{{le="0.1"}}'] == "3"
+    assert samples[f'{name}_bucket{{le="+Inf"}}'] == samples[f"{name}_count"] == "4"
+    assert samples[f"{name}_sum"] == "100.1"
