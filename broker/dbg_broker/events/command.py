@@ -65,8 +65,7 @@ class OnEvent:
         self._running: set[int] = set()
         self._is_over = False
         self._threads = [
-            threading.Thread(target=self._work, name=f"dbg-broker-event-{number}", daemon=True)
-            for number in range(AT_ONCE)
+            threading.Thread(target=self._work, name="dbg-broker-event", daemon=True) for _ in range(AT_ONCE)
         ]
         for thread in self._threads:
             thread.start()
