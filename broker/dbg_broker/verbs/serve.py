@@ -12,7 +12,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -42,7 +42,7 @@ from dbg_broker.net.capacity import MANY, Capacity
 from dbg_broker.net.server import Server
 from dbg_broker.settings import ServeSettings
 from dbg_broker.verbs.announcing import announce
-from dbg_broker.verbs.listening import host_for_others, listen_for_peers, listen_for_stock
+from dbg_broker.verbs.listening import address_of, host_for_others, inherited, listen_for_peers, listen_for_stock
 from dbg_broker.verbs.service_manager import ServiceManager, status_line
 from dbg_broker.verbs.taking_home import take_home
 from dbg_dial.kernel import kernel_name
@@ -64,7 +64,10 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
         tokens = make_throw_away_tokens(home) if settings.insecure else load_tokens(home)
         log.hide(tokens.by_name().values())
         _raise_descriptor_limit()
-        listener = listen_for_peers(settings.listen)
+        kept = inherited(os.environ, os.getpid())
+        if kept is not None:
+            settings = replace(settings, listen=address_of(kept))
+        listener = kept or listen_for_peers(settings.listen)
         classic: socket.socket | None = None
         try:
             classic = listen_for_stock(settings.classic)
