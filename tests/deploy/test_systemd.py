@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.cli import parse
+from dbg_broker.settings import parse_listen
+from dbg_wire.endpoint import DEFAULT_PORT
 from tests.support.manifests import DEPLOY
 from tests.support.pods import ROOT_IN_ROOT, SYSTEM, python_paths
 from tests.support.processes import Child, Processes
@@ -22,6 +24,7 @@ from tests.support.requirements import missing_for, needs_systemd
 from tests.support.time_unit import seconds
 
 USER_UNIT = DEPLOY / "systemd/user/dbg-broker.service"
+SOCKET = USER_UNIT.with_suffix(".socket")
 SYSTEM_UNIT = DEPLOY / "systemd/system/dbg-broker@.service"
 PAGE = (DEPLOY.parent / "docs/clusters/login-node.md").read_text()
 COMMAND = re.compile(r"^ExecStart=(\S+) (.*)$", re.MULTILINE)
@@ -59,6 +62,16 @@ def test_systemd_accepts_the_unit(unit: Path, name: str, whose: str, tmp_path: P
     result = analyze(whose, "verify", copied(unit, tmp_path, name), folder=tmp_path)
     # An unknown option is a warning and status 0, so silence is what counts.
     assert (result.returncode, result.stdout + result.stderr) == (0, "")
+
+
+def test_systemd_accepts_the_socket_and_gives_it_to_the_service(tmp_path: Path) -> None:
+    copied(USER_UNIT, tmp_path, "dbg-broker.service")
+    path = copied(SOCKET, tmp_path, "dbg-broker.socket")
+    result = analyze("--user", "verify", path, folder=tmp_path)
+    assert (result.returncode, result.stdout + result.stderr) == (0, "")
+    # The broker takes one socket, of TCP.
+    (address,) = re.findall(r"^Listen\w+=(.*)$", SOCKET.read_text(), re.MULTILINE)
+    assert parse_listen(address).port == DEFAULT_PORT
 
 
 @pytest.mark.parametrize("unit", [USER_UNIT, SYSTEM_UNIT], ids=["user", "system"])

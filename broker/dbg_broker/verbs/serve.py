@@ -11,7 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -41,7 +41,7 @@ from dbg_broker.net.server import Server
 from dbg_broker.settings import ServeSettings
 from dbg_broker.verbs.announcing import announce
 from dbg_broker.verbs.kept_token import open_socket, token_source
-from dbg_broker.verbs.listening import host_for_others, listen_for_peers, listen_for_stock
+from dbg_broker.verbs.listening import address_of, host_for_others, inherited, listen_for_peers, listen_for_stock
 from dbg_broker.verbs.material import Material, Sources
 from dbg_broker.verbs.service_manager import ServiceManager, status_line
 from dbg_broker.verbs.taking_home import take_home
@@ -59,7 +59,10 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
         remove_throw_away_tokens(home)
         material = Material(home, _sources(settings, home), log)
         _raise_descriptor_limit()
-        listener = listen_for_peers(settings.listen)
+        kept = inherited(os.environ, os.getpid())
+        if kept is not None:
+            settings = replace(settings, listen=address_of(kept))
+        listener = kept or listen_for_peers(settings.listen)
         classic: socket.socket | None = None
         try:
             classic = listen_for_stock(settings.classic)

@@ -13,7 +13,8 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
     serve.add_argument(
         "--listen",
         metavar="HOST:PORT",
-        help="where to listen (default: 127.0.0.1:6900, or a free port if that is taken; 0.0.0.0 lets other hosts in)",
+        help="where to listen (default: 127.0.0.1:6900, or a free port if that is taken; 0.0.0.0 lets other hosts in; "
+        "where systemd holds a socket for the service, at that one)",
     )
     serve.add_argument(
         "--allow",
