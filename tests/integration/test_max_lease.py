@@ -63,7 +63,7 @@ def test_nobody_comes_to_a_stop_nor_to_a_crash(
     (rank,) = start_ranks(processes, home, PROGRAM, 1)
     wait_until_stopped(home, 1)
     (listed,) = attach_list(home)
-    assert re.fullmatch(r"nobody types: it goes on in \d+ s", listed["detail"])
+    assert re.fullmatch(r"unless somebody types, it goes on in \d+ s", listed["detail"])
     rank.wait_for_output("went on")
     assert rank.wait() == 1
     assert len(ENDS.findall(rank.text("stderr"))) == 2

@@ -132,7 +132,7 @@ class Deadlines:
         first, end = self._first, self._lease_ends()
         if end is None or (first is not None and first.at <= end):
             return first
-        return Deadline("nobody types: it goes on", "nobody has typed: it goes on", end)
+        return Deadline("unless somebody types, it goes on", "nobody has typed, so it goes on", end)
 
     def _tell(self, number: int) -> None:
         """Have the report name the first deadline, unless another detail took its place, and look again in time."""
