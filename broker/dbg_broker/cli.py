@@ -230,7 +230,7 @@ def _completion(given: argparse.Namespace) -> int:
 def _check(given: argparse.Namespace) -> int:
     from dbg_broker.verbs.check import check
 
-    return check(given.url, _home(given), os.environ, _say)
+    return check(given.url, _home(given), os.environ, _say, as_rank=given.rank)
 
 
 RUNS: Mapping[str, Callable[[argparse.Namespace], int]] = {

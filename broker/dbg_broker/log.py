@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Iterable
@@ -29,16 +30,38 @@ class LogFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record's lines."""
-        text = super().format(record)
+        return self._without_secrets(super().format(record))
+
+    def _without_secrets(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, "<token>")
         return text
 
 
-def start_log(verbosity: int) -> LogFormatter:
+class JsonLogFormatter(LogFormatter):
+    """Formatter that makes one JSON document of a record, on one line and in ASCII, for programs that gather logs.
+
+    ``at`` is in seconds since the epoch; ``exc`` is a traceback, and left out without one.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as a document."""
+        document: dict[str, object] = {
+            "at": round(record.created, 3),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            # Secrets are hidden before a character of theirs could be escaped.
+            "message": self._without_secrets(record.getMessage()),
+        }
+        if record.exc_info:
+            document["exc"] = self._without_secrets(self.formatException(record.exc_info))
+        return json.dumps(document)
+
+
+def start_log(verbosity: int, *, as_json: bool = False) -> LogFormatter:
     """Log to stderr what the verbosity asks for, unless the program has handlers of its own."""
     handler = logging.StreamHandler(sys.stderr)
-    formatter = LogFormatter()
+    formatter = JsonLogFormatter() if as_json else LogFormatter()
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=LEVELS[min(verbosity, len(LEVELS) - 1)])
     return formatter

@@ -7,11 +7,15 @@ import ipaddress
 import math
 import posixpath
 import re
+import shlex
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dbg_broker.allowed import EVERYBODY, Allowed, parse_networks
 from dbg_wire import limits
+from dbg_wire.bounds import MAX_AGE
+from dbg_wire.duration import read_duration
 from dbg_wire.endpoint import DEFAULT_PORT
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.home import home_directory
@@ -93,6 +97,12 @@ class ServeSettings:
     """Whether the audit log has what is typed, too."""
     allowed: Allowed = EVERYBODY
     """Where ranks and terminals may come from."""
+    on_event: tuple[str, ...] = ()
+    """Program and arguments that are run for each event; empty for none."""
+    max_lease: float | None = None
+    """For how many seconds nobody may type at a stop before its rank lets it end; None for ever."""
+    logs_json: bool = False
+    """Whether each line of the log is a JSON document."""
     certificate: tuple[str, str] | None = None
     """The files of a certificate of the user's own and of its key; None for the one that the broker makes."""
     driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
@@ -149,6 +159,9 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         classic_size=None if arguments.classic_size is None else parse_size(arguments.classic_size),
         allowed=_allowed(arguments.allow),
         audits_input=arguments.audit_input,
+        on_event=() if arguments.on_event is None else parse_command(arguments.on_event),
+        max_lease=None if arguments.max_lease is None else read_duration(arguments.max_lease, "--max-lease", MAX_AGE),
+        logs_json=arguments.log_format == "json",
         certificate=_certificate(arguments, directory),
         driver_token=_driver_token(arguments),
         record=_record(arguments, directory),
@@ -177,6 +190,22 @@ def _record(arguments: argparse.Namespace, directory: str) -> RecordSettings | N
         max_bytes=RECORD_BYTES if arguments.record_max is None else parse_bytes(arguments.record_max),
         records_input=arguments.record_input,
     )
+
+
+def parse_command(text: str, option: str = "--on-event") -> tuple[str, ...]:
+    """Read a command as a shell would, without running one. Raise BadInput if it names no program."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise BadInput(f"{option} {printable(text)!r} is no command ({error})", "write it as for a shell") from None
+    if not words or not words[0] or "\0" in text:
+        raise BadInput(f"{option} {printable(text)!r} names no program", "give it a command such as ./notify.sh")
+    if shutil.which(words[0]) is None:
+        raise BadInput(
+            f"{option} names {printable(words[0])!r}, which is no program here",
+            "give its path, and make it executable with chmod +x",
+        )
+    return tuple(words)
 
 
 def _certificate(arguments: argparse.Namespace, directory: str) -> tuple[str, str] | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+import time
 
 import pytest
 
-from dbg_broker.log import LogFormatter, start_log
+from dbg_broker.log import JsonLogFormatter, LogFormatter, start_log
 
 HIDDEN = "correct-horse-battery"
 
@@ -37,3 +39,25 @@ def test_each_v_shows_a_level_more(verbosity: int, level: str, monkeypatch: pyte
     start_log(verbosity)
     assert logging.getLevelName(root.level) == level
     assert [type(handler.formatter) for handler in root.handlers] == [LogFormatter]
+
+
+def test_a_record_is_one_document_without_tokens() -> None:
+    formatter = JsonLogFormatter()
+    formatter.hide([HIDDEN])
+    line = formatter.format(record("with %s\nin it", HIDDEN))
+    document = json.loads(line)
+    assert "\n" not in line
+    assert abs(document.pop("at") - time.time()) < 60
+    assert document == {"level": "info", "logger": "dbg_broker", "message": "with <token>\nin it"}
+    try:
+        raise ValueError(f"no header {HIDDEN}")
+    except ValueError:
+        failed = json.loads(formatter.format(record("fails", exc_info=True)))
+    assert failed["exc"].endswith("ValueError: no header <token>")
+
+
+def test_the_form_of_the_log_is_chosen_at_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = logging.RootLogger(logging.WARNING)
+    monkeypatch.setattr(logging, "root", root)
+    start_log(0, as_json=True)
+    assert [type(handler.formatter) for handler in root.handlers] == [JsonLogFormatter]

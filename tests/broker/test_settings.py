@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 import pytest
 
@@ -17,6 +18,7 @@ from dbg_broker.settings import (
     idle_seconds,
     parse_bytes,
     parse_classic,
+    parse_command,
     parse_listen,
     parse_size,
     ports_to_try,
@@ -92,12 +94,17 @@ def test_serve_settings() -> None:
         record="casts",
         record_input=True,
         record_max="500M",
+        on_event="sh -c 'echo a b'",
+        max_lease="8h",
+        log_format="json",
     )
     settings = serve_settings(given, {"DBG_HOME": "/y", "DBG_IDLE": "5"}, "/here")
     assert (settings.home, settings.listen, settings.insecure, settings.verbosity) == ("/y", Listen(), True, 1)
     assert settings.idle_seconds is None
     assert settings.audits_input
     assert settings.record == RecordSettings(directory="/here/casts", max_bytes=500 * 2**20, records_input=True)
+    assert (settings.on_event, settings.max_lease) == (("sh", "-c", "echo a b"), 28800.0)
+    assert settings.logs_json
     assert settings.allowed == parse_networks(["10.0.0.0/8"])
     assert (settings.classic, settings.classic_size) == (Listen(host="127.0.0.1", port=6899), (72, 240))
 
@@ -121,6 +128,9 @@ def test_a_runs_own_broker_stays_for_some_seconds_without_use(text: str | None, 
         record=None,
         record_input=False,
         record_max=None,
+        on_event=None,
+        max_lease=None,
+        log_format="text",
     )
     environ = {} if text is None else {"DBG_IDLE": text}
     assert serve_settings(given, environ, "/here").idle_seconds == idle
@@ -185,3 +195,18 @@ def test_how_to_record_without_a_directory_is_refused(given: dict[str, object], 
     vars(arguments).update(given)
     with pytest.raises(BadInput, match=why):
         serve_settings(arguments, {"HOME": "/home/me"}, "/here")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "--on-event '' names no program"),
+        ("''", "names no program"),
+        ("sh 'unclosed", "is no command"),
+        ("no-such-program-here now", "names 'no-such-program-here', which is no program here"),
+        ("sh \0", "names no program"),
+    ],
+)
+def test_what_is_no_command_for_events_is_named(text: str, said: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(said)):
+        parse_command(text)

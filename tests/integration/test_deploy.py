@@ -1,18 +1,17 @@
-"""What ``deploy/`` offers works as it stands: both batch scripts under SLURM, and the unit as systemd judges it."""
+"""Both batch scripts of ``deploy/slurm`` work as they stand."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from dbg_broker.home.tokens import job_token
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import attach, wait_until_stopped
-from tests.support.requirements import needs_systemd
 from tests.support.slurm import Slurm
 from tests.support.time_unit import seconds
 
@@ -38,22 +37,30 @@ def let_all_go_on(home: Path) -> None:
 
 
 @pytest.mark.launcher
+@pytest.mark.parametrize("is_shared", [True, False], ids=["a home that nodes share", "no such home"])
 def test_ranks_of_a_batch_job_find_the_broker_on_the_login_node(
-    slurm: Slurm, processes: Processes, home: Path, tmp_path: Path
+    slurm: Slurm, processes: Processes, home: Path, tmp_path: Path, is_shared: bool
 ) -> None:
     # The emulated nodes have names of their own: to their ranks, a broker on loopback is on another host.
-    running_broker(processes, home, listen="0.0.0.0")  # noqa: S104 - as the script's first lines say
+    broker = running_broker(processes, home, listen="0.0.0.0")  # noqa: S104 - as the script's first lines say
+    environ = job_environment(tmp_path)
+    if not is_shared:
+        pin = broker.rendezvous["fingerprint"]
+        token = job_token(broker.tokens["rank"], "train-1")
+        environ |= {"DBG_HOME": str(tmp_path / "none"), "DBG_JOB": "train-1", "DBG_TOKEN": token}
+        environ |= {"DBG_BROKER": f"{broker.url.removeprefix('wss://')}#{pin}"}
     (tmp_path / "train.py").write_text(SCRIPT)
     log = tmp_path / "job.log"
     job = slurm.sbatch(
         f"--output={log}",
         str(DEPLOY / "slurm/broker_on_login.sbatch"),
         *(sys.executable, str(tmp_path / "train.py")),
-        env=job_environment(tmp_path),
+        env=environ,
     )
     stopped = wait_until_stopped(home, 4, seconds(60))
     assert {rank["host"] for rank in stopped} == {"node1", "node2"}
     assert sorted(rank["rank"] for rank in stopped) == [0, 1, 2, 3]
+    assert {rank["job"] for rank in stopped} == {f"{job}.0" if is_shared else "train-1"}
     let_all_go_on(home)
     assert slurm.wait_for_job(job) == 0
     text = log.read_text()
@@ -74,27 +81,8 @@ def test_a_batch_job_brings_its_own_broker_and_takes_it_away(slurm: Slurm, tmp_p
     home = tmp_path / ".dbg-broker" / job
     slurm.wait_for_file(home / "broker.json")
     wait_until_stopped(home, 4, seconds(60))
-    assert f"DBG_HOME={home} dbg-attach --list" in log.read_text()
+    assert f"DBG_HOME={home} dbg-attach list" in log.read_text()
     let_all_go_on(home)
     assert slurm.wait_for_job(job) == 0
     assert log.read_text().count("went on") == 4
     assert not home.exists()
-
-
-@needs_systemd
-def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
-    text = (DEPLOY / "systemd/dbg-broker.service").read_text()
-    assert "%h/.local/bin/dbg-broker" in text
-    unit = tmp_path / "dbg-broker.service"
-    # The command's path does not exist on this machine.
-    unit.write_text(text.replace("%h/.local/bin/dbg-broker", "/bin/true"))
-    result = subprocess.run(
-        ["systemd-analyze", "--user", "verify", str(unit)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=dict(os.environ) | {"XDG_RUNTIME_DIR": str(tmp_path)},
-        timeout=seconds(30),
-    )
-    # An unknown option is a warning and status 0, so silence is what counts.
-    assert (result.returncode, result.stdout + result.stderr) == (0, "")

@@ -46,6 +46,7 @@ class RunningBroker:
         process.wait_for_output(r"^.+\n")
         if self.rendezvous["pid"] != process.pid:
             raise AssertionError(f"the broker was ready before it had written {self.home / 'broker.json'}")
+        self._port = self.port
         return process
 
     @property
@@ -92,10 +93,9 @@ class RunningBroker:
 
     def restart(self) -> None:
         """Start an ended broker again on the same port and home, and return when it is ready."""
-        port = self.port
         if self.process.exit_status is None:
             raise AssertionError("the broker still runs; kill it first")
-        self.process = self._start(port)
+        self.process = self._start(self._port)
 
 
 def running_broker(

@@ -121,15 +121,15 @@ class BlockingDial:
         secured = self.connected()
         return secured.getpeercert(binary_form=True) if isinstance(secured, ssl.SSLSocket) else None
 
-    def present(self, token: str) -> None:
-        """Ask with this token for an upgrade to a WebSocket; see also :meth:`agree`.
+    def present(self, token: str, path: str = "/client") -> None:
+        """Ask with this token for an upgrade to a WebSocket at a role's path; see also :meth:`agree`.
 
         Raise WrongToken or NotABroker. Raise WrongCertificate, with nothing sent, if the peer has not shown the pinned
         certificate, and BadEndpoint, with nothing sent, for a lasting token without TLS.
         """
         self._check(token)
         self._websocket = ClientProtocol(
-            parse_uri(f"{self.url}/client"),
+            parse_uri(f"{self.url}{path}"),
             subprotocols=[Subprotocol(subprotocol())],
             max_size=MAX_FRAME_BYTES,
         )

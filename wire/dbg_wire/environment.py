@@ -18,6 +18,9 @@ ASK_TOKEN = "DBG_ASK_TOKEN"  # noqa: S105 - a variable's name
 HOME = "DBG_HOME"
 """The directory of broker.json, tokens and certificate."""
 
+SOLE_USER = "DBG_SOLE_USER"
+"""1: no other user is on this host, as in a container; see ``dbg_broker.home.path``."""
+
 TOKEN = "DBG_TOKEN"  # noqa: S105 - a variable's name
 TOKEN_FILE = "DBG_TOKEN_FILE"  # noqa: S105 - a variable's name
 """The token itself, and the file that holds it. The file wins if both are set."""

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dbg_dial.dial import BrokerWebSocket
+from dbg_dial.handover import Handover
 from dbg_dial.tcp import seconds_since_ack
 from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable, DbgError
@@ -43,6 +44,7 @@ class Dialler:
         self._is_attended = is_attended
         self._names = names
         self._attempt = 0
+        self._handover = Handover()
         self.unanswered_since: float | None = None
         """The time since which no kernel takes a connection; None once a kernel does, and before the first attempt."""
 
@@ -50,7 +52,17 @@ class Dialler:
         """Return the seconds to wait before the next attempt, after one that ended with ``error``, or None if good."""
         self._attempt = 0 if error is None else min(self._attempt + 1, 30)
         last = LAST_BACKOFF_SECONDS if error is None or isinstance(error, BrokerUnreachable) else LAST_REFUSED_SECONDS
-        return random.uniform(0, min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt))  # noqa: S311 - no secret
+        longest = self._handover.bound(min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt), time.monotonic())
+        return random.uniform(0, longest)  # noqa: S311 - no secret
+
+    def ended(self, connection: BrokerWebSocket) -> None:
+        """Note that a connection has ended, while it is known whether a terminal looks.
+
+        If the broker has ended, the next one is expected soon, and a rank at which a terminal looks dials often. The
+        others don't: thousands of them would read the home's files several times a second.
+        """
+        if self._is_attended():
+            self._handover.ended(connection.close_code, time.monotonic())
 
     async def dial(self) -> BrokerWebSocket:
         """Return an open connection to where the broker is now; raise a DbgError that says why there is none."""

@@ -338,6 +338,7 @@ class Link:
                 task.cancel()
             # Every error has the same answer: the link dials again, and the registration restates everything.
             await asyncio.gather(serving, watching, return_exceptions=True)
+            dialler.ended(connection)
             self._disconnected()
             connection.transport.abort()
             # The socket closes in the loop's next round. Python would warn of it if the loop ended before.

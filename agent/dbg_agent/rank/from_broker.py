@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from dbg_wire.engines import LINE_ENGINE, PUDB
 from dbg_wire.errors import printable
 from dbg_wire.messages import (
+    Action,
     Ask,
     Audience,
     Chosen,
@@ -45,6 +46,7 @@ from ..stop.inbox import Inbox, OpenDebugger, Redraw, RunJob, Switch, TypedLine
 from ..stop.stops import Stops
 from ..stop.terminal import Terminal
 from ..stop.typed_keys import Loss
+from ..waiting.deadlines import Deadlines
 from ..waiting.holding import Holding
 from ..waiting.lease import Lease
 from .break_in import BreakIn
@@ -94,6 +96,7 @@ class HeardRank(Protocol):
     break_in: BreakIn
     holding: Holding
     lease: Lease
+    deadlines: Deadlines
     position: Position
 
     @property
@@ -204,6 +207,7 @@ class FromBroker:
         engine = self._rank.debuggers.last
         if engine is not None and INTERRUPT_KEY in self._rank.inbox.fresh(frame) and self._rank.stops.engine == PUDB:
             engine.interrupt()
+        self._rank.lease.use()
         self._rank.tell_loss(self._rank.inbox.type(frame, lambda: self._rank.stops.current))
 
     def on_disconnect(self) -> None:
@@ -235,15 +239,26 @@ class FromBroker:
         elif isinstance(message, Kept):
             self._rank.holding.on_kept(message)
         elif isinstance(message, Ask):
-            self._rank.questions.on_ask(message)
+            self._on_ask(message)
         elif isinstance(message, Welcome):
-            self._rank.holding.welcomed(message.uptime)
-            self._rank.membership.welcomed(message)
+            self._on_welcome(message)
         elif isinstance(message, Refusal):
             self._rank.warn(f"the broker refused this rank: {printable(message.text)}")
 
+    def _on_welcome(self, welcome: Welcome) -> None:
+        self._rank.holding.welcomed(welcome.uptime)
+        self._rank.membership.welcomed(welcome)
+        self._rank.lease.allow(welcome.max_lease)
+        self._rank.deadlines.look()
+
+    def _on_ask(self, ask: Ask) -> None:
+        if ask.action in (Action.EVAL, Action.COMMAND):
+            self._rank.lease.use()
+        self._rank.questions.on_ask(ask)
+
     def _on_audience(self, audience: Audience) -> None:
         self._rank.lease.note(audience)
+        self._rank.deadlines.look()
         resized = self._rank.terminal.seat(audience)
         self._rank.tell_loss(self._rank.inbox.change_driver(audience.generation))
         if resized:
@@ -279,6 +294,7 @@ class FromBroker:
             why = ""
         else:
             self._taken_prompt = reply.prompt
+            self._rank.lease.use()
             self._rank.console.reply_comes(reply.prompt)
             self._rank.inbox.put(stop, TypedLine(reply.text))
             why = ""

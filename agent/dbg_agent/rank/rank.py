@@ -85,7 +85,7 @@ class Rank:
         self.questions = Questions(self)
         self.holding = Holding(self)
         self.lease = Lease(self)
-        self.deadlines = Deadlines(self)
+        self.deadlines = Deadlines(self, lambda: self.lease.longest_ends)
 
     # ---------------------------------------------------------------------------------------------------- identity
 

@@ -133,8 +133,7 @@ class Stopping:
                 self._halt(frame, reason)
                 self._show_or_serve(engine, frame, shown_as, None)
             else:
-                self._arrive(frame, reason, engine_wanted, detail, site, crash=crash)
-                rank.lease.begin(lease)
+                self._arrive(frame, reason, engine_wanted, detail, site, crash=crash, lease=lease)
                 self._serve(frame, shown_as, None)
         finally:
             # After a crash only the frames that catch the exception still run.
@@ -218,6 +217,7 @@ class Stopping:
         site: str | None = None,
         *,
         crash: Crash | None = None,
+        lease: float | None = None,
     ) -> None:
         """Wait for this thread's turn to stop, and begin the stop; an exception that comes out has ended it."""
         try:
@@ -232,15 +232,18 @@ class Stopping:
             # The sites are set only when it is this thread's turn: until then they are those of the stop before.
             self._sites = [site] if site is not None else []
             self.crash = crash
-            self._begin(frame, reason, engine_wanted, detail)
+            self._begin(frame, reason, engine_wanted, detail, lease)
         except BaseException:
             self.end()
             raise
 
-    def _begin(self, frame: FrameType, reason: str, engine_wanted: str | None, detail: str) -> None:
+    def _begin(
+        self, frame: FrameType, reason: str, engine_wanted: str | None, detail: str, lease: float | None = None
+    ) -> None:
         rank = self._rank
         if reason != HELD:
             rank.loaded.read()
+        rank.lease.begin(lease)
         deadline = rank.deadlines.begin(reason, detail)
         self.frame = frame
         self.view.begin(reason)
@@ -260,6 +263,7 @@ class Stopping:
         self.frame = frame
         self.view.begin(reason)
         self._rank.stops.halt(frame)
+        self._rank.lease.use()
         self._rank.break_in.arrived()
         where = place_of(frame)
         self._rank.questions.moved(f"{where.file}:{where.line} {where.function}")

@@ -50,6 +50,7 @@ class Stops:
         self._is_passing = False
         self._reason = self._detail = self._limit = ""
         self._limit_seconds: float | None = None
+        self._lease: tuple[float, float] | None = None
         self._place = Place(file="", line=0, function="")
         self._since = 0.0
         self.stands_since = 0.0
@@ -141,6 +142,8 @@ class Stops:
                     detail=self._detail,
                     limit=self._limit,
                     limit_seconds=self._limit_seconds,
+                    lease=self._lease[0] if self._lease is not None else None,
+                    lease_seconds=self._lease[1] - time.monotonic() if self._lease is not None else None,
                 )
             return fitted(
                 RankReport,
@@ -204,7 +207,7 @@ class Stops:
                 self._phase = move_stop(self._phase, StopEvent.ARRIVES)
                 self._number += 1
                 self._reason, self._detail = reason, detail
-                self._limit, self._limit_seconds = "", None
+                self._limit, self._limit_seconds, self._lease = "", None, None
                 # At its exit a rank waits in our code, which is no place in the program.
                 self._place = place_of(frame) if not is_own(frame) else Place(file="", line=0, function="")
                 self._since = self.stands_since = time.monotonic()
@@ -341,6 +344,13 @@ class Stops:
             self._detail, self._limit, self._limit_seconds = detail, limit, limit_seconds
         self._changed()
         return True
+
+    def note_lease(self, lease: tuple[float, float] | None) -> None:
+        """Note the seconds of the lease that ends the stop first, and its end on the monotonic clock; None without one.
+
+        The next report has it.
+        """
+        self._lease = lease
 
     # --------------------------------------------------------------------------------------------------------------
 

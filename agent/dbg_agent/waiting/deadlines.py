@@ -1,7 +1,8 @@
 """The first deadline while a rank is stopped: printed at the stop, and kept up to date in the list of ranks.
 
-A deadline is the timeout of other ranks' collectives that wait for this rank, or the end of the job. Its time runs, at
-the latest, since this rank stopped.
+A deadline is the timeout of other ranks' collectives that wait for this rank, the end of the job, or the end of the
+stop by the longest lease that the broker allows. The time of the first two runs, at the latest, since this rank
+stopped; that of the last one runs since the stop was used.
 """
 
 from __future__ import annotations
@@ -78,8 +79,15 @@ class DeadlineRank(Protocol):
 class Deadlines:
     """The first deadline while this rank is stopped, and the return of the process groups' own timeouts afterwards."""
 
-    def __init__(self, rank: DeadlineRank) -> None:
+    def __init__(self, rank: DeadlineRank, lease_ends: Callable[[], float | None] = lambda: None) -> None:
+        """``lease_ends`` returns when the stop ends by the broker's longest lease, on the monotonic clock."""
         self._rank = rank
+        self._lease_ends = lease_ends
+        self._first: Deadline | None = None
+        self._stop = 0
+        """The number of the stop that all of this is about."""
+        self._armed = 0
+        """Counts the updates that were put off; only the latest one is carried out."""
         self._stops = 0
         self._base = ""
         self._said = ""
@@ -92,12 +100,20 @@ class Deadlines:
         except Exception as error:
             self._rank.warn(f"the timeouts of process groups can't be raised ({type(error).__name__})")
         # The ranks that could wait for a held rank are held themselves, or stopped.
-        first = first_deadline(os.environ, time.monotonic(), time.time()) if reason != HELD else None
+        self._first = first_deadline(os.environ, time.monotonic(), time.time()) if reason != HELD else None
+        self._base, self._said = detail, detail
+        self._stop = self._rank.stops.number
+        first = self._deadline()
         if first is None:
             return ""
-        self._base, self._said = detail, detail
-        self._tell(first, self._rank.stops.number)
+        self._tell(self._stop)
         return first.text(time.monotonic())
+
+    def look(self) -> None:
+        """Tell the first deadline again, which the broker or a terminal may have moved; in the link's thread."""
+        number, _ = self._rank.stops.current
+        if number is not None and number == self._stop:
+            self._tell(number)
 
     def end(self) -> None:
         """Take in that the stop is about to end; in the stopped thread.
@@ -111,18 +127,32 @@ class Deadlines:
             stops = self._stops
             self._rank.call_later(seconds, lambda: self._restore(stops))
 
-    def _tell(self, deadline: Deadline, number: int) -> None:
+    def _deadline(self) -> Deadline | None:
+        """Return the first deadline as of now."""
+        first, end = self._first, self._lease_ends()
+        if end is None or (first is not None and first.at <= end):
+            return first
+        return Deadline("unless somebody types, it goes on", "nobody has typed, so it goes on", end)
+
+    def _tell(self, number: int) -> None:
+        """Have the report name the first deadline, unless another detail took its place, and look again in time."""
+        deadline = self._deadline()
+        if self._rank.stops.current[0] != number or (deadline is None and self._said == self._base):
+            return
         now = time.monotonic()
-        text = deadline.text(now)
+        text = deadline.text(now) if deadline is not None else ""
         said = "; ".join(filter(None, (self._base, text)))
-        left = max(0.0, deadline.at - now)
-        if self._rank.stops.current[0] == number and self._rank.stops.note(
-            said, instead_of=self._said, limit=text, limit_seconds=left
-        ):
+        left = max(0.0, deadline.at - now) if deadline is not None else None
+        if self._rank.stops.note(said, instead_of=self._said, limit=text, limit_seconds=left):
             self._said = said
-            if now < deadline.at:
+            if deadline is not None and now < deadline.at:
                 pause = MINUTE if deadline.at - now > SOON_SECONDS else SOON_AGAIN_SECONDS
-                self._rank.call_later(min(pause, deadline.at - now), lambda: self._tell(deadline, number))
+                self._armed = armed = self._armed + 1
+                self._rank.call_later(min(pause, deadline.at - now), lambda: self._again(armed, number))
+
+    def _again(self, armed: int, number: int) -> None:
+        if armed == self._armed:
+            self._tell(number)
 
     def _restore(self, stops: int) -> None:
         """Give groups their timeouts back, unless this rank has stopped again."""

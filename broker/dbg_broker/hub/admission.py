@@ -14,6 +14,7 @@ from dbg_broker.hub import close_codes
 from dbg_broker.hub.audited import Refusals
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
+from dbg_broker.net import tcp
 from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.http import (
@@ -119,6 +120,8 @@ class Admission:
         hub, now = self._hub, self._hub.clock()
         if answer.status in (401, 403):
             self._refusals.note(connection.peer, answer.body)
+            if hub.occasions is not None:
+                hub.occasions.refused(tcp.host_of(connection.peer), answer.body)
         if answer.status == 503:
             hub.meters.budgets.hit(Payer.STRANGER, Budget.PLACES)
         delay = 0.0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dbg_dial import handover
+
 DONE = 1000
 """The connection is not needed any more."""
 
-SHUTDOWN = 1001
+SHUTDOWN = handover.SHUTDOWN
 """The broker ends."""
 
 BAD_MESSAGE = 1002

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dbg_broker.hub import close_codes, departures, from_guards, impostors, lost_ranks, other_jobs
+from dbg_broker.hub import close_codes, departures, from_guards, impostors, lost_ranks, older_agents, other_jobs
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
@@ -84,6 +84,7 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
     hub.ranks[rank.key] = link
     hub.probe_schedule.add(rank.key, now)
     hub.welcome(link.connection, rank.address, rank.child)
+    older_agents.note(hub, rank)
     for child in registration.renamed:
         if (below := hub.ranks.get(child.key)) is not None:
             hub.welcome(below.connection, child.address, child.child)

@@ -10,7 +10,7 @@ from typing import Any
 
 from dbg_broker.audit.entries import What
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub import audited, departures, from_asking_terminals, from_line_terminals
+from dbg_broker.hub import audited, departures, from_asking_terminals, from_line_terminals, hang_verdicts
 from dbg_broker.hub.from_asking_terminals import with_status
 from dbg_broker.hub.from_line_terminals import FOR_DRIVERS
 from dbg_broker.hub.links import TerminalLink
@@ -28,6 +28,7 @@ from dbg_wire.messages import (
     Dial,
     Discarded,
     Greet,
+    Hang,
     Interrupt,
     Message,
     Mode,
@@ -228,4 +229,5 @@ _METHODS: Mapping[type[Message], Callable[[Hub, TerminalLink, Any], None]] = {
     Interrupt: from_line_terminals.pass_on,
     Replay: from_line_terminals.replay,
     Dial: _dial,
+    Hang: hang_verdicts.take,
 }

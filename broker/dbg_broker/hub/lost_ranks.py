@@ -36,6 +36,8 @@ def forget(hub: Hub, key: str, why: str = "the rank ended long ago and is forgot
     hub.recorded.forget(key)
     hub.first_failures.forget(key)
     hub.held_ranks.forget(key)
+    if hub.occasions is not None:
+        hub.occasions.forget(key)
     if hub.crashed_ranks.forget(key):
         hub.spread.changed()
     for number in hub.seats.rank_gone(key):

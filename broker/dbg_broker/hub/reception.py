@@ -169,6 +169,11 @@ class Reception:
         if not hub.connected:
             then()
 
+    def abort_all(self) -> None:
+        """End at once what :meth:`close_all` has not closed."""
+        for link in tuple(self._hub.links.values()):
+            link.connection.abort()
+
     # ------------------------------------------------------------------------------------------------- what they say
 
     def has_bytes(self, connection: PeerConnection) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from dbg_broker.audit.entries import Entry
+from dbg_broker.events.occasions import Occasions
 from dbg_broker.home.bearer import ANY_RANK, Bearer
 from dbg_broker.hub import close_codes
 from dbg_broker.hub.links import NOBODY, RankLink, RankPeer, TerminalLink, Unread
@@ -97,6 +98,12 @@ class Hub:
         self.audit: Callable[[Entry], None] | None = None
         """Writes an entry of the audit log; it does not block."""
         self.audits_input = False
+        self.occasions: Occasions | None = None
+        """Takes what may be an event for the command of ``--on-event``; None without one."""
+        self.max_lease: float | None = None
+        """For how many seconds nobody may type at a stop before its rank lets it end."""
+        self.knows_older_agents = False
+        """Whether the log has told that this does not hold for some rank."""
         # What is known of ranks, asked of them, and told to them.
         self.registry = Registry()
         self.questions = OpenQuestions()
@@ -179,6 +186,7 @@ class Hub:
             address=address,
             child=child,
             role=role,
+            max_lease=self.max_lease,
         )
         connection.send_message(message)
 
@@ -211,6 +219,8 @@ class Hub:
         """Tell other ranks what a change of this one means for them."""
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
         self.recorded.changed(rank)
+        if self.occasions is not None:
+            self.occasions.rank_changed(rank)
         is_news = [self.held_ranks.changed(rank), self.crashed_ranks.changed(rank)]
         if any(is_news):
             self.spread.changed()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import ssl
@@ -17,7 +18,6 @@ from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.owner import Owner
 from dbg_broker.net.tls import SecureTransport
 from dbg_dial.deadline import within
-from dbg_wire import limits
 
 logger = logging.getLogger("dbg_broker")
 
@@ -34,8 +34,12 @@ FULL_SECONDS = 0.02
 NO_DESCRIPTORS_SECONDS = 1.0
 """Seconds without accepting when the process has no file descriptor left: some will be closed by then."""
 
-SHUTDOWN_SECONDS = limits.CLOSE_SECONDS + 1.0
-"""Seconds given to all closing handshakes at the end; each of them has CLOSE_SECONDS."""
+SHUTDOWN_SECONDS = 0.5
+"""Seconds given to all closing handshakes at the end. The next broker begins after them, and has its terminals back
+within 2.5 s of the shutdown; a terminal that draws a flood of output may read of it later, and dials then."""
+
+ABORT_SECONDS = 0.25
+"""Seconds for the rounds of the loop in which aborted connections end."""
 
 
 class ServerOwner(Owner[PeerConnection], Protocol):
@@ -59,6 +63,9 @@ class ServerOwner(Owner[PeerConnection], Protocol):
 
     def close_all(self, then: Callable[[], None]) -> None:
         """Close all connections, and call ``then`` when none is left, at once if there is none."""
+
+    def abort_all(self) -> None:
+        """End at once what :meth:`close_all` has not closed."""
 
 
 class Server:
@@ -110,6 +117,9 @@ class Server:
             await within(SHUTDOWN_SECONDS, empty.wait())
         except asyncio.TimeoutError:
             logger.info("some connections did not close in time")
+            self._owner.abort_all()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await within(ABORT_SECONDS, empty.wait())
         for task in self._starting:
             task.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)

@@ -49,7 +49,7 @@ class FirstFailures:
             return []
         run = rank.said.job, rank.said.run
         first = self._first.get(run)
-        if not _has_failed(rank) or (first is not None and first.key != rank.key and first.at <= rank.left):
+        if not has_failed(rank) or (first is not None and first.key != rank.key and first.at <= rank.left):
             return [rank] if _explain(rank, first) else []
         failure = _Failure(rank.key, rank.left, _how(rank))
         if first == failure:
@@ -72,7 +72,7 @@ class FirstFailures:
             del self._runs[failure.key]
 
 
-def _has_failed(rank: RankRecord) -> bool:
+def has_failed(rank: RankRecord) -> bool:
     """Tell whether a rank has ended badly, and not by the signal that its launcher may have sent.
 
     How a rank has ended may become known later than that it has; until then nothing is told of it.

@@ -17,12 +17,15 @@ from dbg_wire.version import PROTOCOL_MAJOR
 Step = tuple[str, Callable[[], str]]
 
 
-def check(url: str | None, home: str, environ: Mapping[str, str], say: Say) -> int:
-    """Print one line for each step and return 0; raise the DbgError of the step that fails, after its line."""
-    reach = find_broker(url, home, environ, "driver")
+def check(url: str | None, home: str, environ: Mapping[str, str], say: Say, *, as_rank: bool = False) -> int:
+    """Print one line for each step and return 0; raise the DbgError of the step that fails, after its line.
+
+    The steps are those of a terminal, or of a rank, which is not registered.
+    """
+    reach = find_broker(url, home, environ, "rank" if as_rank else "driver")
     say(f"{reach.endpoint.url} (address from {reach.sources['address']}, token from {reach.sources['token']})")
     with BrokerProbe(reach.endpoint) as probe:
-        for name, step in _steps(probe, reach, user_name()):
+        for name, step in _steps(probe, reach, None if as_rank else user_name()):
             began = time.monotonic()
             try:
                 found = step()
@@ -50,13 +53,13 @@ def _ends(reach: Reach, shown: bytes | None, home: str | None) -> list[str]:
     return [*(one.line(now) for one in ends), *(text for one in ends if (text := one.warning(now)) is not None)]
 
 
-def _steps(probe: BrokerProbe, reach: Reach, name: str) -> Iterator[Step]:
+def _steps(probe: BrokerProbe, reach: Reach, terminal: str | None) -> Iterator[Step]:
     def port() -> str:
         probe.connect()
         return str(reach.endpoint.port)
 
     def token() -> str:
-        probe.present(reach.token)
+        probe.present(reach.token, "/agent" if terminal is None else "/client")
         return f"from {reach.sources['token']}"
 
     def version() -> str:
@@ -64,7 +67,9 @@ def _steps(probe: BrokerProbe, reach: Reach, name: str) -> Iterator[Step]:
         return f"protocol {PROTOCOL_MAJOR}"
 
     def round_trip() -> str:
-        welcome = probe.greet(name)
+        if terminal is None:
+            return f"{probe.round_trip() * 1000:.1f} ms"
+        welcome = probe.greet(terminal)
         return f"{probe.round_trip() * 1000:.1f} ms to pid {welcome.pid} on {welcome.host}, release {welcome.release}"
 
     yield "name", probe.look_up

@@ -3,10 +3,47 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
+from collections.abc import Mapping
 
-from dbg_broker.net.listener import PortTaken, listen
+from dbg_broker.net.listener import BACKLOG, PortTaken, listen
 from dbg_broker.settings import LOOPBACK, Listen, ports_to_try
+from dbg_wire.errors import BadInput
+
+INHERITED = 3
+"""The descriptor of the first socket that systemd gives a service, by its protocol of ``LISTEN_FDS``."""
+
+
+def inherited(environ: Mapping[str, str], pid: int) -> socket.socket | None:
+    """Return the socket that systemd keeps for this process, over restarts; None if there is none.
+
+    Connections that come while no broker runs wait there for the next one. Raise BadInput for a socket of another kind.
+    """
+    count = environ.get("LISTEN_FDS", "")
+    if environ.get("LISTEN_PID") != str(pid) or not count.isdigit() or int(count) < 1:
+        return None
+    os.set_inheritable(INHERITED, False)
+    try:
+        listener = socket.socket(fileno=INHERITED)
+        listens = listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        is_tcp = listener.type == socket.SOCK_STREAM and listener.family in (socket.AF_INET, socket.AF_INET6)
+    except OSError:
+        listens = is_tcp = False
+    if not (listens and is_tcp) or int(count) != 1:
+        raise BadInput(
+            f"LISTEN_FDS {count} of this service is not one TCP socket that listens",
+            "give its .socket unit one ListenStream=HOST:PORT, and nothing else",
+        )
+    listener.setblocking(False)
+    listener.listen(BACKLOG)
+    return listener
+
+
+def address_of(listener: socket.socket) -> Listen:
+    """Return the address at which a socket listens."""
+    host, port = listener.getsockname()[:2]
+    return Listen(host=host, port=port)
 
 
 def listen_for_peers(where: Listen) -> socket.socket:

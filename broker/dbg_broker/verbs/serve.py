@@ -11,13 +11,15 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from dbg_broker.audit.entries import Entry, What
 from dbg_broker.audit.writer import AuditLog
 from dbg_broker.classic.sessions import StockSessions
+from dbg_broker.events.command import OnEvent
+from dbg_broker.events.occasions import Occasions
 from dbg_broker.garbage import GarbageCollection
 from dbg_broker.home.certificate import load_own
 from dbg_broker.home.given_certificate import load_given
@@ -41,18 +43,20 @@ from dbg_broker.recording.directory import open_directory
 from dbg_broker.settings import ServeSettings
 from dbg_broker.verbs.announcing import announce
 from dbg_broker.verbs.kept_token import open_socket, token_source
-from dbg_broker.verbs.listening import host_for_others, listen_for_peers, listen_for_stock
+from dbg_broker.verbs.listening import address_of, host_for_others, inherited, listen_for_peers, listen_for_stock
 from dbg_broker.verbs.material import Material, Sources
 from dbg_broker.verbs.recording import start_recorder
+from dbg_broker.verbs.service_manager import ServiceManager, status_line
 from dbg_broker.verbs.taking_home import take_home
 from dbg_dial.kernel import kernel_name
+from dbg_wire.ranks import LIVE_STATES, RankState
 
 logger = logging.getLogger("dbg_broker")
 
 
 def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit status; ``say`` prints a line. Raise DbgError."""
-    log = start_log(settings.verbosity)
+    log = start_log(settings.verbosity, as_json=settings.logs_json)
     home = open_home(settings.home)
     if settings.record is not None:
         open_directory(settings.record.directory)
@@ -60,7 +64,10 @@ def serve(settings: ServeSettings, say: Callable[[str], None]) -> int:
         remove_throw_away_tokens(home)
         material = Material(home, _sources(settings, home), log)
         _raise_descriptor_limit()
-        listener = listen_for_peers(settings.listen)
+        kept = inherited(os.environ, os.getpid())
+        if kept is not None:
+            settings = replace(settings, listen=address_of(kept))
+        listener = kept or listen_for_peers(settings.listen)
         classic: socket.socket | None = None
         try:
             classic = listen_for_stock(settings.classic)
@@ -110,57 +117,87 @@ async def _run(setup: _Setup, stock: _Stock, announce: Callable[[], None], times
     home, material, settings = setup.home, setup.material, setup.settings
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_loop_error)
-    host, pid = socket.gethostname(), os.getpid()
+    stopping = _stopped_by_signals(loop)
+    hub = _new_hub(loop, settings, times)
+    # What is begun ends in the reverse order, at the end and after an error.
+    async with contextlib.AsyncExitStack() as ending:
+        note = _keep_account(hub, setup, ending)
+        reread = material.read_again if material.endpoint.secure else None
+        reception = Reception(hub, material.tokens, reread)
+        server = Server(reception, setup.listener, material.context, allowed=settings.allowed)
+        material.show = server.show
+        classic = StockSessions(hub, loop, stock.size)
+        memory = None
+        if settings.driver_token == "memory":  # noqa: S105 - a word
+            memory = await open_socket(home, material, os.environ, note)
+        server.start()
+        ending.push_async_callback(server.stop)
+        ending.push_async_callback(classic.stop)
+        if stock.listener is not None:
+            await classic.listen(stock.listener)
+        material.write()
+        ending.callback(remove_rendezvous, home, pid=os.getpid(), host=socket.gethostname())
+        leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, settings.idle_seconds)
+        hub.on_unused = leaving.look
+        ending.callback(leaving.close)
+        if memory is not None:
+            ending.callback(memory.close)
+        ending.callback(material.look_each_day(hub.certificate_told, reception.use).cancel)
+        manager = ServiceManager(os.environ, os.getpid(), loop.call_later)
+        ending.callback(manager.stopping)
+        announce()
+        manager.ready(partial(_status, hub))
+        await stopping.wait()
+
+
+def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
+    """Return what a signal to end sets."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         # Under nohup SIGHUP is ignored, and stays so.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, stopping.set)
+    return stopping
+
+
+def _new_hub(loop: asyncio.AbstractEventLoop, settings: ServeSettings, times: LoopTimes) -> Hub:
     hub = Hub(
-        host=host,
-        pid=pid,
+        host=socket.gethostname(),
+        pid=os.getpid(),
         kernel=kernel_name(),
         clock=loop.time,
         schedule=loop.call_later,
         capacity=Capacity(_descriptors()),
         times=times,
     )
+    hub.max_lease = settings.max_lease
     GarbageCollection(lambda: hub.seats.counts()[1] > 0, loop.time, loop.call_later).begin()
-    audit = AuditLog(home)
+    return hub
+
+
+def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) -> Callable[[Entry], None]:
+    """Begin what tells others of what happens: events, the audit log, recordings. Return what notes an entry."""
+    settings, pid = setup.settings, os.getpid()
+    if settings.on_event:
+        on_event = OnEvent(settings.on_event, os.environ)
+        ending.callback(on_event.close)
+        hub.occasions = Occasions(on_event.tell, clock=hub.clock, wall=time.time, schedule=hub.schedule)
+    audit = AuditLog(setup.home)
+    ending.callback(audit.close)
+    ending.callback(lambda: audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}")))
     hub.audit, hub.audits_input = audit.note, settings.audits_input
     records = "" if settings.record is None else f", records to {settings.record.directory}"
-    audit.note(Entry(at=time.time(), what=What.START, text=f"{material.endpoint.url}, pid {pid}{records}"))
+    audit.note(Entry(at=time.time(), what=What.START, text=f"{setup.material.endpoint.url}, pid {pid}{records}"))
     if settings.record is not None:
         hub.recorded.recorder = start_recorder(settings.record, hub)
-    reread = material.read_again if material.endpoint.secure else None
-    reception = Reception(hub, material.tokens, reread)
-    server = Server(reception, setup.listener, material.context, allowed=settings.allowed)
-    material.show = server.show
-    classic = StockSessions(hub, loop, stock.size)
-    memory = None
-    if settings.driver_token == "memory":  # noqa: S105 - a word
-        memory = await open_socket(home, material, os.environ, audit.note)
-    server.start()
-    if stock.listener is not None:
-        await classic.listen(stock.listener)
-    material.write()
-    leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, settings.idle_seconds)
-    hub.on_unused = leaving.look
-    renewal = material.look_each_day(hub.certificate_told, reception.use)
-    try:
-        announce()
-        await stopping.wait()
-    finally:
-        renewal.cancel()
-        if memory is not None:
-            memory.close()
-        leaving.close()
-        remove_rendezvous(home, pid=pid, host=host)
-        await classic.stop()
-        await server.stop()
-        hub.recorded.close()
-        audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}"))
-        audit.close()
+    ending.callback(hub.recorded.close)
+    return audit.note
+
+
+def _status(hub: Hub) -> str:
+    gauges = hub.gauges()
+    live = sum(gauges.ranks[state] for state in LIVE_STATES)
+    return status_line(live, gauges.ranks[RankState.STOPPED], gauges.terminals)
 
 
 def _raise_descriptor_limit() -> None:

@@ -45,7 +45,7 @@ def find_broker(argument: str | None, home: str, environ: Mapping[str, str], rol
     """
     seeker = Seeker(
         role=role,
-        who="terminal",
+        who="rank" if role == "rank" else "terminal",
         argument_name="the URL",
         read_rendezvous=lambda path: read_private(Path(path)),
         read_token=_token_file_text,

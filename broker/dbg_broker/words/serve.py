@@ -13,7 +13,8 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
     serve.add_argument(
         "--listen",
         metavar="HOST:PORT",
-        help="where to listen (default: 127.0.0.1:6900, or a free port if that is taken; 0.0.0.0 lets other hosts in)",
+        help="where to listen (default: 127.0.0.1:6900, or a free port if that is taken; 0.0.0.0 lets other hosts in; "
+        "where systemd holds a socket for the service, at that one)",
     )
     serve.add_argument(
         "--allow",
@@ -78,6 +79,24 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
         metavar="SIZE",
         help="bytes that all recordings may take, e.g. 500M or 10G; the oldest are removed beyond it (default: 2G; a "
         "file takes 64M, and the rest of its stop is not recorded)",
+    )
+    serve.add_argument(
+        "--on-event",
+        metavar="CMD",
+        help="run this command, with a JSON document on its stdin, for the first stop of a run, a crash, a hang that "
+        "`why` or `run --hang-after` finds, a stop that ends by itself soon, and a refused token (default: none)",
+    )
+    serve.add_argument(
+        "--max-lease",
+        metavar="S",
+        help="let a stop end by itself when nobody has typed at it for so long, e.g. 8h: in seconds, or with s, m, h "
+        "or d; ranks of an older release do not know of it (default: a stop lasts until somebody ends it)",
+    )
+    serve.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="write the log as text, or as one JSON document a line (default: text)",
     )
     # `run` starts its own broker with this option.
     serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)

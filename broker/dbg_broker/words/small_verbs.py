@@ -73,6 +73,7 @@ def add_check(verbs: Verbs) -> argparse.ArgumentParser:
     check.add_argument(
         "url", metavar="URL", nargs="?", help="host:port or wss://…#sha256:… (default: $DBG_BROKER, or the home's)"
     )
+    check.add_argument("--rank", action="store_true", help="as a rank here would, with a rank's token")
     return check
 
 

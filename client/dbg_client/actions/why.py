@@ -22,6 +22,7 @@ from ..streams import terminal_size
 from ..views.missing_from import MISSING, missing_from_collectives
 from ..words.settings import CommandSettings, Format
 from .many import PARTIAL, ShownAnswers, remember
+from .tell_of_hang import tell_of_hang
 
 
 async def show_why(
@@ -31,12 +32,16 @@ async def show_why(
     known: Sequence[RankInfo],
     *,
     show: Show = show_nobody,
+    stands: bool = False,
 ) -> ShownAnswers:
     """Return the verdicts on the runs of the chosen ranks, as far as they are about these; remember who is missing.
+
+    The broker is told of a hang; with ``stands`` it is known that no rank moves, whatever the reason.
 
     Raises DbgError if the broker fails.
     """
     found = await look_for_cause(asker, chosen, known, show=show)
+    tell_of_hang(asker.tell, found.verdicts, stands=stands)
     groups = {MISSING: tuple(rank.key for rank in found.missing)}
     await asyncio.to_thread(remember, groups)
     if settings.format is Format.JSON:

@@ -11,6 +11,7 @@ from websockets.exceptions import ConnectionClosed
 
 from dbg_dial.deadline import within
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
+from dbg_dial.handover import SHUTDOWN
 from dbg_dial.tcp import connected
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, UnknownType, decode, decode_data, encode, encode_data
@@ -45,9 +46,11 @@ WORDING = Wording(
 class Disconnected(Exception):
     """Say that the connection ended, and why; part of every connection's life and never shown as an error."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
+    def __init__(self, reason: str, code: int | None = None) -> None:
+        """Name the code of the broker's close, if it closed."""
+        super().__init__(reason, code)
         self.reason = reason
+        self.code = code
 
 
 class Connection:
@@ -85,7 +88,7 @@ class Connection:
             try:
                 frame = await self._websocket.recv()
             except ConnectionClosed as closed:
-                raise Disconnected(_why_closed(closed)) from None
+                raise Disconnected(_why_closed(closed), closed.rcvd.code if closed.rcvd is not None else None) from None
             if isinstance(frame, bytes):
                 data = decode_data(frame, Sender.AGENT)
                 if isinstance(data, Output):
@@ -214,4 +217,4 @@ def _why_closed(closed: ConnectionClosed) -> str:
         return "the connection broke"
     if frame.reason:
         return frame.reason
-    return "it shut down" if frame.code == 1001 else f"it closed the connection with code {frame.code}"
+    return "it shut down" if frame.code == SHUTDOWN else f"it closed the connection with code {frame.code}"

@@ -7,11 +7,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dbg_dial.handover import Handover
 from dbg_wire.codec import Input, Output
 from dbg_wire.endpoint import Reach
 from dbg_wire.errors import BrokerUnreachable, DbgError, PeerError
 from dbg_wire.limits import SILENT_SECONDS
-from dbg_wire.messages import Message, Subscribe, Welcome
+from dbg_wire.messages import Hang, Message, Subscribe, Welcome
+from dbg_wire.version import MINOR_OF_EVENTS
 
 from .connection import Connection, Disconnected, dial
 from .deadline import in_thread
@@ -63,6 +65,7 @@ class BrokerLink:
         self._successor: Connection | None = None
         self._watching: asyncio.Task[None] | None = None
         self._attempt = 0
+        self._handover = Handover()
         self._up_since = 0.0
 
     @property
@@ -85,11 +88,20 @@ class BrokerLink:
         self._use(await self._dial())
 
     def send(self, item: Message | Input) -> bool:
-        """Queue for the broker; return False, with nothing done, while the link is down."""
+        """Queue for the broker; return False, with nothing done, while the link is down.
+
+        A verdict is sent only to a broker that knows this message.
+        """
         if self._connection is None:
             return False
+        if isinstance(item, Hang) and not self._takes_verdicts:
+            return True
         self._connection.send(item)
         return True
+
+    @property
+    def _takes_verdicts(self) -> bool:
+        return self.welcome is not None and self.welcome.minor >= MINOR_OF_EVENTS
 
     async def next(self) -> Event:
         """Return the next event; while the link is down this dials, with growing pauses. Safe to cancel."""
@@ -99,6 +111,7 @@ class BrokerLink:
             return await self._connection.receive()
         except Disconnected as ended:
             reason = ended.reason
+            self._handover.ended(ended.code, asyncio.get_running_loop().time())
         except PeerError as error:
             reason = str(error)
         await self._hang_up()
@@ -119,7 +132,9 @@ class BrokerLink:
             self._use(successor)
             return Up()
         # Full jitter: terminals that lost the same broker must not come back in step.
-        await asyncio.sleep(random.uniform(0, min(LONGEST_DELAY, FIRST_DELAY * 2**self._attempt)))  # noqa: S311
+        longest = min(LONGEST_DELAY, FIRST_DELAY * 2**self._attempt)
+        longest = self._handover.bound(longest, asyncio.get_running_loop().time())
+        await asyncio.sleep(random.uniform(0, longest))  # noqa: S311
         self._attempt = min(self._attempt + 1, 30)
         try:
             self._use(await self._dial(again=True))

@@ -89,7 +89,7 @@ class HangWatch:
         """Return why these ranks don't move, as text for people; empty if one moves after all."""
         known = self._directory.ranks
         asked = replace(self._settings, verb=Verb.WHY, format=Format.TABLE, target=None, color=False)
-        why = await show_why(asked, self._asker, ranks, known)
+        why = await show_why(asked, self._asker, ranks, known, stands=True)
         if why.status == BUSY_STATUS:
             return ""
         if why.status != UNKNOWN_STATUS:

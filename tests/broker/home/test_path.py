@@ -62,6 +62,21 @@ def test_a_directory_that_all_can_write_must_be_sticky(open_tmp: Path, mode: int
         check_way(above / "home")
 
 
+@pytest.mark.parametrize(("value", "is_taken"), [("1", True), ("0", False), ("", False), (None, False)])
+def test_where_there_is_no_other_user_a_volume_may_be_open(
+    open_tmp: Path, monkeypatch: pytest.MonkeyPatch, value: str | None, is_taken: bool
+) -> None:
+    volume = directory(open_tmp / "volume", 0o2777)
+    if value is not None:
+        monkeypatch.setenv("DBG_SOLE_USER", value)
+    if is_taken:
+        assert open_home(str(volume / "home")).stat().st_mode & 0o7777 == 0o700
+        (volume / "home").chmod(0o750)
+    # The home itself has to be closed everywhere.
+    with pytest.raises(BadSecretFile, match="is open to others" if is_taken else f"lies below {volume}, "):
+        open_home(str(volume / "home"))
+
+
 def test_what_lies_below_a_closed_directory_is_out_of_reach(tmp_path: Path) -> None:
     closed = directory(tmp_path / "closed", 0o700)
     check_way(directory(closed / "below", 0o777) / "home")

@@ -23,6 +23,20 @@ def test_process_is_dead_as_a_zombie_and_after() -> None:
     assert is_dead(process.pid)
 
 
+def refuse(pid: int, number: int) -> None:
+    raise PermissionError
+
+
+def test_a_process_that_proc_hides_is_not_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not is_dead(os.getpid(), tmp_path)
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    assert is_dead(process.pid, tmp_path)
+    assert is_dead(2**70, tmp_path)
+    monkeypatch.setattr(os, "kill", refuse)  # as for the process of another user
+    assert not is_dead(process.pid, tmp_path)
+
+
 @pytest.mark.parametrize(("state", "dead"), [("R", False), ("S", False), ("D", False), ("T", False), ("Z", True)])
 def test_name_of_a_process_does_not_hide_its_state(tmp_path: Path, state: str, dead: bool) -> None:
     (tmp_path / "7").mkdir()

@@ -134,6 +134,19 @@ def test_check_says_that_a_ranks_token_is_no_terminals(home: Path, serve: Serve)
     assert "rank" in done.stderr
 
 
+def test_check_goes_the_way_of_a_rank_where_only_its_token_is(home: Path, serve: Serve, tmp_path: Path) -> None:
+    serving = serve()
+    rank, driver = tokens(home)[:2]
+    address = f"127.0.0.1:{serving.port}#{load_own(home).fingerprint}"
+    elsewhere = tmp_path / "elsewhere"
+    done = run(elsewhere, "check", "--rank", address, changes={"DBG_TOKEN": rank})
+    assert done.returncode == 0, done.stderr
+    assert "\nround trip   ok" in done.stdout
+    done = run(elsewhere, "check", "--rank", address, changes={"DBG_TOKEN": driver})
+    failed_at(done, "token")
+    assert "is a driver's, and /agent is not for drivers" in done.stderr
+
+
 def test_token_file_that_others_can_read_is_refused(home: Path, tmp_path: Path, serve: Serve) -> None:
     serve()
     (tmp_path / "token").write_text("x" * 43)

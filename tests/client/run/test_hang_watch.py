@@ -47,7 +47,7 @@ def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeBrok
 def answer_why(monkeypatch: pytest.MonkeyPatch, verdicts: list[ShownAnswers]) -> None:
     """Have these verdicts, one after the other, for those of real looks."""
 
-    async def show_why(*_: object) -> ShownAnswers:
+    async def show_why(*_: object, **__: object) -> ShownAnswers:
         return verdicts.pop(0)
 
     monkeypatch.setattr(hang_watch, "show_why", show_why)

@@ -12,7 +12,9 @@ class Welcome(Message, sender=Sender.BROKER):
     """Accept a Register or a Greet.
 
     ``address`` and ``child`` are the rank's, for an agent; ``uptime`` is in seconds. ``role`` is what a terminal's
-    token lets it do, ``driver`` or ``watcher``; None for an agent, or from an older broker.
+    token lets it do, ``driver`` or ``watcher``; None for an agent, or from an older broker. ``max_lease`` is for how
+    many seconds nobody may type at a stop before the rank lets it end; None if stops may last for ever, or as long as
+    an older broker lets them.
     """
 
     minor: int
@@ -23,6 +25,7 @@ class Welcome(Message, sender=Sender.BROKER):
     address: Sentence | None = None
     child: int | None = None
     role: Sentence | None = None
+    max_lease: Age | None = None
 
 
 class Refusal(Message, sender=Sender.BROKER):

@@ -93,6 +93,20 @@ class Dial(Message, sender=Sender.CLIENT):
     port: int
 
 
+class Hang(Message, sender=Sender.CLIENT):
+    """Tell the broker a verdict of ``why``, for those who are told of events; nothing answers it.
+
+    ``job`` is the job's name, ``kind`` the verdict's, ``ranks`` a rank set, empty if the verdict names none. ``next``
+    is the command to type now, empty if there is none. Brokers of a minor below 3 refuse it.
+    """
+
+    job: Sentence
+    kind: Word
+    sentence: Sentence
+    ranks: Sentence = ""
+    next: Sentence = ""
+
+
 class Reply(Message, sender=(Sender.CLIENT, Sender.BROKER)):
     """Answer a prompt with one line or block, as the driver of this ``generation``; settled by Replied.
 

@@ -20,7 +20,9 @@ class StopInfo(Record):
     """The current stop: its number in this process, why, where, and for how many seconds already.
 
     ``detail`` is the exception of a crash, or a sentence that says which time limit ends first, or both. ``limit`` is
-    that sentence alone, and ``limit_seconds`` the time left, None without a limit.
+    that sentence alone, and ``limit_seconds`` the time left, None without a limit. ``lease`` is after how many seconds
+    without a driver, or without a key of one, the stop ends by itself, and ``lease_seconds`` how many of them are left;
+    None if the stop lasts until it is let go, or if an older rank does not tell.
     """
 
     number: Serial
@@ -31,6 +33,8 @@ class StopInfo(Record):
     detail: str = ""
     limit: str = ""
     limit_seconds: Age | None = None
+    lease: Age | None = None
+    lease_seconds: Age | None = None
 
 
 class Arrival(Record):

@@ -1,0 +1,157 @@
+"""Which changes of ranks are events, and how many of them are one. Pure; its owner gives it clocks and a timer.
+
+Ranks of one run stop or crash within a moment, so that what happens to a run is gathered for GATHER_SECONDS and told as
+one event.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import partial
+
+from dbg_broker.events import sentences
+from dbg_broker.events.event import Event, EventKind
+from dbg_broker.events.sentences import Seen
+from dbg_broker.ranks.crashes import CRASH
+from dbg_broker.ranks.first_failures import has_failed
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_wire.messages import Hang
+from dbg_wire.ranks import RankState
+from dbg_wire.stop_leases import notice_seconds
+
+GATHER_SECONDS = 1.0
+"""Seconds for which ranks of a run are gathered: by then a thousand have reported what happened to the first."""
+
+AGAIN_SECONDS = 60.0
+"""Seconds before a run's next event of the same kind: whoever was told is on the way."""
+
+SELDOM_SECONDS = 600.0
+"""Seconds in which the same hang, or refusals of the same host, are told once."""
+
+MAX_RUNS = 1000
+"""Runs of which it is known what was told; of more the oldest is forgotten."""
+
+MAX_SELDOM = 20
+"""Hangs that are told within SELDOM_SECONDS, and hosts likewise; a scan from many addresses fills nobody's chat."""
+
+BREAK_IN = "interrupt"
+"""Reason of a stop that a user has asked for just now."""
+
+_Run = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Told:
+    """What was told of one run, and what is gathered."""
+
+    has_stopped: bool = False
+    crashed: set[str] = field(default_factory=set)
+    gathered: dict[EventKind, dict[str, Seen]] = field(default_factory=dict)
+    last: dict[EventKind, float] = field(default_factory=dict)
+
+
+class Occasions:
+    """The events of a broker's life; all methods belong to one thread, and take microseconds."""
+
+    def __init__(
+        self,
+        tell: Callable[[Event], None],
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        schedule: Callable[[float, Callable[[], None]], object],
+    ) -> None:
+        """Call ``tell`` with each event; ``wall`` returns seconds since the epoch."""
+        self._tell, self._clock, self._wall, self._schedule = tell, clock, wall, schedule
+        self._runs: OrderedDict[_Run, _Told] = OrderedDict()
+        self._leases: dict[str, int] = {}
+        """The stop of each rank whose lease was told to end."""
+        self._seldom = {kind: OrderedDict[Hashable, float]() for kind in (EventKind.HANG, EventKind.REFUSED)}
+
+    def rank_changed(self, rank: RankRecord) -> None:
+        """Take in what is now true of a rank."""
+        stop = rank.report.stop
+        if rank.state is RankState.STOPPED and stop is not None:
+            if stop.reason == CRASH:
+                self._crashed(rank)
+            elif stop.reason != BREAK_IN:
+                self._stopped(rank)
+        elif rank.state is RankState.EXITED and has_failed(rank):
+            self._crashed(rank)
+        self._look_at_lease(rank)
+
+    def forget(self, key: str) -> None:
+        """Forget a rank that is no longer listed."""
+        self._leases.pop(key, None)
+
+    def hang(self, message: Hang) -> None:
+        """Take in a verdict of ``why``."""
+        if self._is_news(EventKind.HANG, (message.job, message.kind, message.ranks)):
+            self._tell(sentences.hang(message, self._wall()))
+
+    def refused(self, host: str, why: str) -> None:
+        """Take in that a request of ``host`` was refused, for its token."""
+        if self._is_news(EventKind.REFUSED, host):
+            self._tell(sentences.refused(host, why, self._wall()))
+
+    # --------------------------------------------------------------------------------------------------------- of ranks
+
+    def _stopped(self, rank: RankRecord) -> None:
+        told = self._of(rank)
+        if not told.has_stopped:
+            self._gather(EventKind.STOP, rank, told)
+
+    def _crashed(self, rank: RankRecord) -> None:
+        told = self._of(rank)
+        if rank.key not in told.crashed:
+            told.crashed.add(rank.key)
+            self._gather(EventKind.CRASH, rank, told)
+
+    def _look_at_lease(self, rank: RankRecord) -> None:
+        stop = rank.report.stop
+        lease = stop.lease if stop is not None else None
+        left = stop.lease_seconds if stop is not None else None
+        if stop is None or lease is None or left is None or left > notice_seconds(lease) or not rank.is_live:
+            self._leases.pop(rank.key, None)
+        elif self._leases.get(rank.key) != stop.number:
+            self._leases[rank.key] = stop.number
+            self._gather(EventKind.LEASE, rank, self._of(rank))
+
+    def _of(self, rank: RankRecord) -> _Told:
+        run = rank.said.job, rank.said.run
+        told = self._runs.get(run)
+        if told is None:
+            told = self._runs[run] = _Told()
+            if len(self._runs) > MAX_RUNS:
+                self._runs.popitem(last=False)
+        return told
+
+    def _gather(self, kind: EventKind, rank: RankRecord, told: _Told) -> None:
+        """Have an event told soon, of this rank and of those that follow until then."""
+        gathered = told.gathered.get(kind)
+        if gathered is None:
+            gathered = told.gathered[kind] = {}
+            pause = told.last.get(kind, self._clock() - AGAIN_SECONDS) + AGAIN_SECONDS - self._clock()
+            self._schedule(max(GATHER_SECONDS, pause), partial(self._tell_gathered, kind, told))
+        gathered.setdefault(rank.key, Seen(rank))
+
+    def _tell_gathered(self, kind: EventKind, told: _Told) -> None:
+        seen = list(told.gathered.pop(kind, {}).values())
+        if kind is EventKind.CRASH:
+            # A launcher ends the other ranks after a crash, and the broker may hear of these first.
+            seen = [one for one in seen if not one.rank.cause]
+        if seen:
+            told.last[kind] = self._clock()
+            told.has_stopped = told.has_stopped or kind is EventKind.STOP
+            self._tell(sentences.of_ranks(kind, seen, self._wall()))
+
+    def _is_news(self, kind: EventKind, name: Hashable) -> bool:
+        now, told = self._clock(), self._seldom[kind]
+        while told and next(iter(told.values())) <= now:
+            told.popitem(last=False)
+        if name in told or len(told) >= MAX_SELDOM:
+            return False
+        told[name] = now + SELDOM_SECONDS
+        return True

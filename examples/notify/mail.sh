@@ -1,0 +1,10 @@
+#!/bin/sh
+# Send an event by mail to the user that serves: dbg-broker serve --on-event ~/mail.sh
+set -eu
+
+event=$(cat)
+{
+    echo "Subject: dbg-broker: $(printf %s "$event" | jq -r '"\(.event) \(.job // .address // "")"')"
+    echo
+    printf %s "$event" | jq -r '.sentence, .next // empty'
+} | /usr/sbin/sendmail "$(id -un)"
