@@ -21,6 +21,6 @@ class Case(NamedTuple):
 def measure(attacked: Attacked, quiet: Figures, case: Case) -> None:
     """Run an attack from the address of the echo, measure the echo, and tell and check the figures."""
     with attacked.by(case.attack, **case.options):
-        felt = attacked.echo.measure(1.5)
+        felt = attacked.feel(quiet)
     attacked.tell(case.name, quiet, felt)
     felt.check(quiet)
