@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from dbg_dial.deadline import within
 from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Answers, Kind, Look, Progress, Question, RankAnswer, Refusal
+from dbg_wire.messages import Action, Answers, Kind, Look, Message, Progress, Question, RankAnswer, Refusal
 from dbg_wire.ranks import RankInfo
 from dbg_wire.records import fitted
 
