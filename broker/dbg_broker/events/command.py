@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from dbg_broker.events.event import Event, document
+from dbg_wire.environment import TOKEN
 from dbg_wire.errors import printable
 
 logger = logging.getLogger("dbg_broker")
@@ -40,7 +41,7 @@ END_SECONDS = 1.0
 MAX_OUTPUT = 4096
 """Bytes of a command's output that reach the log; the rest is read and dropped."""
 
-_KEPT_OUT = ("DBG_TOKEN", "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_")
+_KEPT_OUT = (TOKEN, "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_")
 """Begins of variables that a command does not get: secrets, and what systemd has told this process alone."""
 
 
