@@ -111,7 +111,8 @@ def test_a_message_of_unknown_type_is_named_and_the_rest_goes_on(path: str, brok
 BREACHES: dict[str, tuple[str, str | bytes | dict[str, object], str]] = {
     "no JSON": ("/client", "hello", "a text frame that is not JSON"),
     "a list": ("/client", "[]", "a text frame that is not an object with a type"),
-    "deeply nested": ("/client", "[" * 100_000, "a text frame that is not JSON"),
+    "deeply nested": ("/client", "[" * 8_000, "a text frame that is not JSON"),
+    "too many lists": ("/client", "[" * 100_000, "a control message of 100000 lists and objects, above 8192"),
     "no greeting": ("/client", {"type": "subscribe"}, "greet"),
     "a rank's message": ("/client", REGISTER, "message 'register' does not come from clients"),
     "the broker's message": ("/client", {"type": "gone", "key": "x"}, "message 'gone' does not come from clients"),

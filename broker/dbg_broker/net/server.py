@@ -161,20 +161,22 @@ class Server:
         self._owner.accepted(connection)
 
     def _has_first_byte(self, connection: PeerConnection, accepted: socket.socket) -> None:
-        self._loop.remove_reader(accepted)
-        self._owner.begins(connection, partial(self._begin, connection, accepted))
-
-    def _begin(self, connection: PeerConnection, accepted: socket.socket) -> None:
-        """Give a connection a transport for what came, unless that is its end."""
-        if accepted.fileno() < 0:
-            # It was given up while it waited for its turn.
-            return
+        """Let a connection wait for its turn, unless it has ended: its place is free at once then."""
         try:
             is_there = bool(accepted.recv(1, socket.MSG_PEEK))
+        except (BlockingIOError, InterruptedError):
+            return
         except OSError:
             is_there = False
-        if not is_there:
+        if is_there:
+            self._loop.remove_reader(accepted)
+            self._owner.begins(connection, partial(self._begin, connection, accepted))
+        else:
             self._give_up(connection, accepted, "it ended before a request")
+
+    def _begin(self, connection: PeerConnection, accepted: socket.socket) -> None:
+        """Give a connection a transport for what came, unless it was given up while it waited for its turn."""
+        if accepted.fileno() < 0:
             return
         task = self._loop.create_task(self._hand_over(connection, accepted))
         connection.cancel_start = task.cancel
