@@ -297,6 +297,7 @@ class Session:
 
     def _paint(self) -> None:
         if self._display is not None:
+            self._attachment.broker_silent_since = self._link.silent_since
             self._display.paint()
 
     def _resized(self) -> None:
