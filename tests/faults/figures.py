@@ -1,4 +1,4 @@
-"""What was measured of one fault at one place, and the row that `docs/reliability.md` has of it."""
+"""What was measured of one fault at one place, and the row that `docs/reliability.md` has of all its places."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ VARIABLE = "DBG_FAULT_FIGURES"
 
 HEADER = (
     "fault",
-    "where",
     "noticed after",
     "keys work again after",
     "keys lost / doubled",
     "output lost",
-    "a question",
+    "a question meanwhile",
 )
+
+NONE = "–"
+"""What stands in a cell where there is nothing to measure."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """One fault at one place; times in seconds, None where there is nothing to notice or to ask."""
+    """One fault at one place; times in seconds, None where there is nothing to notice."""
 
     fault: str
     where: str
@@ -33,26 +35,14 @@ class Figures:
     keys: int
     lost: int
     doubled: int
-    lines: int
-    lines_lost: int
-    question: str
-
-    def row(self) -> list[str]:
-        """Return the cells of the table, in the order of HEADER."""
-        return [
-            self.fault,
-            self.where,
-            "-" if self.noticed is None else f"{self.noticed:.1f} s",
-            f"{self.back:.1f} s",
-            f"{self.lost} / {self.doubled} of {self.keys}",
-            f"{self.lines_lost} of {self.lines} lines" if self.lines else "-",
-            self.question or "-",
-        ]
+    lines: int = 0
+    lines_lost: int = 0
+    question: str = ""
 
 
 def note(figures: Figures) -> None:
     """Print what was measured, and append it to the file that VARIABLE names."""
-    print(" | ".join(figures.row()))  # noqa: T201
+    print(f"{figures.where}: {line(row([figures]))}")  # noqa: T201
     if path := os.environ.get(VARIABLE):
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(figures)) + "\n")
@@ -63,9 +53,28 @@ def noted(path: Path) -> list[Figures]:
     return [Figures(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def table(rows: Iterable[Figures]) -> list[str]:
-    """Return the lines of a Markdown table."""
-    return [line(HEADER), "|" + "---|" * len(HEADER), *(line(figures.row()) for figures in rows)]
+def row(places: Sequence[Figures]) -> list[str]:
+    """Return the cells of one fault, in the order of HEADER: the worst of its places, or their sums."""
+    noticed = [figures.noticed for figures in places if figures.noticed is not None]
+    lines = sum(figures.lines for figures in places)
+    questions = sorted({figures.question for figures in places} - {""})
+    return [
+        places[0].fault,
+        f"{max(noticed):.1f} s" if noticed else NONE,
+        f"{max(figures.back for figures in places):.1f} s",
+        f"{sum(figures.lost for figures in places)} / {sum(figures.doubled for figures in places)}"
+        f" of {sum(figures.keys for figures in places)}",
+        f"{sum(figures.lines_lost for figures in places)} of {lines} lines" if lines else NONE,
+        ", or ".join(questions) or NONE,
+    ]
+
+
+def table(measured: Iterable[Figures]) -> list[str]:
+    """Return the lines of a Markdown table, with the faults in the order in which they were measured."""
+    faults: dict[str, list[Figures]] = {}
+    for figures in measured:
+        faults.setdefault(figures.fault, []).append(figures)
+    return [line(HEADER), "|" + "---|" * len(HEADER), *(line(row(places)) for places in faults.values())]
 
 
 def line(cells: Sequence[str]) -> str:

@@ -244,6 +244,11 @@ PROCESSES = (
 )  # fmt: skip
 """Faults of processes, which the lane without proxies is watched for."""
 
+KILLED_TERMINAL = Fault(
+    "terminal killed, and another one opened", nothing, nothing, Shows.BLIND, ("terminal",), back=6.0
+)
+"""What ``test_processes.py`` tries by itself, since the terminal after it is another one."""
+
 FLUSH = on_host(2, "iptables -F")
 
 LOSS = "iptables -A {chain} -m statistic --mode random --probability 0.1 -j DROP"
@@ -284,4 +289,4 @@ HOSTS = (
 )  # fmt: skip
 """Faults of the kernel's network between two hosts; what a lane is named for is not on the broker's host."""
 
-ALL = (*NETWORK, *PROCESSES, *HOSTS)
+ALL = (*NETWORK, *PROCESSES, KILLED_TERMINAL, *HOSTS)

@@ -132,7 +132,8 @@ class Asker:
             event = await self._link.next()
             if isinstance(event, Down):
                 self._directory.begin()
-                raise TimedOut(f"the broker went away before it answered ({printable(event.reason)})")
+                why = printable(event.reason)
+                raise TimedOut(f"the broker went away before it answered ({why}): {open_answers}")
             if isinstance(event, Refusal):
                 raise Declined(event.text)
             if isinstance(event, Answers):
