@@ -58,12 +58,12 @@ def row(places: Sequence[Figures]) -> list[str]:
     noticed = [figures.noticed for figures in places if figures.noticed is not None]
     lines = sum(figures.lines for figures in places)
     questions = sorted({figures.question for figures in places} - {""})
+    keys = sum(figures.keys for figures in places)
     return [
         places[0].fault,
         f"{max(noticed):.1f} s" if noticed else NONE,
         f"{max(figures.back for figures in places):.1f} s",
-        f"{sum(figures.lost for figures in places)} / {sum(figures.doubled for figures in places)}"
-        f" of {sum(figures.keys for figures in places)}",
+        f"{sum(figures.lost for figures in places)} / {sum(figures.doubled for figures in places)} of {keys}",
         f"{sum(figures.lines_lost for figures in places)} of {lines} lines" if lines else NONE,
         ", or ".join(questions) or NONE,
     ]

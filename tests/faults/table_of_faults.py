@@ -284,7 +284,7 @@ HOSTS = (
     ),
     Fault(
         "a line of 256 kbit/s, both ways", at_both(on_host(1, SLOW), on_host(2, SLOW)),
-        at_both(on_host(1, FAST), on_host(2, FAST)), Shows.NOTHING, PROXIED, back=6.0,
+        at_both(on_host(1, FAST), on_host(2, FAST)), Shows.NOTHING, PROXIED, back=12.0,
     ),
 )  # fmt: skip
 """Faults of the kernel's network between two hosts; what a lane is named for is not on the broker's host."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import OpenTerminal
 from tests.faults.figures import Figures, note
+from tests.faults.lane import SIGN
+from tests.faults.stage import KEPT
 from tests.faults.table_of_faults import KILLED_TERMINAL
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
@@ -90,9 +93,11 @@ def small_disk(home: Path) -> Iterator[Path]:
 def fill(disk: Path) -> Path:
     """Fill a disk to its last byte."""
     filler = disk / "filler"
-    with pytest.raises(OSError, match="No space left"), filler.open("wb", buffering=0) as file:
-        while True:
-            file.write(bytes(1024))
+    left = os.statvfs(disk)
+    filler.write_bytes(bytes(left.f_bfree * left.f_bsize))
+    with pytest.raises(OSError, match="No space left"):
+        (disk / "more").write_bytes(b"x")
+    (disk / "more").unlink()
     return filler
 
 
@@ -121,3 +126,40 @@ def test_a_full_disk_stops_neither_keys_nor_questions_and_the_audit_log_counts_w
     )
     assert "entries were lost" in log.stdout
     assert attach_list(small_disk)[0]["where"]["line"] == STOP + 7
+
+
+DAY = 24 * 3600.0
+
+FAKED = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+"""The library that gives a process another time of day, if it is installed."""
+
+
+def test_a_clock_that_jumps_by_a_month_disturbs_no_session(
+    processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
+) -> None:
+    if not FAKED.exists():
+        pytest.skip("needs libfaketime")
+    clock = tmp_path / "clock"
+    clock.write_text("+0")
+
+    def faked(command: Sequence[str]) -> list[str]:
+        variables = [f"LD_PRELOAD={FAKED}", f"FAKETIME_TIMESTAMP_FILE={clock}", "FAKETIME_NO_CACHE=1"]
+        return ["env", *variables, "DONT_FAKE_MONOTONIC=1", *command]
+
+    running_broker(processes, home, wrap=faked)
+    start_ranks(processes, home, STRAIGHT, 1)
+    wait_until_stopped(home, 1)
+    terminal = sit_in_pudb(open_terminal, "0")
+    (before,) = attach_list(home)
+    for typed, jump in enumerate(("+30d", "-30d"), start=1):
+        clock.write_text(jump)
+        assert attach(home, "0", "-e", "n").returncode == 0
+        terminal.send("n")
+        wait_for_line(terminal, STOP + typed)
+    (after,) = attach_list(home)
+    assert [after[name] for name in KEPT] == [before[name] for name in KEPT]
+    assert not SIGN.search(terminal.output.decode(errors="replace"))
+    entries = [json.loads(line) for line in (home / "audit.jsonl").read_text().splitlines()]
+    asked = [entry["at"] for entry in entries if entry["what"] == "question"]
+    assert asked[1] - asked[0] < -50 * DAY, "the broker's clock did not jump"
+    detach(terminal)

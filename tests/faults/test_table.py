@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.figures import HEADER, NONE, Figures, row, table
-from tests.faults.table import PAGE, shown, written
+from tests.faults.table import BEGIN, END, PAGE, shown, written
 from tests.faults.table_of_faults import ALL, Fault
 
 BY_NAME = {cells[0]: cells for cells in shown(PAGE.read_text(encoding="utf-8"))}
@@ -36,8 +36,8 @@ def test_a_row_is_the_worst_of_all_places() -> None:
         Figures("a fault", "both", None, 3.0, keys=10, lost=1, doubled=0, lines=6, lines_lost=0, question="exit 6"),
     ]
     assert row(places) == ["a fault", "1.0 s", "3.0 s", "1 / 1 of 20", "2 of 11 lines", "answered, or exit 6"]
-    page = written(
-        "before\n<!-- figures: `python -m tests.faults.table` -->old<!-- end of the figures -->\n", table(places)
-    )
+    page = written(f"before\n{BEGIN}old{END}\nafter\n", table(places))
+    assert page.startswith("before\n")
+    assert page.endswith("\nafter\n")
     assert shown(page) == [row(places)]
     assert len(shown(page)[0]) == len(HEADER)
