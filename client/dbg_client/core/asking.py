@@ -106,7 +106,7 @@ class Asker:
             async with self._line.says(lambda: str(open_answers)):
                 answers = await within(seconds, self._answers(set(pages), open_answers))
         except asyncio.TimeoutError:
-            raise TimedOut(f"the broker did not answer within {seconds:g} s") from None
+            raise TimedOut(f"the broker did not answer within {seconds:g} s: {open_answers}") from None
         return [answers.get(rank.key) or _left_out(rank) for rank in ranks]
 
     def withdraw(self, action: Action, ranks: Sequence[RankInfo]) -> None:
