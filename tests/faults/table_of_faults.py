@@ -221,8 +221,6 @@ NETWORK = (
 )  # fmt: skip
 """Faults that a proxy makes, at all of its lanes at once."""
 
-EVERYWHERE = (*PROXIED, "direct")
-
 PROCESSES = (
     Fault(
         "broker killed, and started again", lambda stage: stage.broker.kill(), restart_broker,
@@ -256,17 +254,19 @@ LOSS = "iptables -A {chain} -m statistic --mode random --probability 0.1 -j DROP
 SLOW = "tc qdisc add dev eth0 root tbf rate 256kbit burst 4kb latency 400ms"
 FAST = "tc qdisc del dev eth0 root"
 
+ONE_LEG = ("rank", "terminal")
+
 HOSTS = (
     Fault("cable out", unplug, plug, Shows.NOTICE, PROXIED, NOTICED_SILENT),
     Fault(
         "packets to the broker lost",
         on_host(2, "iptables -A OUTPUT -d {peer} -j DROP"),
-        FLUSH, Shows.NOTICE, PROXIED, NOTICED_SILENT,
+        FLUSH, Shows.NOTICE, ONE_LEG, NOTICED_SILENT,
     ),
     Fault(
         "packets from the broker lost",
         on_host(2, "iptables -A INPUT -s {peer} -j DROP"),
-        FLUSH, Shows.NOTICE, PROXIED, NOTICED_SILENT,
+        FLUSH, Shows.NOTICE, ONE_LEG, NOTICED_SILENT,
     ),
     Fault(
         "a firewall resets every connection",
@@ -275,16 +275,16 @@ HOSTS = (
             "iptables -A OUTPUT -p tcp --dport {port} -j REJECT --reject-with tcp-reset",
             "iptables -A INPUT -p tcp --sport {port} -j REJECT --reject-with tcp-reset",
         ),
-        FLUSH, Shows.NOTICE, PROXIED, NOTICED_SILENT,
+        FLUSH, Shows.NOTICE, ONE_LEG, NOTICED_SILENT,
     ),
     Fault(
         "every tenth packet lost, both ways",
         on_host(2, LOSS.format(chain="OUTPUT"), LOSS.format(chain="INPUT")),
-        FLUSH, Shows.NOTHING, PROXIED, back=15.0,
+        FLUSH, Shows.NOTHING, ONE_LEG, back=15.0,
     ),
     Fault(
         "a line of 256 kbit/s, both ways", at_both(on_host(1, SLOW), on_host(2, SLOW)),
-        at_both(on_host(1, FAST), on_host(2, FAST)), Shows.NOTHING, PROXIED, back=12.0,
+        at_both(on_host(1, FAST), on_host(2, FAST)), Shows.NOTHING, ONE_LEG, back=12.0,
     ),
 )  # fmt: skip
 """Faults of the kernel's network between two hosts; what a lane is named for is not on the broker's host."""
