@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-VARIABLE = "DBG_FAULT_FIGURES"
+VARIABLE = "FAULT_FIGURES"
 """Environment variable with the file to which the tests append what they measure, one JSON document a line."""
 
 HEADER = (

@@ -1,6 +1,6 @@
 """Measure all faults and write the figures into `docs/reliability.md`: ``python -m tests.faults.table [FILE]``.
 
-FILE holds figures of an earlier run of the tests, which ``DBG_FAULT_FIGURES=FILE`` has made.
+FILE holds figures of an earlier run of the tests, which ``FAULT_FIGURES=FILE`` has made.
 """
 
 from __future__ import annotations
