@@ -39,7 +39,7 @@ INTERRUPTED_SECONDS = 1.0
 REDRAWS = 100
 """Pairs of keys that draw the whole screen, 4 KB each: if each were sent, the line would need 25 s."""
 
-DRAWN_SECONDS = 10.0
+DRAWN_SECONDS = 15.0
 """Bound for the screen after all these keys."""
 
 
