@@ -267,45 +267,6 @@ def test_keys_of_a_terminal_whose_seat_was_taken_meanwhile_are_reported(
     let_finish(other, rank)
 
 
-FAULTS = [
-    pytest.param("rank", "cut", "lost", id="rank cut"),
-    pytest.param("rank", "freeze", "silent for", id="rank stalled"),
-    pytest.param("rank", "swallow", "silent for", id="rank half open"),
-    pytest.param("terminal", "cut", "broker gone", id="terminal cut"),
-    pytest.param("terminal", "freeze", None, id="terminal stalled"),
-    pytest.param("terminal", "swallow", None, id="terminal half open"),
-]
-
-
-@pytest.mark.parametrize(("whose", "fault", "told"), FAULTS)
-def test_keys_typed_over_a_broken_connection_are_applied_once(
-    whose: str,
-    fault: str,
-    told: str | None,
-    *,
-    proxy: Proxy,
-    processes: Processes,
-    home: Path,
-    open_terminal: OpenTerminal,
-) -> None:
-    rank = start_one(processes, home, proxy=proxy if whose == "rank" else None)
-    through = ["--broker", f"127.0.0.1:{proxy.port}"] if whose == "terminal" else []
-    terminal = sit_in_pudb(open_terminal, ":0", *through)
-    terminal.send("nn")
-    wait_for_line(terminal, STOP + 2)
-    getattr(proxy, fault)()
-    terminal.send("n" * 5)
-    if told is not None:
-        terminal.wait_for(told)
-    assert attach_list(home)[0]["where"]["line"] == STOP + 2, "the fault lets keys through"
-    proxy.mend()
-    terminal.send("n" * 3)
-    wait_for_line(terminal, STOP + 10)
-    assert line_after_all_keys(terminal, home) == STOP + 10
-    assert "discarded" not in said(terminal)
-    let_finish(terminal, rank)
-
-
 def test_a_screen_that_was_lost_on_its_way_is_drawn_again_without_a_key(
     proxy: Proxy, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
@@ -318,20 +279,6 @@ def test_a_screen_that_was_lost_on_its_way_is_drawn_again_without_a_key(
     proxy.mend()
     wait_for_line(terminal, STOP + TOLD_EVERY + 2)
     terminal.wait_for(f"n: {TOLD_EVERY}")
-    let_finish(terminal, rank)
-
-
-def test_a_terminal_notices_by_itself_that_its_connection_is_half_open(
-    proxy: Proxy, processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    rank = start_one(processes, home)
-    terminal = sit_in_pudb(open_terminal, ":0", "--broker", f"127.0.0.1:{proxy.port}")
-    proxy.swallow()
-    terminal.send("n" * 4)
-    # Ten seconds to the next ping, twenty for its answer.
-    terminal.wait_for("broker gone", seconds(30) + 10)
-    proxy.mend()
-    wait_for_line(terminal, STOP + 4)
     let_finish(terminal, rank)
 
 

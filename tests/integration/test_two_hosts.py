@@ -16,10 +16,8 @@ from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.netns import Host
 from tests.support.processes import Child, Processes
-from tests.support.pudb_terminal import HELP, wait_for_line
 from tests.support.ranks import NEVER_BOUND_PORTS, attach, attach_command, attach_list, start_ranks, wait_until_stopped
 from tests.support.sessions import detach, open_pudb
-from tests.support.time_unit import seconds
 
 pytestmark = [pytest.mark.integration, pytest.mark.netns]
 
@@ -155,46 +153,3 @@ def test_a_terminal_that_a_loopback_broker_leaves_out_is_told_so_at_once(
     terminal = open_terminal(h2.command(attach_command("0", "--timeout", NEVER)), cols=200)
     assert terminal.exit_status() == 4
     assert terminal.row(0) == told
-
-
-def listed_as(home: Path, state: str, host: Host) -> dict[str, Any]:
-    """Wait until ``host`` lists the only rank in this state, and return it as listed."""
-    for _ in range(round(seconds(60))):
-        (rank,) = attach_list(home, wrap=host.command)
-        if rank["state"] == state:
-            return rank
-    raise AssertionError(f"the rank is {rank['state']}, and never was {state}")
-
-
-def test_after_a_cable_is_cut_and_mended_terminal_and_rank_are_at_the_same_stop(
-    two_hosts: TwoHosts, processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    h1, h2 = two_hosts
-    running_broker(processes, home, listen=EVERYWHERE, wrap=h1.command)
-    (rank,) = start_ranks(processes, home, SCRIPT, 1, wrap=h2.command)
-    wait_until_stopped(home, 1, wrap=h1.command)
-    far = open_pudb(open_terminal, "0", "h2:0", wrap=h2.command)
-    near = open_pudb(open_terminal, "0", "h2:0", wrap=h1.command)
-    before = listed_as(home, "stopped", h1)
-
-    h2.unplug()
-    listed_as(home, "unresponsive", h1)
-    near.wait_for(lambda terminal: terminal.row(-1).startswith(" h2:0  silent for "))
-    # The driver is on the host that is cut off: its key waits, and is applied once.
-    far.send("n")
-    h2.plug()
-
-    for terminal in (far, near):
-        wait_for_line(terminal, STOP + 1, seconds(60))
-    # Keys are taken in order, so a second step would be done before the help is shown.
-    far.send("?")
-    far.wait_for(HELP)
-    after = listed_as(home, "stopped", h1)
-    kept = ("address", "pid", "driver", "watchers", "engine")
-    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
-    assert after["where"]["line"] == STOP + 1
-    detach(near)
-    detach(far)
-    assert attach(home, "0", "--continue", wrap=h1.command).returncode == 0
-    assert rank.wait() == 0
-    assert rank.text() == "rank 0 on h2 went on\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import socket
 import struct
 import threading
@@ -33,8 +34,42 @@ class Faults:
     """The present faults of one direction."""
 
     delay: float = 0.0
+    jitter: float = 0.0
     rate: float | None = None
     swallow: bool = False
+
+
+@dataclass
+class CutsAfter:
+    """Cuts that are still to come: each after ``count`` bytes of one direction."""
+
+    direction: Direction
+    count: int
+    unclaimed: int
+    """Connections that may still come and will be cut."""
+    cut: int = 0
+    """Connections that were cut so far."""
+
+    def allowance(self) -> dict[Direction, int]:
+        """Return the bytes that may pass before a connection that is open or opens now is cut."""
+        if not self.unclaimed:
+            return {}
+        self.unclaimed -= 1
+        return {self.direction: self.count}
+
+
+@dataclass(eq=False)
+class Pair:
+    """One connection that is carried: whom each direction writes to, and what still passes before it is cut."""
+
+    writers: dict[Direction, asyncio.StreamWriter]
+    allowance: dict[Direction, int]
+    ended: set[Direction]
+
+    def reset(self) -> None:
+        """End both sides with a reset."""
+        for writer in self.writers.values():
+            _reset(writer)
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
@@ -54,13 +89,14 @@ class Proxy:
         self._target = target
         self._faults: dict[Direction, Faults] = {"up": Faults(), "down": Faults()}
         self._flowing = asyncio.Event()
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._carried: set[Pair] = set()
         self._pairs: set[asyncio.Task[None]] = set()
         self._accepting = True
+        self._cuts_after: CutsAfter | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
         self._thread.start()
-        self._server = self._do(self._serve())
+        self._server: asyncio.Server | None = self._do(self._serve(0))
         self.port: int = self._server.sockets[0].getsockname()[1]
 
     def __enter__(self) -> Proxy:
@@ -80,13 +116,42 @@ class Proxy:
         """Reset every connection, and each new one until ``mend``."""
         self._now(self._cut)
 
-    def mend(self) -> None:
-        """End every fault; swallowed bytes stay lost, held bytes flow on."""
-        self._now(self._mend)
+    def reset(self) -> None:
+        """Reset every connection; a new one is carried at once."""
+        self._now(self._reset_all)
 
-    def delay(self, duration: float, *directions: Direction) -> None:
-        """Let every byte arrive ``duration`` seconds late, in both directions if none is named."""
+    def refuse(self) -> None:
+        """Reset every connection, and have the kernel refuse new ones until ``mend``, as if nobody listened."""
+        self._do(self._refuse())
+
+    def cut_after(self, count: int, direction: Direction, times: int = 1) -> None:
+        """End each open connection once ``count`` more bytes have passed, and so as many new ones, ``times`` in all.
+
+        The receiver sees an end behind these bytes, the sender a reset. Bytes of a new connection are counted from its
+        first one, so that a TLS handshake is cut in its middle.
+        """
+        self._now(lambda: self._begin_cuts_after(count, direction, times))
+
+    @property
+    def cut_so_far(self) -> int:
+        """The number of connections that ``cut_after`` has ended."""
+        return self._cuts_after.cut if self._cuts_after is not None else 0
+
+    def half_close(self, direction: Direction) -> None:
+        """Tell the receivers of this direction that no byte follows, and lose what does; new connections are whole."""
+        self._now(lambda: self._half_close(direction))
+
+    def mend(self) -> None:
+        """End every fault; swallowed bytes stay lost, held bytes flow on, a half-closed connection stays so."""
+        self._do(self._mend())
+
+    def delay(self, duration: float, *directions: Direction, jitter: float = 0.0) -> None:
+        """Let every byte arrive ``duration`` to ``duration + jitter`` seconds late, in order.
+
+        If no direction is named, both are meant.
+        """
         self._set(directions, "delay", duration)
+        self._set(directions, "jitter", jitter)
 
     def throttle(self, bytes_per_second: float | None, *directions: Direction) -> None:
         """Carry no more than ``bytes_per_second``; None lifts the limit."""
@@ -129,30 +194,57 @@ class Proxy:
 
     def _cut(self) -> None:
         self._accepting = False
-        for writer in self._writers:
-            _reset(writer)
+        self._reset_all()
 
-    def _mend(self) -> None:
+    def _reset_all(self) -> None:
+        for pair in self._carried:
+            pair.reset()
+
+    async def _refuse(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        self._reset_all()
+
+    def _begin_cuts_after(self, count: int, direction: Direction, times: int) -> None:
+        self._cuts_after = CutsAfter(direction, count, times * max(1, len(self._carried)))
+        for pair in self._carried:
+            pair.allowance = self._cuts_after.allowance()
+
+    def _half_close(self, direction: Direction) -> None:
+        for pair in self._carried:
+            pair.ended.add(direction)
+            with contextlib.suppress(OSError):
+                pair.writers[direction].write_eof()
+
+    async def _mend(self) -> None:
         self._accepting = True
+        self._cuts_after = None
         self._faults = {"up": Faults(), "down": Faults()}
         self._flowing.set()
+        for pair in self._carried:
+            pair.allowance.clear()
+        if self._server is None:
+            self._server = await self._serve(self.port)
 
-    async def _serve(self) -> asyncio.Server:
-        self._flowing.set()
-        return await asyncio.start_server(self._connected, "127.0.0.1", 0)
+    async def _serve(self, port: int) -> asyncio.Server:
+        if not port:
+            self._flowing.set()
+        return await asyncio.start_server(self._connected, "127.0.0.1", port)
 
     async def _shut_down(self) -> None:
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
         for task in self._pairs:
             task.cancel()
         await asyncio.gather(*self._pairs, return_exceptions=True)
-        await self._server.wait_closed()
+        if self._server is not None:
+            await self._server.wait_closed()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._pairs.add(task)
-        self._writers.add(writer)
         try:
             if not self._accepting:
                 raise ConnectionAbortedError
@@ -161,15 +253,16 @@ class Proxy:
         except (OSError, asyncio.CancelledError):
             _reset(writer)
         finally:
-            self._writers.discard(writer)
             self._pairs.discard(task)
 
     async def _carry_pair(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there_reader, there_writer = await asyncio.open_connection(*self._target)
-        self._writers.add(there_writer)
+        allowance = self._cuts_after.allowance() if self._cuts_after is not None else {}
+        pair = Pair({"up": there_writer, "down": writer}, allowance, set())
+        self._carried.add(pair)
         ways = [
-            asyncio.ensure_future(self._carry("up", reader, there_writer)),
-            asyncio.ensure_future(self._carry("down", there_reader, writer)),
+            asyncio.ensure_future(self._carry("up", reader, pair)),
+            asyncio.ensure_future(self._carry("down", there_reader, pair)),
         ]
         try:
             for way in asyncio.as_completed(ways):
@@ -182,17 +275,21 @@ class Proxy:
             for task in ways:
                 task.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            self._writers.discard(there_writer)
+            self._carried.discard(pair)
 
-    async def _carry(self, direction: Direction, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(self, direction: Direction, reader: asyncio.StreamReader, pair: Pair) -> None:
         line: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(IN_FLIGHT)
-        delivery = asyncio.ensure_future(self._deliver(direction, line, writer))
+        delivery = asyncio.ensure_future(self._deliver(direction, line, pair))
         try:
+            due = 0.0
             while True:
                 await self._flowing.wait()
                 data = await self._read(direction, reader)
                 await self._flowing.wait()
-                await line.put((self._loop.time() + self._faults[direction].delay, data))
+                faults = self._faults[direction]
+                late = faults.delay + random.uniform(0, faults.jitter)  # noqa: S311
+                due = max(due, self._loop.time() + late)
+                await line.put((due, data))
                 if not data:
                     await delivery
                     return
@@ -209,9 +306,8 @@ class Proxy:
                 raise
             return await asyncio.Future()
 
-    async def _deliver(
-        self, direction: Direction, line: asyncio.Queue[tuple[float, bytes]], writer: asyncio.StreamWriter
-    ) -> None:
+    async def _deliver(self, direction: Direction, line: asyncio.Queue[tuple[float, bytes]], pair: Pair) -> None:
+        writer = pair.writers[direction]
         while True:
             due, data = await line.get()
             await asyncio.sleep(max(0.0, due - self._loop.time()))
@@ -223,7 +319,25 @@ class Proxy:
             if not data:
                 writer.write_eof()
                 return
-            writer.write(data)
+            if direction in pair.ended:
+                continue
+            writer.write(data[: max(0, pair.allowance[direction])] if direction in pair.allowance else data)
             await writer.drain()
+            await self._cut_when_due(direction, len(data), pair)
             if faults.rate:
                 await asyncio.sleep(len(data) / faults.rate)
+
+    async def _cut_when_due(self, direction: Direction, count: int, pair: Pair) -> None:
+        """Count what has passed, and raise ConnectionAbortedError if the connection is to be cut here."""
+        cuts = self._cuts_after
+        if cuts is None or direction not in pair.allowance:
+            return
+        pair.allowance[direction] -= count
+        if pair.allowance[direction] > 0:
+            return
+        cuts.cut += 1
+        # A reset would overtake the bytes that are still on their way to the receiver.
+        pair.writers[direction].close()
+        await pair.writers[direction].wait_closed()
+        pair.reset()
+        raise ConnectionAbortedError

@@ -77,6 +77,61 @@ def test_a_cut_resets_old_and_new_connections_until_mended(proxy: Proxy) -> None
         assert echoed(connection, b"c") == b"c"
 
 
+def test_a_reset_ends_what_is_open_and_nothing_else(proxy: Proxy) -> None:
+    with connected(proxy) as connection:
+        assert echoed(connection, b"a") == b"a"
+        proxy.reset()
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    with connected(proxy) as connection:
+        assert echoed(connection, b"b") == b"b"
+
+
+def test_a_refusal_is_the_kernels_until_mended(proxy: Proxy) -> None:
+    with connected(proxy) as connection:
+        assert echoed(connection, b"a") == b"a"
+        proxy.refuse()
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    with pytest.raises(ConnectionRefusedError), connected(proxy):
+        pass
+    proxy.mend()
+    with connected(proxy) as connection:
+        assert echoed(connection, b"b") == b"b"
+
+
+def test_a_connection_is_cut_behind_so_many_bytes_and_so_are_the_next_ones(proxy: Proxy) -> None:
+    with connected(proxy) as connection:
+        assert echoed(connection, b"before") == b"before"
+        proxy.cut_after(3, "down", times=2)
+        assert echoed(connection, b"abcdef") == b"abc"
+        assert connection.recv(1) == b""
+    with connected(proxy) as connection:
+        assert echoed(connection, b"abcdef") == b"abc"
+    assert proxy.cut_so_far == 2
+    with connected(proxy) as connection:
+        assert echoed(connection, b"abcdef") == b"abcdef"
+
+
+def test_half_closed_means_an_end_one_way_and_bytes_the_other_way(proxy: Proxy) -> None:
+    with connected(proxy) as connection:
+        assert echoed(connection, b"a") == b"a"
+        proxy.half_close("down")
+        assert connection.recv(1) == b""
+        connection.sendall(b"still taken")
+        assert proxy.connections == 1
+    with connected(proxy) as connection:
+        assert echoed(connection, b"b") == b"b"
+
+
+def test_jitter_keeps_the_order(proxy: Proxy) -> None:
+    with connected(proxy) as connection:
+        proxy.delay(0.0, "up", jitter=0.02)
+        for number in range(20):
+            connection.sendall(bytes([number]))
+        assert receive(connection, 20) == bytes(range(20))
+
+
 def test_a_delay_holds_back_each_byte(proxy: Proxy) -> None:
     with connected(proxy) as connection:
         proxy.delay(0.1, "down")

@@ -57,14 +57,17 @@ class Timing:
 
 
 class BrokerWebSocket(ClientConnection):
-    """A websockets connection to a broker that remembers when the last byte came."""
+    """A websockets connection to a broker that remembers how much came, and when the last byte did."""
 
     heard_at = 0.0
     """When the last byte came, on the event loop's clock."""
+    heard = 0
+    """How many bytes have come."""
     broker_url = ""
 
     def data_received(self, data: bytes) -> None:
-        """Note the time, and pass the bytes on."""
+        """Note time and count, and pass the bytes on."""
+        self.heard += len(data)
         self.heard_at = self.loop.time()
         super().data_received(data)
 

@@ -39,6 +39,10 @@ MIN_ROWS, MIN_COLUMNS = 12, 40
 MAX_VIEWER_BACKLOG = 1 * MIB
 """Bytes that may wait in the broker for one terminal; beyond it the output is dropped and the screen repainted."""
 
+MAX_SCREEN_BACKLOG = 64 * KIB
+"""Bytes of a screen that may wait in the broker for one terminal: two seconds of a line of 256 kbit/s. Beyond it the
+screen is repainted as it is then, since nobody wants to see what it was; a large screen still fits."""
+
 MAX_AGENT_BACKLOG = 1 * MIB
 """Bytes that may wait in the broker for one rank; beyond it input is refused, since the rank doesn't read."""
 

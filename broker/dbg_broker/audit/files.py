@@ -16,21 +16,30 @@ KEPT = 5
 
 
 def append(home: Path, data: bytes, max_bytes: int = MAX_BYTES) -> None:
-    """Append whole lines in one write, so that lines of two processes do not mix. Raise OSError.
+    """Append whole lines in one write, so that lines of two processes do not mix. Raise OSError, with nothing appended.
 
     A file that has grown too large becomes the latest earlier one, and the oldest of those is removed.
     """
     path = home / AUDIT_FILE
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        written = os.write(descriptor, data)
-        if written < len(data):
-            raise OSError(f"only {written} of {len(data)} bytes were written")
+        _write_all(descriptor, data)
         size = os.fstat(descriptor).st_size
     finally:
         os.close(descriptor)
     if size >= max_bytes:
         _rotate(path)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it, or raise OSError with the file as it was: a disk that gets full takes a part first."""
+    written = 0
+    try:
+        while written < len(data):
+            written += os.write(descriptor, data[written:])
+    except OSError:
+        os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+        raise
 
 
 def audit_files(home: Path) -> list[Path]:

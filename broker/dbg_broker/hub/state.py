@@ -241,8 +241,9 @@ class Hub:
             return
         frame = pack_data(data)
         self.times.key_is_passed_on()
+        most = limits.MAX_SCREEN_BACKLOG if self.is_redrawn(key) else None
         for number in numbers:
-            if self.terminals[number].connection.send_output(frame):
+            if self.terminals[number].connection.send_output(frame, most):
                 self.meters.bytes_to_terminals += len(data)
             else:
                 self.meters.dropped_frames += 1
@@ -355,6 +356,13 @@ class Hub:
 
     def has_log(self, key: str) -> bool:
         """Tell whether the rank's debugger is one whose output is a log."""
+        return self._engine(key) == LINE_ENGINE
+
+    def is_redrawn(self, key: str) -> bool:
+        """Tell whether the rank's debugger has a screen that it draws anew when asked to."""
+        return self._engine(key) not in (None, LINE_ENGINE)
+
+    def _engine(self, key: str) -> str | None:
         link = self.ranks.get(key)
         session = link.rank.report.session if link is not None and link.rank is not None else None
-        return session is not None and session.engine == LINE_ENGINE
+        return session.engine if session is not None else None

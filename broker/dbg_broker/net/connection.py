@@ -398,9 +398,9 @@ class PeerConnection(asyncio.Protocol):
         self._owner.overflowed(self)
         return False
 
-    def send_output(self, frame: bytes) -> bool:
-        """Send terminal output, or let it wait; False if it was dropped."""
-        return self.is_open and not self._is_closing and self._outgoing.send_output(frame)
+    def send_output(self, frame: bytes, most: int | None = None) -> bool:
+        """Send terminal output, or let it wait beside no more than ``most`` bytes; False if it was dropped."""
+        return self.is_open and not self._is_closing and self._outgoing.send_output(frame, most)
 
     def close(self, code: int, reason: str, *, flush: bool = True) -> None:
         """Close with a code and a sentence; what waits goes out before, unless ``flush`` is False."""

@@ -86,12 +86,13 @@ class Outbox:
         """Tell whether a frame of ``size`` bytes fits."""
         return held + self._bytes + size + FRAME_COST <= self._bound
 
-    def offer_output(self, frame: bytes, held: int) -> Fate:
-        """Queue terminal output, or drop it if the peer is behind."""
+    def offer_output(self, frame: bytes, held: int, most: int | None = None) -> Fate:
+        """Queue terminal output, or drop it if the peer is behind, by the bound or by ``most`` bytes that wait."""
         if self._skips:
             self.dropped += 1
             return Fate.DROPPED
-        if not self.has_room(len(frame), held):
+        is_late = most is not None and self._bytes + len(frame) > most
+        if is_late or not self.has_room(len(frame), held):
             self._skips = True
             self._drop_output()
             self.dropped += 1

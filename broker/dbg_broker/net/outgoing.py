@@ -51,12 +51,12 @@ class OutgoingFrames:
             return True
         return self._outbox.offer_control(frame, self.held, instead_of) is not Fate.OVERFLOW
 
-    def send_output(self, frame: bytes) -> bool:
-        """Send terminal output, or let it wait; False if it was dropped."""
+    def send_output(self, frame: bytes, most: int | None = None) -> bool:
+        """Send terminal output, or let it wait beside no more than ``most`` bytes; False if it was dropped."""
         if self.is_free and not self._outbox.is_skipping:
             self._pass(frame)
             return True
-        return self._outbox.offer_output(frame, self.held) is Fate.QUEUED
+        return self._outbox.offer_output(frame, self.held, most) is Fate.QUEUED
 
     def write(self, data: bytes) -> None:
         """Write bytes past all that waits."""

@@ -12,6 +12,9 @@ from dbg_wire import limits
 TERMINAL_SEND_BUFFER = 64 * limits.KIB
 """Bytes that the kernel keeps for a terminal: they can't be dropped any more, and delay all later bytes."""
 
+TERMINAL_UNSENT = 16 * limits.KIB
+"""Bytes that the kernel takes for a terminal before it can send them: on a slow line they delay all later ones."""
+
 
 def tune(transport: asyncio.Transport, *, to_terminal: bool) -> None:
     """Have a silent peer's host asked whether it is still there, and keep little in the kernel for a terminal."""
@@ -23,6 +26,8 @@ def tune(transport: asyncio.Transport, *, to_terminal: bool) -> None:
     if to_terminal:
         with contextlib.suppress(OSError):
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, TERMINAL_SEND_BUFFER)
+        with contextlib.suppress(OSError):
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, TERMINAL_UNSENT)
 
 
 def peer_name(address: object) -> str:

@@ -83,6 +83,7 @@ class Attachment:
         self.driver: str | None = None
         self.link_down_since: float | None = None
         self.link_down_reason = ""
+        self.broker_silent_since: float | None = None
         self.absent_since: float | None = None
         self.lost_since: float | None = None
         self.moving_since: float | None = None

@@ -94,7 +94,7 @@ class Asker:
                 async with self._line.says(lambda: str(open_answers)):
                     answers = await within(seconds, _answers(line, set(pages), open_answers))
             except asyncio.TimeoutError:
-                raise TimedOut(f"the broker did not answer within {seconds:g} s") from None
+                raise TimedOut(f"the broker did not answer within {seconds:g} s: {open_answers}") from None
         return [answers.get(rank.key) or _left_out(rank) for rank in ranks]
 
     def withdraw(self, action: Action, ranks: Sequence[RankInfo]) -> None:
@@ -120,7 +120,8 @@ async def _answers(line: QuestionLine, open_requests: set[int], open_answers: Op
     while open_requests:
         event = await line.next()
         if isinstance(event, Down):
-            raise TimedOut(f"the broker went away before it answered ({printable(event.reason)})")
+            why = printable(event.reason)
+            raise TimedOut(f"the broker went away before it answered ({why}): {open_answers}")
         if isinstance(event, Refusal):
             raise Declined(event.text)
         if isinstance(event, Answers):

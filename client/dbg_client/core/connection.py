@@ -22,9 +22,7 @@ from dbg_wire.records import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 from .deadline import in_thread
-
-PING_SECONDS = 2.0
-"""Seconds between two pings: how soon a terminal notices that its network is gone."""
+from .silence import Silence
 
 DEAD_SECONDS = 30.0
 """Seconds of silence that end a connection: a broker of thousands of ranks may be late, but not by that much."""
@@ -67,8 +65,8 @@ class Connection:
         self._outbox: asyncio.Queue[str | bytes] = asyncio.Queue(OUTBOX)
         self._sender = asyncio.create_task(self._send_outbox())
         self._loop = asyncio.get_running_loop()
-        self._pinged_at: float | None = None
-        self._pinging: asyncio.Future[Any] | None = None
+        self._silence = Silence(self._loop.time())
+        self._pinging: asyncio.Future[None] | None = None
 
     def send(self, item: Message | Input) -> None:
         """Queue a message or keys for the broker; lost if the connection ends before they are out."""
@@ -100,22 +98,30 @@ class Connection:
                 continue
 
     @property
-    def unheard(self) -> float:
+    def unanswered(self) -> float:
         """Return for how many seconds the broker owes an answer to a ping; 0 if it owes none."""
-        if self._pinged_at is None or self._websocket.heard_at >= self._pinged_at:
-            return 0.0
-        return self._loop.time() - self._pinged_at
+        return self._silence.owed(self._loop.time())
+
+    @property
+    def silent_since(self) -> float | None:
+        """Return when the broker last answered a ping, by the event loop's clock; None unless it is silent."""
+        return self._silence.since(self._loop.time())
 
     def ping_when_due(self) -> None:
-        """Ask the broker for a sign of life, unless it gave one within PING_SECONDS or owes one."""
-        now = self._loop.time()
-        if self.unheard or now - max(self._pinged_at or 0.0, self._websocket.heard_at) < PING_SECONDS:
+        """Ask the broker for a sign of life, unless it was asked within PING_SECONDS or owes one."""
+        now, heard = self._loop.time(), self._websocket.heard
+        self._silence.look(now, heard)
+        if not self._silence.wants_ping(now):
             return
-        self._pinged_at = now
+        self._silence.pinged(now, heard)
         self._stop_pinging()
         # Not awaited: on a link where nothing goes out any more, that would take for ever.
-        self._pinging = asyncio.ensure_future(self._websocket.ping())
+        self._pinging = asyncio.ensure_future(self._ping())
         self._pinging.add_done_callback(_ignore)
+
+    async def _ping(self) -> None:
+        await (await self._websocket.ping())
+        self._silence.answered(self._loop.time())
 
     def abort(self) -> None:
         """End the connection at once."""

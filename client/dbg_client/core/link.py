@@ -79,6 +79,11 @@ class BrokerLink:
         return self._connection is not None
 
     @property
+    def silent_since(self) -> float | None:
+        """Return when the broker last answered a ping, if it is silent; None otherwise, or while the link is down."""
+        return self._connection.silent_since if self._connection else None
+
+    @property
     def welcome(self) -> Welcome | None:
         """Return what the broker last said of itself; None while the link is down."""
         return self._connection.welcome if self._connection else None
@@ -164,7 +169,7 @@ class BrokerLink:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             connection.ping_when_due()
-            if connection.unheard >= SILENT_SECONDS and (successor := await self._dial_while_silent(connection)):
+            if connection.unanswered >= SILENT_SECONDS and (successor := await self._dial_while_silent(connection)):
                 self._successor = successor
                 connection.abort()
                 return
@@ -172,7 +177,7 @@ class BrokerLink:
     async def _dial_while_silent(self, connection: Connection) -> Connection | None:
         dialling = asyncio.ensure_future(self._dial(again=True))
         try:
-            while not dialling.done() and connection.unheard:
+            while not dialling.done() and connection.unanswered:
                 await asyncio.wait({dialling}, timeout=LOOK_SECONDS)
             if dialling.done() and dialling.exception() is None:
                 return dialling.result()

@@ -123,6 +123,11 @@ class Switchboard:
         return self._link.is_up
 
     @property
+    def silent_since(self) -> float | None:
+        """Return when the broker last answered a ping, if it is silent; None otherwise, or while the link is down."""
+        return self._link.silent_since
+
+    @property
     def is_current(self) -> bool:
         """Tell whether the link stands and the directory has the whole list of this connection."""
         return self.directory.complete and self.directory.away is None

@@ -298,6 +298,7 @@ class Session:
 
     def _paint(self) -> None:
         if self._display is not None:
+            self._attachment.broker_silent_since = self._switchboard.silent_since
             self._display.paint()
 
     def _resized(self) -> None:

@@ -118,6 +118,9 @@ def _state(attachment: Attachment, now: float) -> tuple[str, float | None, Place
     if attachment.link_down_since is not None:
         notice = f"reconnecting; keys are kept ({attachment.link_down_reason})"
         return "broker gone", now - attachment.link_down_since, stopped_at, notice
+    if attachment.broker_silent_since is not None:
+        notice = "nothing comes from the broker; keys are kept"
+        return "broker silent", now - attachment.broker_silent_since, stopped_at, notice
     if attachment.absent_since is not None:
         notice = "the broker is back, the rank has not called it yet; keys are kept"
         return "away", now - attachment.absent_since, stopped_at, notice

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,24 @@ def test_a_large_file_becomes_an_earlier_one_and_the_oldest_goes(tmp_path: Path)
     assert [path.read_text() for path in found] == [f"{number}\n" for number in range(3, KEPT + 3)]
     append(tmp_path, b"last\n")
     assert audit_files(tmp_path)[-1].read_text() == "last\n"
+
+
+def test_a_disk_that_takes_a_part_leaves_no_part_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(tmp_path, b"one\n")
+    write = os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        if data == b"two\nthree\n":
+            return write(descriptor, data[:6])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left") as raised:
+            append(tmp_path, b"two\nthree\n")
+    assert raised.value.strerror == "No space left on device"
+    append(tmp_path, b"four\n")
+    assert (tmp_path / AUDIT_FILE).read_bytes() == b"one\nfour\n"
 
 
 def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:

@@ -190,3 +190,13 @@ class OutboxMachine(RuleBasedStateMachine):
 
 TestOutboxMachine = OutboxMachine.TestCase
 TestOutboxMachine.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+
+
+def test_output_beside_more_than_it_may_wait_with_is_dropped_like_any_that_does_not_fit() -> None:
+    outbox = Outbox(100_000, 0.0)
+    assert outbox.offer_output(bytes(600), 0, most=1000) is Fate.QUEUED
+    assert outbox.offer_output(bytes(600), 0, most=1000) is Fate.DROPPED
+    assert outbox.is_skipping
+    assert outbox.missed()
+    assert outbox.offer_output(bytes(600), 0, most=1000) is Fate.QUEUED
+    assert outbox.offer_output(bytes(600), 0) is Fate.QUEUED

@@ -143,6 +143,18 @@ def test_a_broken_line_shows_so_until_the_rank_is_back() -> None:
     assert (away.state, away.since) == ("away", 1.0)
 
 
+def test_a_silent_broker_shows_since_when_and_not_what_the_rank_was_last_known_to_do() -> None:
+    attachment = attached()
+    attachment.broker_silent_since = 1.0
+
+    silent = status(attachment, 6.0)
+    attachment.link_down("it shut down", 7.0)
+
+    assert (silent.state, silent.since) == ("broker silent", 5.0)
+    assert "keys are kept" in silent.notices[0]
+    assert status(attachment, 8.0).state == "broker gone"
+
+
 def test_a_lost_rank_shows_since_when() -> None:
     attachment = attached()
     attachment.rank_listed(make_rank(state=RankState.LOST), 1.0)
