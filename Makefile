@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: demo test check docs bench clean venv
+.PHONY: demo test torch pythons check lint types fences docs bench clean venv
 
 venv: $(READY)
 
@@ -24,20 +24,32 @@ $(READY): pyproject.toml scripts/make-venv
 demo: $(READY)
 	@$(BIN)/python examples/demo.py
 
-test: $(READY)
+test: $(READY) torch
 	@scripts/install-system-packages
-	@scripts/install-torch $(BIN)/python
 	@scripts/run-tests $(BIN)/python
-	@scripts/test-pythons $(BIN)/python
 
-check: $(READY) docs
+# In CI the documentation's packages come first: two pips at once in one environment would overwrite each other's files.
+torch: $(READY) $(if $(CI),$(DOCS_READY))
+	@scripts/install-torch $(BIN)/python
+
+pythons:
+	@scripts/make-pythons "$(PYTHON)"
+
+# With --jobs its parts run side by side.
+check: lint types fences docs
+
+lint: $(DOCS_READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(DOCS_READY)
 	$(BIN)/mypy
+
+fences: $(DOCS_READY)
 	$(BIN)/lint-imports
 
 $(DOCS_READY): $(READY)
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[docs]'
 	@touch $@
 
 # The variable silences an advertisement of the theme's authors on each build.
