@@ -4,6 +4,7 @@
 #   make test    install what the tests need and run them (WITH_TORCH=1: those that need torch too)
 #   make check   linters, formatter, types, import fences, and the documentation
 #   make docs    build the documentation into site/, checking its links
+#   make fuzz    look for bytes that a reader fails at (SECONDS=60 for each target; TARGETS="control audit")
 #   make bench   measure
 #   make clean   remove all that these verbs have made
 
@@ -13,7 +14,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: demo test torch pythons check lint types fences docs bench clean venv
+.PHONY: demo test torch pythons check lint types fences docs fuzz bench clean venv
 
 venv: $(READY)
 
@@ -55,6 +56,9 @@ $(DOCS_READY): $(READY)
 # The variable silences an advertisement of the theme's authors on each build.
 docs: $(DOCS_READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+fuzz: $(READY)
+	@$(BIN)/python -m tests.fuzz --seconds "$(or $(SECONDS),60)" $(TARGETS)
 
 bench: $(READY)
 	@scripts/run-benchmarks $(BIN)/python
