@@ -5,6 +5,7 @@
 #   make check   linters, formatter, types, import fences, and the documentation
 #   make docs    build the documentation into site/, checking its links
 #   make fuzz    look for bytes that a reader fails at (SECONDS=60 for each target; TARGETS="control audit")
+#   make soak    live for half an hour among 200 ranks, and print what has grown (MINUTES=30)
 #   make bench   measure
 #   make clean   remove all that these verbs have made
 
@@ -14,7 +15,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: demo test torch pythons check lint types fences docs fuzz bench clean venv
+.PHONY: demo test torch pythons check lint types fences docs fuzz soak bench clean venv
 
 venv: $(READY)
 
@@ -59,6 +60,9 @@ docs: $(DOCS_READY)
 
 fuzz: $(READY)
 	@$(BIN)/python -m tests.fuzz --seconds "$(or $(SECONDS),60)" $(TARGETS)
+
+soak: $(READY)
+	@$(BIN)/python -m tests.soak --minutes "$(or $(MINUTES),30)"
 
 bench: $(READY)
 	@scripts/run-benchmarks $(BIN)/python
