@@ -39,12 +39,10 @@ def test_what_was_found_is_found_no_more(target: Target) -> None:
 
 @every_target
 def test_no_odd_word_in_any_place_is_a_finding(target: Target) -> None:
-    # Seeds that come in small reads are other seeds again.
-    for seed in (seed for seed in target.seeds if not seed.startswith(b"\x03")):
-        tokens = tokens_of(seed)
-        for at in range(len(tokens)):
-            for odd in ODD:
-                target.run(b"".join([*tokens[:at], odd, *tokens[at + 1 :]]))
+    tokens = tokens_of(target.seeds[0])
+    for at in range(len(tokens)):
+        for odd in ODD:
+            target.run(b"".join([*tokens[:at], odd, *tokens[at + 1 :]]))
 
 
 @st.composite
