@@ -2,16 +2,21 @@
 
 ::
 
-    link = link_to_broker(None, 10.0)
-    await link.open()
-    directory = Directory()
-    await list_ranks(link, directory, 10.0)
-    answers = await Asker(link, directory, 10.0).ask(Action.EVAL, directory.ranks, "loss")
-    await link.close()
+    import dbg_client
 
-Targets, ranks and messages are those of :mod:`dbg_wire`; every error is a :class:`dbg_wire.errors.DbgError`. All
-objects belong to one event loop, and none touches the terminal. Names are loaded at first use, and may still change
-from one release to the next.
+    with dbg_client.connect() as broker:
+        job = broker.job()
+        print(job["0-7"].eval("loss"))
+        print(job.why())
+        with job[5].attach() as stop:
+            print(stop.locals())
+            stop.next()
+
+    async with dbg_client.aconnect() as broker:
+        print(await broker.job().where())
+
+The names of ``__all__`` are the contract, described in docs/api.md. Every error is a :class:`DbgError`. Nothing here
+touches the terminal. Names are loaded at first use.
 """
 
 from __future__ import annotations
@@ -20,44 +25,77 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .attachment.attachment import Attachment
-    from .core.asking import Asker
-    from .core.broker import link_to_broker
-    from .core.choose import Choice, choose
-    from .core.directory import Directory
-    from .core.link import BrokerLink, Down, Up
-    from .core.waiting import list_ranks, wait_for_stop
+    from dbg_wire.errors import DbgError
+    from dbg_wire.ranks import Place, RankInfo
+
+    from .api.answers import Answer, Collectives, Group, Verdict, Where, Why
+    from .api.blocking import Broker, Job, Ranks, Stop, connect
+    from .api.broker import AsyncBroker, aconnect
+    from .api.errors import KeyboardTaken, RankError, StopEnded
+    from .api.notebook import load_ipython_extension
+    from .api.ranks import AsyncJob, AsyncRanks
+    from .api.stop import AsyncStop
+    from .core.news import RankChange
+    from .errors import TimedOut
 
 __all__ = [
-    "Asker",
-    "Attachment",
-    "BrokerLink",
-    "Choice",
-    "Directory",
-    "Down",
-    "Up",
-    "choose",
-    "link_to_broker",
-    "list_ranks",
-    "wait_for_stop",
+    "Answer",
+    "AsyncBroker",
+    "AsyncJob",
+    "AsyncRanks",
+    "AsyncStop",
+    "Broker",
+    "Collectives",
+    "DbgError",
+    "Group",
+    "Job",
+    "KeyboardTaken",
+    "Place",
+    "RankChange",
+    "RankError",
+    "RankInfo",
+    "Ranks",
+    "Stop",
+    "StopEnded",
+    "TimedOut",
+    "Verdict",
+    "Where",
+    "Why",
+    "aconnect",
+    "connect",
+    "load_ipython_extension",
 ]
 
 _MODULES = {
-    "Asker": "core.asking",
-    "Attachment": "attachment.attachment",
-    "BrokerLink": "core.link",
-    "Choice": "core.choose",
-    "Directory": "core.directory",
-    "Down": "core.link",
-    "Up": "core.link",
-    "choose": "core.choose",
-    "link_to_broker": "core.broker",
-    "list_ranks": "core.waiting",
-    "wait_for_stop": "core.waiting",
+    "Answer": ".api.answers",
+    "AsyncBroker": ".api.broker",
+    "AsyncJob": ".api.ranks",
+    "AsyncRanks": ".api.ranks",
+    "AsyncStop": ".api.stop",
+    "Broker": ".api.blocking",
+    "Collectives": ".api.answers",
+    "DbgError": "dbg_wire.errors",
+    "Group": ".api.answers",
+    "Job": ".api.blocking",
+    "KeyboardTaken": ".api.errors",
+    "Place": "dbg_wire.ranks",
+    "RankChange": ".core.news",
+    "RankError": ".api.errors",
+    "RankInfo": "dbg_wire.ranks",
+    "Ranks": ".api.blocking",
+    "Stop": ".api.blocking",
+    "StopEnded": ".api.errors",
+    "TimedOut": ".errors",
+    "Verdict": ".api.answers",
+    "Where": ".api.answers",
+    "Why": ".api.answers",
+    "aconnect": ".api.broker",
+    "connect": ".api.blocking",
+    "load_ipython_extension": ".api.notebook",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    return getattr(import_module(_MODULES[name], __name__), name)

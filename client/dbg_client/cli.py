@@ -141,6 +141,10 @@ def carry_out(settings: CommandSettings) -> int:
         from .adopt.adopt import adopt
 
         return asyncio.run(adopt(settings))
+    if settings.verb is Verb.MCP:
+        from .mcp.server import serve_mcp
+
+        return asyncio.run(serve_mcp(settings))
     if settings.verb is Verb.TMUX:
         from .tmux.panes import open_panes
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,37 +12,54 @@ from pathlib import Path
 import pytest
 
 import dbg_client
-from dbg_client import Asker, Directory, choose, link_to_broker, list_ranks
-from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.targets import parse_target
-from tests.client.fake_broker import FakeBroker, make_rank
-from tests.support.time_unit import seconds
 
 PACKAGE = Path(dbg_client.__file__).parent
+ROOT = Path(__file__).parents[2]
 CORE = sorted(
     path
-    for folder in ("core", "attachment", "views", "words")
+    for folder in ("api", "core", "attachment", "questions", "views", "words")
     for path in (PACKAGE / folder).rglob("*.py")
     if path.name != "__init__.py"
 )
 STREAMS = {"stdin", "stdout", "stderr"}
 TERMINAL = ("prompt_toolkit", "termios", "tty", "pty", "curses")
-PATIENCE = seconds(10)
 
 
-async def test_a_program_lists_the_ranks_and_asks_them(environ: dict[str, str]) -> None:
-    with FakeBroker(make_rank(5), make_rank(6)) as broker:
-        broker.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.VALUE, text="0.25")
-        link = link_to_broker(None, PATIENCE, environ | broker.environment)
-        await link.open()
-        directory = Directory()
-        await list_ranks(link, directory, PATIENCE)
+def test_the_page_of_the_library_names_all_that_it_offers_and_nothing_else() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    left_out = [name for name in dbg_client.__all__ if not re.search(rf"\b{name}\b", page)]
 
-        answers = await Asker(link, directory, PATIENCE).ask(Action.EVAL, directory.ranks, "loss")
+    assert left_out == []
+    rows = dict(re.findall(r"^\| (`[A-Z][^|]*`) \| (.*) \|$", page, re.MULTILINE))
+    for classes, members in rows.items():
+        for name in re.findall(r"`([A-Z]\w+)`", classes):
+            assert _public(getattr(dbg_client, name)) == _named(members, name)
 
-        assert [answer.text for answer in answers] == ["0.25", "0.25"]
-        assert choose(parse_target("5"), directory.ranks).rank == make_rank(5)
-        await link.close()
+
+def _public(kind: type) -> set[str]:
+    """Return the names that objects of a class have, those set in its ``__init__`` included."""
+    source = (
+        inspect.getsource(vars(kind)["__init__"])
+        if "__init__" in vars(kind) and not hasattr(kind, "__dataclass_fields__")
+        else ""
+    )
+    attributes = set(re.findall(r"self\.([a-z]\w*)(?:: [^=]+)? =", source))
+    fields = set(getattr(kind, "__dataclass_fields__", {}))
+    inherited = set() if kind.__base__ in (object, None) else _public(kind.__base__)
+    members = {name for name in vars(kind) if not name.startswith("_") and name not in _INTERNAL}
+    return members | attributes | fields | inherited
+
+
+_INTERNAL = {"open", "take", "tick", "leave", "claims"}
+"""What `open_stop` calls of an AsyncStop."""
+
+
+def _named(members: str, name: str) -> set[str]:
+    if "all of `Ranks`" in members:
+        return _public(dbg_client.Ranks) | _named(members.replace("all of `Ranks`", ""), name)
+    if "why --json" in members:
+        return set(dbg_client.Verdict.__dataclass_fields__)
+    return set(re.findall(r"`([a-z]\w*)", members)) - {"job"} | ({"job"} if "Broker" in name else set())
 
 
 def test_every_name_offered_is_there_and_says_what_it_is_for() -> None:

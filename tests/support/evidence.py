@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dbg_client import Asker, Directory, link_to_broker
-from dbg_client.core.waiting import until
-from dbg_dial.deadline import within
+from dbg_client.core.asking import Asker
+from dbg_client.core.broker import switchboard_to
+from dbg_client.core.directory import Directory
 from dbg_wire.evidence import CollectiveSeen, CollectiveState, Evidence, decode_evidence
 from dbg_wire.messages import Action, Look
 from tests.support.time_unit import seconds
@@ -29,12 +29,12 @@ def ask_until(home: Path, n: int, check: Check, timeout: float) -> None:
 
 async def _ask(home: Path, n: int, check: Check, timeout: float) -> None:
     deadline = time.monotonic() + timeout
-    link = link_to_broker(None, seconds(10), {**os.environ, "DBG_HOME": str(home)})
-    await link.open()
-    directory = Directory()
+    switchboard = switchboard_to(None, seconds(10), {**os.environ, "DBG_HOME": str(home)})
+    directory = switchboard.directory
+    await switchboard.dial()
     try:
-        await within(timeout, until(link, directory, lambda: len(directory.ranks) == n or None))
-        asker = Asker(link, directory, seconds(10))
+        await switchboard.until(lambda: len(directory.ranks) == n or None, timeout)
+        asker = Asker(switchboard)
         while True:
             try:
                 check(await _told(asker, directory))
@@ -44,7 +44,7 @@ async def _ask(home: Path, n: int, check: Check, timeout: float) -> None:
             else:
                 return
     finally:
-        await link.close()
+        await switchboard.close()
 
 
 async def _told(asker: Asker, directory: Directory) -> dict[int, Evidence]:

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from pathlib import Path
 
+from dbg_client.core.broker import switchboard_to
 from dbg_client.core.choose import choose
-from dbg_client.core.directory import Directory
-from dbg_client.core.link import BrokerLink
-from dbg_client.core.reach import find_reach
-from dbg_client.core.waiting import list_ranks
 from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.outcome import SessionOutcome
 from dbg_client.terminal.picker import pick_in_session
@@ -29,18 +25,16 @@ SECONDS = 30.0
 
 async def hold_session(target: str, engine: str) -> SessionOutcome:
     """Run one session at the rank of this target until it ends, and return its outcome."""
-    link = BrokerLink(lambda: find_reach(None, os.environ), "me@here", SECONDS)
-    await link.open()
+    switchboard = switchboard_to(None, SECONDS)
+    await switchboard.open()
     try:
-        directory = Directory()
-        await list_ranks(link, directory, SECONDS)
-        rank = choose(parse_target(target), directory.ranks).rank
+        rank = choose(parse_target(target), switchboard.directory.ranks).rank
         options = SessionOptions(
             mode=Mode.DRIVE, prefix=b"\x1d", status=True, colors=256, color=True, wish=Wish(asked=engine)
         )
-        return await Session(link, directory, rank, options, pick_in_session).run()
+        return await Session(switchboard, rank, options, pick_in_session).run()
     finally:
-        await link.close()
+        await switchboard.close()
 
 
 def main() -> None:

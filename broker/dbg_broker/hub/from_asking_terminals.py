@@ -38,7 +38,7 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
     """Ask ranks what a terminal wants to know of them, or refuse it; answers that are known go out at once."""
     if hub.questions.open_of(link.number) + len(link.answers) >= MAX_QUESTIONS:
         text = f"{MAX_QUESTIONS} questions are open already; wait for their answers"
-        hub.refuse(link.connection, RefusalCode.FULL, text)
+        hub.refuse(link.connection, RefusalCode.FULL, text, message.request)
         return
     if message.action in GUARD_ACTIONS:
         if not to_guards.is_readable(message):
@@ -50,7 +50,7 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
     try:
         number, to_ask = hub.questions.ask(link.number, message, known, now)
     except TooMuchWaits as error:
-        hub.refuse(link.connection, RefusalCode.FULL, str(error))
+        hub.refuse(link.connection, RefusalCode.FULL, str(error), message.request)
         return
     audited.note(hub, link, What.QUESTION, message.keys, action=message.action.value, text=message.text)
     departures.bound_answers(hub)

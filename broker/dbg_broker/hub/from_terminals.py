@@ -57,7 +57,8 @@ def take(hub: Hub, link: TerminalLink, message: Message) -> None:
     elif link.name is None:
         raise PeerError("the first message of a terminal is not `greet`")
     elif link.role is Role.WATCHER and not _may_watcher(message):
-        hub.refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS)
+        request = message.request if isinstance(message, Question) else None
+        hub.refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS, request)
     else:
         _METHODS[type(message)](hub, link, message)
 
@@ -117,7 +118,7 @@ def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
         raise PeerError("a second `greet`")
     link.name, link.minor = message.name, message.minor
     audited.note(hub, link, What.CONNECT)
-    hub.welcome(link.connection)
+    hub.welcome(link.connection, role=link.role.value)
 
 
 def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:

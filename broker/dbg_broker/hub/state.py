@@ -135,7 +135,9 @@ class Hub:
 
     # -------------------------------------------------------------------------------------------------------- sending
 
-    def welcome(self, connection: RankPeer, address: str | None = None, child: int | None = None) -> None:
+    def welcome(
+        self, connection: RankPeer, address: str | None = None, child: int | None = None, role: str | None = None
+    ) -> None:
         """Accept a peer's first message, or tell a rank its new address."""
         self.arrivals.leave(connection.number)
         message = Welcome(
@@ -146,12 +148,13 @@ class Hub:
             uptime=round(self.clock() - self._started, 3),
             address=address,
             child=child,
+            role=role,
         )
         connection.send_message(message)
 
-    def refuse(self, connection: RankPeer, code: str, text: str) -> None:
+    def refuse(self, connection: RankPeer, code: str, text: str, request: int | None = None) -> None:
         """Tell a peer which request can't be done and why; a peer that reads no refusals is closed."""
-        if not connection.send_message(Refusal(code=code, text=printable(text, 500))):
+        if not connection.send_message(Refusal(code=code, text=printable(text, 500), request=request)):
             connection.close(close_codes.SLOW, "it does not read why its requests are refused", flush=False)
 
     def tell_rank(self, key: str, message: Message, instead_of: Hashable = None) -> None:

@@ -9,21 +9,19 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from dbg_wire.codec import Output
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Selection, Target, parse_target, select, unique_target
 
 from ..core.asking import Asker
-from ..core.broker import link_to_broker
+from ..core.broker import switchboard_to
 from ..core.choose import choose, find, is_ready
-from ..core.directory import Directory
-from ..core.link import BrokerLink, Down, Up
 from ..core.listed import exited, listed, there
 from ..core.remembered_groups import read_target
 from ..core.roll_call import call_roll
-from ..core.waiting import list_ranks, open_and_list, wait_for_stop
+from ..core.switchboard import Switchboard
+from ..core.waiting import open_and_list, wait_for_stop
 from ..core.waiting_line import WaitingLine
 from ..errors import LostRank, NeedsTarget, NotHeld, NotStopped, RankEnded, RankVanished, why_not_stopped
 from ..streams import has_cursor, show_waiting, tell, terminal_size, write_result
@@ -62,12 +60,12 @@ async def run_action(settings: CommandSettings, attach: Callable[[CommandSetting
         raise NeedsTarget(settings.called)
     target = await asyncio.to_thread(read_target, settings.target, os.environ) if settings.target is not None else None
     saved = await asyncio.to_thread(read_saved, settings.against)
-    link = link_to_broker(settings.broker, settings.timeout)
-    acting = _Acting(settings, link, saved)
+    switchboard = switchboard_to(settings.broker, settings.timeout)
+    acting = _Acting(settings, switchboard, saved)
     try:
         status = await acting.run(target)
     finally:
-        await link.close()
+        await switchboard.close()
     if acting.attach_to is None:
         return status
     return await attach(replace(settings, verb=Verb.ATTACH, target=acting.attach_to))
@@ -76,23 +74,23 @@ async def run_action(settings: CommandSettings, attach: Callable[[CommandSetting
 class _Acting:
     """Do one action over one link; ``attach_to`` is the target to attach to afterwards, if any."""
 
-    def __init__(self, settings: CommandSettings, link: BrokerLink, saved: SavedAnswers | None) -> None:
+    def __init__(self, settings: CommandSettings, switchboard: Switchboard, saved: SavedAnswers | None) -> None:
         self.attach_to: str | None = None
         self._settings = settings
-        self._link = link
+        self._switchboard = switchboard
         self._saved = saved
-        self._directory = Directory()
+        self._directory = switchboard.directory
         self._line = WaitingLine(show_waiting)
-        self._asker = Asker(link, self._directory, settings.timeout, terminal_size, self._line)
+        self._asker = Asker(switchboard, settings.timeout, terminal_size, self._line)
         self._told: str | None = None
 
     async def run(self, target: Target | None) -> int:
-        await open_and_list(self._link, self._directory, self._settings.timeout, self._line)
+        await open_and_list(self._switchboard, self._line)
         if self._settings.wait is not None:
             waited_for, patience = target or parse_target("stopped"), self._settings.wait
-            await wait_for_stop(self._link, self._directory, waited_for, patience, tell=tell, line=self._line)
+            await wait_for_stop(self._switchboard, waited_for, patience, tell=tell, line=self._line)
         if self._settings.every is not None:
-            await repeat(self._settings, self._settings.every, self._link, self._directory, lambda: self._again(target))
+            await repeat(self._settings, self._settings.every, lambda: self._again(target))
         if self._settings.verb is Verb.REPORT:
             return await self._report_on(target)
         if target is None or self._settings.verb in _SHOWING:
@@ -113,7 +111,7 @@ class _Acting:
 
     async def _again(self, target: Target | None) -> str:
         async with self._line.says(lambda: "waiting for the broker's list of ranks"):
-            await list_ranks(self._link, self._directory, self._settings.timeout)
+            await self._switchboard.listed()
         return (await self._show(target)).text
 
     async def _show(self, target: Target | None) -> ShownAnswers:
@@ -154,7 +152,7 @@ class _Acting:
         table = show_table(shown, time.time(), color=self._settings.color, fold=fold, known=known)
         rows = absent_rows(absent, several_jobs=len({rank.job for rank in shown}) > 1)
         who = "No rank" if target is None else "None of these ranks"
-        return ShownAnswers(table + rows, hint="" if shown else _empty(known, self._link.url, who))
+        return ShownAnswers(table + rows, hint="" if shown else _empty(known, self._switchboard.url, who))
 
     def _select(self, target: Target) -> Selection:
         found = find(target, self._directory.ranks, any_job=self._settings.verb is Verb.LIST)
@@ -171,7 +169,7 @@ class _Acting:
         found = list(known)
         if target is not None:
             found = listed(known, target, self._select(target).ranks, with_exited=True)
-        text = await make_report(self._settings, self._link, self._asker, found, now)
+        text = await make_report(self._settings, self._switchboard, self._asker, found, now)
         if path is None:
             return await self._print(ShownAnswers(text))
         await asyncio.to_thread(write_report, path, text, replace_it=self._settings.yes)
@@ -223,22 +221,20 @@ class _Acting:
         """
         if news:
             tell(news)
-        while True:
+
+        def stopped() -> RankInfo | None:
             now = self._directory.by_key.get(rank.key)
-            if self._directory.complete:
-                if now is None:
-                    raise RankVanished(rank.address)
-                if is_ready(now):
-                    return now
-                if now.state is RankState.EXITED:
-                    raise RankEnded(now)
-                if now.state is RankState.LOST:
-                    raise LostRank(now.address, unique_target(now, self._directory.ranks))
-            event = await self._link.next()
-            if isinstance(event, (Up, Down)):
-                self._directory.begin()
-            elif not isinstance(event, Output):
-                self._directory.take(event)
+            if not self._switchboard.is_current:
+                return None
+            if now is None:
+                raise RankVanished(rank.address)
+            if now.state is RankState.EXITED:
+                raise RankEnded(now)
+            if now.state is RankState.LOST:
+                raise LostRank(now.address, unique_target(now, self._directory.ranks))
+            return now if is_ready(now) else None
+
+        return await self._switchboard.until(stopped)
 
     async def _exec(self, target: Target) -> int:
         shown = await unless_given_up(run_beside(self._settings, self._asker, self._select(target).ranks))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
@@ -16,11 +15,10 @@ from dbg_wire.targets import Target
 
 from ..core.asking import Asker
 from ..core.choose import choose, find, is_ready
-from ..core.directory import Directory
 from ..core.listed import listed
 from ..core.remembered_groups import read_target
 from ..core.roll_call import RollCall, call_roll
-from ..core.shared_link import SharedLink
+from ..core.switchboard import Switchboard
 from ..core.waiting_line import Show, WaitingLine, show_nobody
 from ..streams import terminal_size
 from ..views.answers import show_answers, show_screen
@@ -33,8 +31,6 @@ from .beside import run_beside
 from .many import MOVING, ask_many, break_in, read_saved
 from .stops import ask_stops
 from .why import show_groups_of, show_why
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +52,9 @@ class NeedsYes(Exception):
 class Answering:
     """Answer commands of one session, one at a time; ``show_waiting`` takes what an answer waits for."""
 
-    def __init__(self, link: SharedLink, directory: Directory) -> None:
-        self._link = link
-        self._directory = directory
-        # The session keeps the real directory, and hears of a broken link itself. The asker writes to this one.
-        self._asker = Asker(link, Directory(), 0, terminal_size, WaitingLine(self._show))
+    def __init__(self, switchboard: Switchboard) -> None:
+        self._directory = switchboard.directory
+        self._asker = Asker(switchboard, None, terminal_size, WaitingLine(self._show))
         self.show_waiting: Show = show_nobody
 
     def _show(self, line: str | None) -> None:
@@ -68,24 +62,18 @@ class Answering:
 
     async def answer(self, settings: CommandSettings, rank: RankInfo) -> Answered:
         """Do what the command asks for, from a session at ``rank``. Raises DbgError and NeedsYes."""
-        return await self._with_link(settings.timeout, self._act(settings, rank))
+        self._asker.seconds = settings.timeout
+        return await self._act(settings, rank)
 
     async def answer_for(self, settings: CommandSettings, ranks: Sequence[RankInfo]) -> str:
         """Do what the settings ask for on exactly these ranks; return what is shown. Raises DbgError."""
-        return await self._with_link(settings.timeout, self._ask(settings, ranks, ()))
+        self._asker.seconds = settings.timeout
+        return await self._ask(settings, ranks, ())
 
     async def break_in(self, rank: RankInfo, seconds: float, *, withdrawn: bool = False) -> RankAnswer:
         """Ask a rank to stop where it is, or withdraw that, and return its answer. Raises DbgError."""
-        asking = self._asker.ask(Action.INTERRUPT, [rank], withdrawn=withdrawn)
-        return (await self._with_link(seconds, asking))[0]
-
-    async def _with_link(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
         self._asker.seconds = seconds
-        self._link.begin()
-        try:
-            return await work
-        finally:
-            self._link.end()
+        return (await self._asker.ask(Action.INTERRUPT, [rank], withdrawn=withdrawn))[0]
 
     async def _act(self, settings: CommandSettings, rank: RankInfo) -> Answered:
         target = await self._target(settings, rank)

@@ -6,22 +6,20 @@ import asyncio
 import json
 import os
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.messages import Action, Kind, Look, RankAnswer
+from dbg_wire.messages import Action, Kind
 from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.records import fitted
 
 from ..core.asking import Asker
-from ..core.collective_matching import match_collectives
-from ..core.rank_evidence import read_evidence
 from ..core.remembered_groups import find_remembered_groups
 from ..core.roll_call import RollCall
 from ..errors import why_not_stopped
+from ..questions.stacks import StackAnswer, ask_stacks
+from ..questions.values import ValueAnswer, ValueWishes, ask_values
 from ..streams import tell
 from ..views.compare import (
     Comparison,
@@ -33,15 +31,10 @@ from ..views.compare import (
     show_comparison,
 )
 from ..views.groups import AnswerGroup, Said, differ, group_answers, groups_document, remembered, show_groups
-from ..views.missing import NOBODY_MISSING, MissingInAnswer, missing_in_answer
-from ..views.missing_from import MISSING, missing_from_collectives
+from ..views.missing import NOBODY_MISSING, MissingInAnswer
+from ..views.missing_from import MISSING
 from ..views.naming import Naming
-from ..views.stacks import group_stacks, stacks_document
-from ..views.threads import group_threads, show_threads, threads_document
-from ..views.tree import show_others, show_tree
-from ..views.waits import recorded_standings
 from ..words.settings import CommandSettings, Format, Verb
-from .differences import with_differences
 
 PARTIAL = 6
 """Exit status when some ranks did not answer."""
@@ -55,7 +48,7 @@ MAX_SAVED = 256 * 1024 * 1024
 MOVING = (RankState.RUNNING, RankState.UNRESPONSIVE)
 """States of ranks that a break-in stops."""
 
-_ACTIONS = {Verb.EVAL: Action.EVAL, Verb.COMMAND: Action.COMMAND, Verb.WHERE: Action.WHERE}
+_ACTIONS = {Verb.EVAL: Action.EVAL, Verb.COMMAND: Action.COMMAND}
 _ALONE = {
     **dict.fromkeys(("q", "quit", "exit", "EOF"), "--kill ends ranks and --continue lets them go on"),
     **dict.fromkeys(("interact", "debug", "commands"), "it needs a terminal: attach to one rank for it"),
@@ -134,27 +127,40 @@ async def ask_many(
         require_living(ranks, settings.target or "")
     if settings.verb is Verb.COMMAND:
         refuse_for_sets(settings.question, len(ranks))
-    answers = await asker.ask(
-        Action.NATIVE if settings.native else _ACTIONS[settings.verb],
-        ranks,
-        settings.question,
-        live=settings.live,
-        stats=settings.stats,
-        threads=settings.threads,
-        frame=settings.frame,
-        look=Look.COLLECTIVES if settings.verb is Verb.WHERE else Look.STACK,
-    )
-    if settings.frame and settings.verb is Verb.EVAL:
-        answers = [_without_other_frames(answer) for answer in answers]
-    said = list(zip(ranks, answers, strict=True))
-    missing = missing_in_answer(calls, time.time(), several_jobs=len({rank.job for rank in ranks}) > 1)
-    shown = (
-        _show_stacks(settings, said, missing, known)
-        if settings.verb is Verb.WHERE
-        else await _show_values(settings, asker, said, saved, missing)
-    )
+    if settings.verb is Verb.WHERE:
+        shown = _show_stacks(settings, await _ask_where(settings, asker, ranks, calls, known))
+    else:
+        wishes = ValueWishes(
+            frame=settings.frame,
+            live=settings.live,
+            stats=settings.stats,
+            exact=settings.exact,
+            tolerance=settings.tolerance,
+        )
+        answer = await ask_values(asker, ranks, _ACTIONS[settings.verb], settings.question, wishes=wishes, calls=calls)
+        if settings.save is not None:
+            await asyncio.to_thread(_write, settings.save, save_answers(settings.question, answer.said, answer.naming))
+        shown = _show_values(settings, answer, saved)
     await asyncio.to_thread(remember, shown.groups, settings.target)
     return shown
+
+
+async def _ask_where(
+    settings: CommandSettings,
+    asker: Asker,
+    ranks: Sequence[RankInfo],
+    calls: Sequence[RollCall],
+    known: Sequence[RankInfo] | None,
+) -> StackAnswer:
+    return await ask_stacks(
+        asker,
+        ranks,
+        known=known,
+        calls=calls,
+        threads=settings.threads,
+        native=settings.native,
+        frame=settings.frame,
+    )
 
 
 async def break_in(settings: CommandSettings, asker: Asker, ranks: Sequence[RankInfo]) -> ShownAnswers:
@@ -171,24 +177,13 @@ async def break_in(settings: CommandSettings, asker: Asker, ranks: Sequence[Rank
     return ShownAnswers(text, PARTIAL if left_unanswered(said) else 1 if failed else 0, groups=remembered(groups))
 
 
-async def _show_values(
-    settings: CommandSettings,
-    asker: Asker,
-    said: Sequence[Said],
-    saved: SavedAnswers | None,
-    missing: MissingInAnswer,
-) -> ShownAnswers:
-    naming = Naming([rank for rank, _ in said])
-    groups = group_answers(said, exact=settings.exact, tolerance=settings.tolerance, compare=settings.verb is Verb.EVAL)
-    if settings.verb is Verb.EVAL:
-        groups = list(await with_differences(asker, groups, said, exact=settings.exact))
+def _show_values(settings: CommandSettings, answer: ValueAnswer, saved: SavedAnswers | None) -> ShownAnswers:
+    naming, groups, said = answer.naming, answer.groups, answer.said
     comparison = (
         compare_answers(saved, said, naming, exact=settings.exact, tolerance=settings.tolerance) if saved else None
     )
-    if settings.save is not None:
-        await asyncio.to_thread(_write, settings.save, save_answers(settings.question, said, naming))
     differs = differ(groups) or (comparison is not None and comparison.differs)
-    text = render(settings, settings.question, groups, naming, comparison=comparison, missing=missing)
+    text = render(settings, settings.question, groups, naming, comparison=comparison, missing=answer.missing)
     hint = _why_nobody(settings, said)
     # Ranks that run have not been compared, and a script that asks for differences must not take them for equal.
     uncompared = settings.fail_if_differ and any(answer.kind is Kind.RUNNING for _, answer in said)
@@ -216,29 +211,10 @@ def render(
     return table + (show_comparison(comparison, path, naming) if comparison is not None else "")
 
 
-def _show_stacks(
-    settings: CommandSettings, said: Sequence[Said], missing: MissingInAnswer, known: Sequence[RankInfo] | None
-) -> ShownAnswers:
-    naming = Naming([rank for rank, _ in said])
-    matched = match_collectives(read_evidence([rank for rank, _ in said], [answer for _, answer in said]))
-    standings, absent = recorded_standings(matched), missing_from_collectives(matched)
-    groups: Sequence[AnswerGroup]
-    if settings.threads:
-        answers = group_threads(said, known, standings)
-        groups = [*answers.stacks, *answers.others]
-        document = threads_document(answers, naming)
-        text = show_threads(answers, naming, command="where", color=settings.color)
-    else:
-        stacks, others = group_stacks(said, known, standings)
-        groups = [*stacks, *others]
-        document = stacks_document(stacks, others, naming, missing)
-        text = show_tree(stacks, others, naming, command="where", color=settings.color, missing=missing)
-    if absent is not None:
-        groups = [*groups, absent]
-        text += "".join(f"{line}\n" for line in show_others([absent], naming))
-    if settings.format is Format.JSON:
-        text = json.dumps(document) + "\n"
-    return ShownAnswers(text, PARTIAL if left_unanswered(said) else 0, groups=remembered(groups))
+def _show_stacks(settings: CommandSettings, answer: StackAnswer) -> ShownAnswers:
+    is_json = settings.format is Format.JSON
+    text = json.dumps(answer.document()) + "\n" if is_json else answer.shown(color=settings.color)
+    return ShownAnswers(text, PARTIAL if left_unanswered(answer.said) else 0, groups=remembered(answer.groups))
 
 
 def _why_nobody(settings: CommandSettings, said: Sequence[Said]) -> str:
@@ -256,14 +232,6 @@ def left_unanswered(said: Sequence[Said]) -> bool:
         answer.kind is Kind.SILENT or (answer.kind is Kind.LOST and rank.state is not RankState.EXITED)
         for rank, answer in said
     )
-
-
-def _without_other_frames(answer: RankAnswer) -> RankAnswer:
-    """Return an error in place of a value that an older rank has taken from another frame than the one asked for."""
-    if answer.kind is not Kind.VALUE or answer.frame is not None:
-        return answer
-    text = "the dbg-broker in this rank is too old for --frame; ask without it"
-    return fitted(RankAnswer, key=answer.key, kind=Kind.ERROR, text=text)
 
 
 def require_living(ranks: Sequence[RankInfo], target: str) -> None:

@@ -9,12 +9,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
-from dbg_dial.deadline import within
-from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError
 
-from ..core.directory import Directory
-from ..core.link import BrokerLink, Down, Up
 from ..streams import tell, terminal_size, write_result
 from ..words.settings import CommandSettings, Format
 
@@ -26,19 +22,17 @@ NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
 async def repeat(
     settings: CommandSettings,
     seconds: float,
-    link: BrokerLink,
-    directory: Directory,
     show: Callable[[], Awaitable[str]],
 ) -> NoReturn:
     """Show what ``show`` returns every ``seconds`` until Ctrl-C.
 
-    In between the directory keeps up with the ranks. Raises DbgError if the first time fails; what goes wrong later is
+    Raises DbgError if the first time fails; what goes wrong later is
     shown.
     """
     painter = _Painter(settings, seconds)
     painter.paint(await show())
     while True:
-        await _keep_up(link, directory, seconds)
+        await asyncio.sleep(seconds)
         try:
             painter.paint(await show())
         except DbgError as error:
@@ -77,17 +71,3 @@ class _Painter:
             self.paint(sentence)
         else:
             tell(sentence)
-
-
-async def _keep_up(link: BrokerLink, directory: Directory, seconds: float) -> None:
-    loop = asyncio.get_running_loop()
-    until = loop.time() + seconds
-    while (left := until - loop.time()) > 0:
-        try:
-            event = await within(left, link.next())
-        except asyncio.TimeoutError:
-            return
-        if isinstance(event, (Up, Down)):
-            directory.begin()
-        elif not isinstance(event, Output):
-            directory.take(event)

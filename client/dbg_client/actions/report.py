@@ -16,12 +16,12 @@ from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.ranks import LIVE_STATES, RankInfo
 
 from ..core.asking import Asker
-from ..core.link import BrokerLink
+from ..core.switchboard import Switchboard
 from ..hang.show import show_verdicts
+from ..questions.cause import BETWEEN_SECONDS, look_for_cause
 from ..views.report import Asked, Terminal, show_report
 from ..words.settings import CommandSettings, Format, Verb
 from .many import ask_many
-from .why import BETWEEN_SECONDS, look_for_cause
 
 
 class CantWriteReport(DbgError):
@@ -37,15 +37,15 @@ class CantWriteReport(DbgError):
 
 
 async def make_report(
-    settings: CommandSettings, link: BrokerLink, asker: Asker, ranks: Sequence[RankInfo], now: float
+    settings: CommandSettings, switchboard: Switchboard, asker: Asker, ranks: Sequence[RankInfo], now: float
 ) -> str:
     """Return the report about these ranks; ``now`` is wall-clock seconds. Nothing is evaluated in any rank."""
     verdict, code = await _verdict(asker, ranks)
     return show_report(
         Asked(
             ranks=ranks,
-            welcome=link.welcome,
-            url=link.url,
+            welcome=switchboard.welcome,
+            url=switchboard.url,
             stacks=await _stacks(settings, asker, ranks),
             verdict=verdict,
             code=code,

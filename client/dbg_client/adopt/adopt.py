@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dbg_dial.deadline import within
 from dbg_dial.find import RENDEZVOUS_FILE
 from dbg_wire.environment import BROKER, HOME, TOKEN_FILE
 from dbg_wire.errors import BadInput, DbgError, printable
@@ -16,10 +15,9 @@ from dbg_wire.ranks import LIVE_STATES, RankInfo
 from dbg_wire.targets import unique_target
 
 from ..actions.agreeing import agrees
-from ..core.broker import link_to_broker
-from ..core.directory import Directory
-from ..core.link import BrokerLink
-from ..core.waiting import open_and_list, until
+from ..core.broker import switchboard_to
+from ..core.switchboard import Switchboard
+from ..core.waiting import open_and_list
 from ..core.waiting_line import WaitingLine
 from ..streams import show_waiting, tell, write_result
 from ..views.ages import show_age
@@ -42,12 +40,12 @@ async def adopt(settings: CommandSettings) -> int:
 
     The broker is asked first: without one, no process is touched.
     """
-    link = link_to_broker(settings.broker, settings.timeout)
-    adopting = _Adopting(settings, link)
+    switchboard = switchboard_to(settings.broker, settings.timeout)
+    adopting = _Adopting(settings, switchboard)
     try:
         return await adopting.run()
     finally:
-        await link.close()
+        await switchboard.close()
 
 
 def rank_variables(broker: str | None, environ: Mapping[str, str]) -> dict[str, str]:
@@ -72,17 +70,17 @@ def rank_variables(broker: str | None, environ: Mapping[str, str]) -> dict[str, 
 class _Adopting:
     """The adoption of one or more processes, over one link."""
 
-    def __init__(self, settings: CommandSettings, link: BrokerLink) -> None:
+    def __init__(self, settings: CommandSettings, switchboard: Switchboard) -> None:
         self._settings = settings
-        self._link = link
-        self._directory = Directory()
+        self._switchboard = switchboard
+        self._directory = switchboard.directory
         self._line = WaitingLine(show_waiting)
         self._variables = rank_variables(settings.broker, os.environ)
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._failed = 0
 
     async def run(self) -> int:
-        await open_and_list(self._link, self._directory, self._settings.timeout, self._line)
+        await open_and_list(self._switchboard, self._line)
         pids = await self._pids()
         if pids is None:
             return 1
@@ -146,11 +144,11 @@ class _Adopting:
 
         try:
             async with self._line.says(lambda: f"waiting until the broker lists {_processes(len(left))}"):
-                await within(self._settings.timeout, until(self._link, self._directory, all_listed, tell))
+                await self._switchboard.until(all_listed, self._settings.timeout, tell)
         except asyncio.TimeoutError:
             for pid in left:
                 self._failed += 1
-                broker = printable(self._link.url)
+                broker = printable(self._switchboard.url)
                 what = f"process {pid} is a rank now, and the broker at {broker} does not list it"
                 tell(f"dbg-attach: {what}; the process says on its stderr why it can't connect")
 

@@ -6,18 +6,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol
 
 from dbg_dial.deadline import within
-from dbg_wire.codec import Input, Output
 from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Answers, Kind, Look, Message, Progress, Question, RankAnswer, Refusal
+from dbg_wire.messages import Action, Answers, Kind, Look, Progress, Question, RankAnswer, Refusal
 from dbg_wire.ranks import RankInfo
 from dbg_wire.records import fitted
 
 from ..errors import Declined, TimedOut
-from .directory import Directory
-from .link import Down, Event, Up
+from .link import Down
+from .switchboard import QuestionLine, Switchboard
 from .waiting_line import OpenAnswers, WaitingLine
 
 GRACE_SECONDS = 5.0
@@ -27,39 +25,24 @@ PAGE = 2000
 """Ranks in one question: their keys stay below MAX_ITEMS and, at 500 bytes each, MAX_CONTROL_BYTES."""
 
 
-class QuestionLink(Protocol):
-    """A link to the broker, as far as questions need one."""
-
-    def send(self, item: Message | Input) -> bool:
-        """Queue for the broker; return False, with nothing done, while the link is down."""
-        ...
-
-    async def next(self) -> Event:
-        """Return what comes next."""
-        ...
-
-
 class Asker:
-    """Questions over one link; changes of ranks that come meanwhile go into the directory.
+    """Questions over a link that is shared with others; several may be open at once.
 
     ``seconds`` is the deadline of the questions that follow. ``size`` returns the (rows, columns) for which a rank
-    draws what it answers. ``line`` is where the user is told who has not answered yet.
+    draws what it answers. ``line`` is where the user is told who has not answered yet, for one question at a time.
     """
 
     def __init__(
         self,
-        link: QuestionLink,
-        directory: Directory,
-        seconds: float,
+        switchboard: Switchboard,
+        seconds: float | None = None,
         size: Callable[[], tuple[int, int]] = lambda: (24, 80),
         line: WaitingLine | None = None,
     ) -> None:
-        self.seconds = seconds
+        self.seconds = switchboard.seconds if seconds is None else seconds
+        self._switchboard = switchboard
         self._size = size
         self._line = line or WaitingLine()
-        self._link = link
-        self._directory = directory
-        self._next = 0
 
     async def ask(
         self,
@@ -99,53 +82,51 @@ class Asker:
             frame=frame,
             look=look,
         )
-        pages = self._put(question, [rank.key for rank in ranks])
-        open_answers = OpenAnswers(ranks, pages)
         seconds = self.seconds + GRACE_SECONDS
-        try:
-            async with self._line.says(lambda: str(open_answers)):
-                answers = await within(seconds, self._answers(set(pages), open_answers))
-        except asyncio.TimeoutError:
-            raise TimedOut(f"the broker did not answer within {seconds:g} s") from None
+        with self._switchboard.line() as line:
+            pages = self._put(question, [rank.key for rank in ranks], line.send)
+            open_answers = OpenAnswers(ranks, pages)
+            try:
+                async with self._line.says(lambda: str(open_answers)):
+                    answers = await within(seconds, _answers(line, set(pages), open_answers))
+            except asyncio.TimeoutError:
+                raise TimedOut(f"the broker did not answer within {seconds:g} s") from None
         return [answers.get(rank.key) or _left_out(rank) for rank in ranks]
 
     def withdraw(self, action: Action, ranks: Sequence[RankInfo]) -> None:
         """Give up what these ranks were asked by an action of their guards; nobody waits for an answer."""
         question = fitted(Question, request=0, keys=(), action=action, seconds=self.seconds, withdrawn=True)
         with suppress(TimedOut):
-            self._put(question, [rank.key for rank in ranks])
+            self._put(question, [rank.key for rank in ranks], self._switchboard.send)
 
-    def _put(self, question: Question, keys: Sequence[str]) -> dict[int, int]:
+    def _put(self, question: Question, keys: Sequence[str], send: Callable[[Question], bool]) -> dict[int, int]:
         """Put a question to these ranks; return the numbers of its pages, each with its ranks. Raises TimedOut."""
         pages = {}
         for start in range(0, len(keys), PAGE):
-            request, self._next = self._next, self._next + 1
+            request = self._switchboard.next_number()
             page = tuple(keys[start : start + PAGE])
             pages[request] = len(page)
-            if not self._link.send(replace(question, request=request, keys=page)):
+            if not send(replace(question, request=request, keys=page)):
                 raise TimedOut("the broker is gone")
         return pages
 
-    async def _answers(self, open_requests: set[int], open_answers: OpenAnswers) -> dict[str, RankAnswer]:
-        answers: dict[str, RankAnswer] = {}
-        while open_requests:
-            event = await self._link.next()
-            if isinstance(event, Down):
-                self._directory.begin()
-                raise TimedOut(f"the broker went away before it answered ({printable(event.reason)})")
-            if isinstance(event, Refusal):
-                raise Declined(event.text)
-            if isinstance(event, Answers):
-                if event.request in open_requests:
-                    answers.update((answer.key, answer) for answer in event.answers)
-                    if event.last:
-                        open_requests.remove(event.request)
-                        open_answers.ended(event.request)
-            elif isinstance(event, Progress):
-                open_answers.progress(event)
-            elif not isinstance(event, (Up, Output)):
-                self._directory.take(event)
-        return answers
+
+async def _answers(line: QuestionLine, open_requests: set[int], open_answers: OpenAnswers) -> dict[str, RankAnswer]:
+    answers: dict[str, RankAnswer] = {}
+    while open_requests:
+        event = await line.next()
+        if isinstance(event, Down):
+            raise TimedOut(f"the broker went away before it answered ({printable(event.reason)})")
+        if isinstance(event, Refusal):
+            raise Declined(event.text)
+        if isinstance(event, Answers):
+            answers.update((answer.key, answer) for answer in event.answers)
+            if event.last:
+                open_requests.discard(event.request)
+                open_answers.ended(event.request)
+        elif isinstance(event, Progress):
+            open_answers.progress(event)
+    return answers
 
 
 def _left_out(rank: RankInfo) -> RankAnswer:

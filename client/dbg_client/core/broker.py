@@ -1,4 +1,4 @@
-"""A link to the broker that the user means."""
+"""The broker that the user means."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from dbg_dial.user import user_name
 
 from .link import BrokerLink
 from .reach import find_reach
+from .switchboard import Switchboard
 
 
-def link_to_broker(address: str | None, seconds: float, environ: Mapping[str, str] = os.environ) -> BrokerLink:
-    """Return a link, not open yet, to ``address`` or to where the environment or ``broker.json`` says the broker is.
+def switchboard_to(address: str | None, seconds: float, environ: Mapping[str, str] = os.environ) -> Switchboard:
+    """Return a switchboard, not open yet, to ``address`` or to where the environment or ``broker.json`` says.
 
-    One dial takes ``seconds`` at most.
+    One dial takes ``seconds`` at most, and so do the list of ranks and, usually, a question.
     """
-    return BrokerLink(lambda: find_reach(address, environ), user_name(), seconds)
+    return Switchboard(lambda: BrokerLink(lambda: find_reach(address, environ), user_name(), seconds), seconds)

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from dbg_wire.messages import Change, Gone, Message, Snapshot
 from dbg_wire.ranks import RankInfo
 
+LISTS = (Snapshot, Change, Gone)
+"""Messages that tell of ranks in general."""
+
 
 class Directory:
     """What is known of all ranks.

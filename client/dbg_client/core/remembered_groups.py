@@ -135,7 +135,11 @@ def read_target(text: str, environ: Mapping[str, str]) -> Target:
     if not any(isinstance(term.what, Group) for term in (*target.include, *target.exclude)):
         return target
     memory = find_remembered_groups(environ)
-    groups = memory.load() if memory is not None else {}
+    return with_groups(target, memory.load() if memory is not None else {})
+
+
+def with_groups(target: Target, groups: Mapping[str, frozenset[str]]) -> Target:
+    """Return a target whose groups have the ranks of these. Raises UnknownGroup for a group that is not among them."""
     return replace(
         target,
         include=tuple(_looked_up(term, groups) for term in target.include),

@@ -6,16 +6,14 @@ import asyncio
 import re
 from dataclasses import dataclass
 
-from dbg_dial.deadline import within
-from dbg_wire.codec import Output
-from dbg_wire.errors import BadTarget, BrokerUnreachable, printable
+from dbg_wire.errors import BadTarget, BrokerUnreachable, DbgError, printable
 from dbg_wire.messages import Dial, Dialled, Refusal, RefusalCode
 from dbg_wire.ranks import RankInfo
 from dbg_wire.records import fitted
 
 from ..errors import CantDial, Declined, TimedOut
-from .directory import Directory
-from .link import BrokerLink, Down, Up
+from .link import Down, Event
+from .switchboard import Switchboard
 
 ANSWER_SECONDS = 15.0
 """Seconds for the broker's answer: it waits for the debugger's accept and for its prompt, five seconds each."""
@@ -42,25 +40,41 @@ def parse_stock(target: str | None) -> Stock | None:
     return Stock(found["host"], int(found["port"]))
 
 
-async def dial_stock(link: BrokerLink, directory: Directory, stock: Stock) -> RankInfo:
+async def dial_stock(switchboard: Switchboard, stock: Stock) -> RankInfo:
     """Have the broker dial; return the session as listed. Raise CantDial, Declined, TimedOut or BrokerUnreachable."""
-    link.send(fitted(Dial, host=stock.host, port=stock.port))
-    try:
-        return await within(ANSWER_SECONDS, _answer(link, directory))
-    except asyncio.TimeoutError:
-        raise TimedOut(f"the broker did not dial {stock.host}:{stock.port} within {ANSWER_SECONDS:g} s") from None
+    dialling = _Dialling(switchboard)
+    with switchboard.watched_by(dialling):
+        switchboard.send(fitted(Dial, host=stock.host, port=stock.port))
+        try:
+            return await switchboard.until(dialling.session, ANSWER_SECONDS)
+        except asyncio.TimeoutError:
+            raise TimedOut(f"the broker did not dial {stock.host}:{stock.port} within {ANSWER_SECONDS:g} s") from None
 
 
-async def _answer(link: BrokerLink, directory: Directory) -> RankInfo:
-    key: str | None = None
-    while key is None or key not in directory.by_key:
-        event = await link.next()
+class _Dialling:
+    """What the broker says to a request to dial."""
+
+    def __init__(self, switchboard: Switchboard) -> None:
+        self._switchboard = switchboard
+        self._key: str | None = None
+        self._error: DbgError | None = None
+
+    def session(self) -> RankInfo | None:
+        """Return the session once it is listed. Raise why there is none."""
+        if self._error is not None:
+            raise self._error
+        return self._switchboard.directory.by_key.get(self._key or "")
+
+    async def take(self, event: Event) -> None:
+        """Take what comes from the broker."""
         if isinstance(event, Dialled):
-            key = event.key
+            self._key = event.key
         elif isinstance(event, Refusal):
-            raise CantDial(event.text) if event.code == RefusalCode.CANT_DIAL else Declined(event.text)
+            is_about_it = event.code == RefusalCode.CANT_DIAL
+            self._error = CantDial(event.text) if is_about_it else Declined(event.text)
         elif isinstance(event, Down):
-            raise BrokerUnreachable(link.url, event.reason)
-        elif not isinstance(event, (Output, Up)):
-            directory.take(event)
-    return directory.by_key[key]
+            self._error = BrokerUnreachable(self._switchboard.url, event.reason)
+
+    def claims(self, refusal: Refusal) -> bool:
+        """Tell that a refusal is the answer to the request to dial."""
+        return True

@@ -8,7 +8,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dbg_dial.deadline import within
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action, Look
 from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
@@ -16,11 +15,8 @@ from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from ..actions.many import ask_many
 from ..actions.why import show_why
 from ..core.asking import Asker
-from ..core.broker import link_to_broker
-from ..core.directory import Directory
+from ..core.broker import switchboard_to
 from ..core.following import ranks_of
-from ..core.link import BrokerLink
-from ..core.waiting import until
 from ..hang.verdict import BUSY_STATUS, UNKNOWN_STATUS
 from ..streams import tell
 from ..views.ages import show_age
@@ -44,9 +40,9 @@ class HangWatch:
     """
 
     def __init__(self, settings: CommandSettings, job: str, output: str, seconds: float) -> None:
-        self._link: BrokerLink = link_to_broker(settings.broker, settings.timeout)
-        self._directory = Directory()
-        self._asker = Asker(self._link, self._directory, settings.timeout)
+        self._switchboard = switchboard_to(settings.broker, settings.timeout)
+        self._directory = self._switchboard.directory
+        self._asker = Asker(self._switchboard)
         self._job, self._output, self._seconds = job, output, seconds
         self._settings = settings
         self._standstill = Standstill(seconds)
@@ -54,7 +50,7 @@ class HangWatch:
     async def go(self) -> None:
         """Watch until this is cancelled. A broker that can't be reached is told, and ends it."""
         try:
-            await self._link.open()
+            await self._switchboard.dial()
             while True:
                 await self._let_time_pass()
                 with contextlib.suppress(DbgError):
@@ -63,15 +59,10 @@ class HangWatch:
         except DbgError as error:
             tell(f"dbg-attach: {error}; hangs are not told")
         finally:
-            await self._link.close()
+            await self._switchboard.close()
 
     async def _let_time_pass(self) -> None:
-        def nothing() -> None:
-            return None
-
-        seconds = min(max(self._seconds / LOOKS, SHORTEST_SECONDS), LONGEST_SECONDS)
-        with contextlib.suppress(asyncio.TimeoutError):
-            await within(seconds, until(self._link, self._directory, nothing))
+        await asyncio.sleep(min(max(self._seconds / LOOKS, SHORTEST_SECONDS), LONGEST_SECONDS))
 
     async def _look(self) -> None:
         ranks = self._living
@@ -90,7 +81,7 @@ class HangWatch:
 
     @property
     def _living(self) -> list[RankInfo]:
-        if not self._directory.complete:
+        if not self._switchboard.is_current:
             return []
         return [rank for rank in ranks_of(self._job, self._directory.ranks) if rank.state in LIVE_STATES]
 

@@ -16,18 +16,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dbg_dial.deadline import within
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action
 from dbg_wire.ranks import LIVE_STATES, RankInfo
 from dbg_wire.run_terminal import Task, Told
 from dbg_wire.targets import parse_target
 
-from ..core.broker import link_to_broker
+from ..core.broker import switchboard_to
 from ..core.choose import Choice, is_ready
 from ..core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, next_stop, ranks_of
-from ..core.link import BrokerLink
-from ..core.waiting import list_ranks, until
+from ..core.switchboard import Switchboard
 from ..streams import has_cursor, tell
 from ..terminal.attach import Attaching
 from ..terminal.outcome import End, SessionOutcome, how_it_ended
@@ -106,27 +104,33 @@ async def _follow(settings: CommandSettings, run: RunSocket, output: JobOutput) 
     home = os.environ.get("HOME") if settings.rc else None
     try:
         startup = await asyncio.to_thread(read_startup, home, settings.commands)
-        link = link_to_broker(settings.broker, settings.timeout)
-        await link.open()
+        switchboard = switchboard_to(settings.broker, settings.timeout)
+        await switchboard.dial()
     except DbgError as error:
         tell(f"dbg-attach: {error}; the job goes on without this terminal")
         return
     try:
-        await _Following(settings, run, output, link, Attaching(settings, link, startup, may_run_again=True)).go()
+        attaching = Attaching(settings, switchboard, startup, may_run_again=True)
+        await _Following(settings, run, output, switchboard, attaching).go()
     except DbgError as error:
         tell(f"dbg-attach: {error}; the job goes on without this terminal")
     finally:
-        await link.close()
+        await switchboard.close()
 
 
 class _Following:
     """Go from stop to stop."""
 
     def __init__(
-        self, settings: CommandSettings, run: RunSocket, output: JobOutput, link: BrokerLink, attaching: Attaching
+        self,
+        settings: CommandSettings,
+        run: RunSocket,
+        output: JobOutput,
+        switchboard: Switchboard,
+        attaching: Attaching,
     ) -> None:
         self._settings, self._run, self._output = settings, run, output
-        self._link, self._attaching, self._directory = link, attaching, attaching.directory
+        self._switchboard, self._attaching, self._directory = switchboard, attaching, switchboard.directory
         self._target = parse_target(run.task.ranks)
         self._left: dict[str, float] = {}
         self._wanted = None if run.task.prefer is None else WantedRank(run.task.prefer, PREFERRED_SECONDS)
@@ -142,7 +146,7 @@ class _Following:
 
     async def go(self) -> None:
         """Return once the job is over, the terminal is gone, or the user wants to run the job again."""
-        await list_ranks(self._link, self._directory, self._settings.timeout)
+        await self._switchboard.listed()
         hangup = signal.getsignal(signal.SIGHUP)
         while not self._told.again and os.isatty(STDIN):
             # A session that was detached ignores SIGHUP; between two sessions a window that closes ends this process.
@@ -235,12 +239,12 @@ class _Following:
             await _end(searching, coming_back)
 
     async def _next_stop(self) -> RankInfo:
-        rank, is_clear = await until(self._link, self._directory, partial(self._look, clear=False), self._output.say)
+        rank, is_clear = await self._switchboard.until(partial(self._look, clear=False), None, self._output.say)
         if is_clear or self._wanted is None:
             return rank
         try:
-            looking = until(self._link, self._directory, partial(self._look, clear=True), self._output.say)
-            return (await within(self._wanted.seconds, looking))[0]
+            clear = partial(self._look, clear=True)
+            return (await self._switchboard.until(clear, self._wanted.seconds, self._output.say))[0]
         except asyncio.TimeoutError:
             # The wanted rank did not come in time. The stop found before may have ended meanwhile, so look again.
             self._wanted = None
@@ -332,7 +336,7 @@ class _Following:
 
         if left := await self._wait_for_goodbyes():
             with contextlib.suppress(DbgError):
-                await Asker(self._link, self._directory, self._settings.timeout).ask(Action.KILL, left)
+                await Asker(self._switchboard).ask(Action.KILL, left)
 
     async def _wait_for_goodbyes(self) -> list[RankInfo]:
         """Return the ranks that are still there a moment after the end of their job."""
@@ -341,7 +345,7 @@ class _Following:
             return not self._living or None
 
         with contextlib.suppress(asyncio.TimeoutError):
-            await within(GOODBYE_SECONDS, until(self._link, self._directory, gone))
+            await self._switchboard.until(gone, GOODBYE_SECONDS)
         return self._living
 
     @property

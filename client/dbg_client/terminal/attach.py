@@ -19,12 +19,12 @@ from dbg_wire.targets import Target, parse_target, unique_target
 
 from ..attachment.breakpoints import Breakpoints
 from ..core.breakpoint_file import write_breakpoints
-from ..core.broker import link_to_broker
+from ..core.broker import switchboard_to
 from ..core.choose import Choice, choose, choose_when_ready
 from ..core.directory import Directory
-from ..core.link import BrokerLink
 from ..core.remembered_groups import read_target
 from ..core.stock_debugger import Stock, dial_stock, parse_stock
+from ..core.switchboard import Switchboard
 from ..core.waiting import open_and_list, wait_for_stop, with_signal
 from ..core.waiting_line import WaitingLine
 from ..errors import NoTerminal, RankEnded
@@ -57,13 +57,13 @@ async def attach(settings: CommandSettings) -> int:
         target = await asyncio.to_thread(read_target, settings.target, os.environ)
     home = os.environ.get("HOME") if settings.rc else None
     startup = await asyncio.to_thread(read_startup, home, settings.commands)
-    link = link_to_broker(settings.broker, settings.timeout)
-    attaching = Attaching(settings, link, startup)
+    switchboard = switchboard_to(settings.broker, settings.timeout)
+    attaching = Attaching(settings, switchboard, startup)
     try:
-        await open_and_list(link, attaching.directory, settings.timeout, attaching.line)
+        await open_and_list(switchboard, attaching.line)
         return await attaching.run(target, stock)
     finally:
-        await link.close()
+        await switchboard.close()
 
 
 def require_terminal() -> None:
@@ -86,16 +86,16 @@ class Attaching:
     """One session after another over one link; ``may_run_again`` if this terminal belongs to a run of the job."""
 
     def __init__(
-        self, settings: CommandSettings, link: BrokerLink, startup: Startup, *, may_run_again: bool = False
+        self, settings: CommandSettings, switchboard: Switchboard, startup: Startup, *, may_run_again: bool = False
     ) -> None:
         self._settings = settings
         self._startup = startup
-        self._link = link
+        self._switchboard = switchboard
         self._may_run_again = may_run_again
         path = settings.breakpoints_to
         self._breakpoints = Breakpoints(None if path is None else partial(write_breakpoints, path))
         self._session: Session | None = None
-        self.directory = Directory()
+        self.directory = switchboard.directory
         self.line = WaitingLine(show_waiting)
 
     async def run(self, target: Target | None, stock: Stock | None) -> int:
@@ -118,13 +118,13 @@ class Attaching:
     async def _pick_first(self) -> tuple[Target, Choice] | None:
         from .picker import pick_from
 
-        rank, _ = await pick_from(self._link, self.directory, color=self._settings.color)
+        rank, _ = await pick_from(self._switchboard, color=self._settings.color)
         if rank is None:
             return None
         return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
 
     async def _dial(self, stock: Stock) -> tuple[Target, Choice]:
-        rank = await dial_stock(self._link, self.directory, stock)
+        rank = await dial_stock(self._switchboard, stock)
         return parse_target(unique_target(rank, self.directory.ranks)), Choice(rank)
 
     async def _first_choice(self, target: Target) -> Choice:
@@ -137,7 +137,7 @@ class Attaching:
     async def _wait(self, target: Target, seconds: float, ended: RankInfo | None = None) -> Choice:
         choice = choose_when_ready(target, self.directory.ranks, ended)
         if choice is None:
-            choice = await wait_for_stop(self._link, self.directory, target, seconds, ended, tell=tell, line=self.line)
+            choice = await wait_for_stop(self._switchboard, target, seconds, ended, tell=tell, line=self.line)
             # What an impatient user typed meanwhile was not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
@@ -159,14 +159,14 @@ class Attaching:
             may_run_again=self._may_run_again,
             breakpoints=self._breakpoints,
         )
-        self._session = Session(self._link, self.directory, choice.rank, options, _pick_in_session)
+        self._session = Session(self._switchboard, choice.rank, options, _pick_in_session)
         try:
             outcome = await self._session.run()
         finally:
             self._session = None
         if isinstance(outcome.error, RankEnded):
             # The broker sees that a process is gone before its guard has said of which signal.
-            ended = await with_signal(self._link, self.directory, outcome.error.rank)
+            ended = await with_signal(self._switchboard, outcome.error.rank)
             outcome = replace(outcome, error=RankEnded(ended))
         return outcome
 

@@ -20,15 +20,13 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import Output
 
-from dbg_wire.codec import Output as RankOutput
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.ranks import RankInfo
 
 from ..actions.in_session import Answering
 from ..core.choose import may_be_picked
 from ..core.directory import Directory
-from ..core.link import BrokerLink, Down, Up
-from ..core.shared_link import SharedLink
+from ..core.switchboard import Switchboard
 from ..views.naming import name_few
 from ..views.pick_list import HELP, PickList, empty_text, footer_text, may_break_in, title_text
 from .command_row import terminal_output
@@ -45,15 +43,14 @@ _AROUND = 3
 """Rows that are not list: title, header, footer."""
 
 
-async def pick_from(link: BrokerLink, directory: Directory, *, color: bool) -> tuple[RankInfo | None, bytes]:
+async def pick_from(switchboard: Switchboard, *, color: bool) -> tuple[RankInfo | None, bytes]:
     """Let the user pick before any session; return the rank, None if nothing was picked, and the keys not used.
 
-    Reads the link meanwhile. Raises KeyboardInterrupt at Ctrl-C.
+    Raises KeyboardInterrupt at Ctrl-C.
     """
-    questions = SharedLink(link.send)
-    actions = PickActions(Answering(questions, directory), directory, color=color)
-    picker = Picker(directory, link.url, actions, color=color)
-    pump = asyncio.create_task(_pump(link, directory, questions))
+    directory = switchboard.directory
+    actions = PickActions(Answering(switchboard), directory, color=color)
+    picker = Picker(directory, switchboard.url, actions, color=color)
     loop = asyncio.get_running_loop()
     rank: RankInfo | None = None
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -62,8 +59,6 @@ async def pick_from(link: BrokerLink, directory: Directory, *, color: bool) -> t
         rank, unused = await picker.run(b"")
     finally:
         _release_signals(loop, ends=rank is None)
-        pump.cancel()
-        await asyncio.gather(pump, return_exceptions=True)
     if picker.interrupted:
         raise KeyboardInterrupt
     return rank, unused
@@ -87,19 +82,6 @@ async def pick_in_session(
     actions = PickActions(answering, directory, color=options.color)
     picker = Picker(directory, "the broker", actions, color=options.color, prefix=options.prefix)
     return await picker.run(typed_ahead)
-
-
-async def _pump(link: BrokerLink, directory: Directory, questions: SharedLink) -> None:
-    while True:
-        event = await link.next()
-        if questions.offer(event):
-            continue
-        if isinstance(event, Up):
-            directory.begin()
-        elif isinstance(event, Down):
-            directory.cut_off(event.reason)
-        elif not isinstance(event, RankOutput):
-            directory.take(event)
 
 
 @dataclass(frozen=True, slots=True)

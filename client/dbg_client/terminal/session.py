@@ -17,9 +17,9 @@ from dbg_wire.ranks import Breakpoint, RankInfo
 from ..attachment.attachment import Attachment
 from ..attachment.effects import Bell, Effects, Finish, Open, Send, Wake
 from ..core.choose import neighbour
-from ..core.directory import Directory
-from ..core.link import BrokerLink, Down, Up
-from ..core.shared_link import SharedLink
+from ..core.directory import LISTS, Directory
+from ..core.link import Down, Event, Up
+from ..core.switchboard import Switchboard
 from ..streams import tell
 from ..views.pages import help_text
 from ..views.session_status import Others, count_others
@@ -56,14 +56,11 @@ class Session:
     grants the seat, and is as it was before when :meth:`run` returns or raises.
     """
 
-    def __init__(
-        self, link: BrokerLink, directory: Directory, rank: RankInfo, options: SessionOptions, picker: Picker
-    ) -> None:
+    def __init__(self, switchboard: Switchboard, rank: RankInfo, options: SessionOptions, picker: Picker) -> None:
         self.options = options
         self.others = Others()
-        self._link = link
-        self._directory = directory
-        self._questions = SharedLink(link.send)
+        self._switchboard = switchboard
+        self._directory = switchboard.directory
         self._answering: Answering | None = None
         self._pick_rank = picker
         self._loop = asyncio.get_running_loop()
@@ -97,10 +94,13 @@ class Session:
         with self._terminal:
             self._catch_signals()
             self._loop.set_exception_handler(self._callback_failed)
-            tasks = [self._loop.create_task(self.watched(part)) for part in (self._pump(), self._tick())]
+            tasks = [self._loop.create_task(self.watched(part)) for part in (self._tick(),)]
             try:
-                self.perform(self._attachment.attach())
-                return await self._done
+                with self._switchboard.watched_by(self):
+                    self.perform(self._attachment.attach())
+                    if not self._switchboard.is_up:
+                        self._attachment.link_down(self._directory.away or "", self.now())
+                    return await self._done
             finally:
                 self._loop.set_exception_handler(None)
                 await _end_tasks([*tasks, self._lending])
@@ -240,28 +240,29 @@ class Session:
 
     # ------------------------------------------------------------------------------------------------------ the broker
 
-    async def _pump(self) -> None:
-        while True:
-            event = await self._link.next()
-            now = self.now()
-            refused_seat = isinstance(event, Refusal) and self._attachment.asks
-            if not refused_seat and self._questions.offer(event):
-                continue
-            if isinstance(event, Up):
-                self._directory.begin()
-                self._attachment.link_up(now)
-            elif isinstance(event, Down):
-                self._directory.cut_off(event.reason)
-                self._attachment.link_down(event.reason, now)
-            elif isinstance(event, Output):
-                self.perform(self._attachment.output(event, now))
-            else:
-                if self._directory.take(event):
-                    self._list_changed(now)
-                self.perform(self._attachment.message(event, now))
-                self._note_breakpoints()
-                await self._show_display()
-            self._paint()
+    def claims(self, refusal: Refusal) -> bool:
+        """Tell whether a refusal is the answer to the request for a seat."""
+        return self._attachment.asks
+
+    async def take(self, event: Event) -> None:
+        """Take what comes from the broker; an error ends the session."""
+        await self.watched(self._take(event))
+
+    async def _take(self, event: Event) -> None:
+        now = self.now()
+        if isinstance(event, Up):
+            self._attachment.link_up(now)
+        elif isinstance(event, Down):
+            self._attachment.link_down(event.reason, now)
+        elif isinstance(event, Output):
+            self.perform(self._attachment.output(event, now))
+        else:
+            if isinstance(event, LISTS):
+                self._list_changed(now)
+            self.perform(self._attachment.message(event, now))
+            self._note_breakpoints()
+            await self._show_display()
+        self._paint()
 
     def _list_changed(self, now: float) -> None:
         rank = self._attachment.rank
@@ -281,7 +282,7 @@ class Session:
         """Carry out effects, in order."""
         for effect in effects:
             if isinstance(effect, Send):
-                self._link.send(effect.item)
+                self._switchboard.send(effect.item)
             elif isinstance(effect, Open):
                 self._opened()
             elif isinstance(effect, Finish):
@@ -361,7 +362,7 @@ class Session:
     def _answers(self) -> Answering:
         from ..actions.in_session import Answering  # what it needs is not loaded before
 
-        self._answering = self._answering or Answering(self._questions, self._directory)
+        self._answering = self._answering or Answering(self._switchboard)
         return self._answering
 
     async def _pick(self, typed_ahead: bytes) -> Picked:

@@ -25,9 +25,8 @@ from dbg_wire.messages import Mode
 from dbg_wire.ranks import RankInfo, RankState
 from dbg_wire.targets import unique_target
 
-from ..core.broker import link_to_broker
+from ..core.broker import switchboard_to
 from ..core.choose import find
-from ..core.directory import Directory
 from ..core.remembered_groups import read_target
 from ..core.waiting import open_and_list
 from ..core.waiting_line import WaitingLine
@@ -126,13 +125,13 @@ def _place(environ: Mapping[str, str]) -> WindowPlace:
 async def _find(settings: CommandSettings, text: str) -> tuple[tuple[RankInfo, ...], tuple[RankInfo, ...]]:
     """Return the ranks of the target, and all that are known."""
     target = await asyncio.to_thread(read_target, text, os.environ)
-    directory = Directory()
-    link = link_to_broker(settings.broker, settings.timeout)
+    switchboard = switchboard_to(settings.broker, settings.timeout)
     try:
-        await open_and_list(link, directory, settings.timeout, WaitingLine(show_waiting))
+        await open_and_list(switchboard, WaitingLine(show_waiting))
     finally:
-        await link.close()
-    return find(target, directory.ranks).ranks, directory.ranks
+        await switchboard.close()
+    known = switchboard.directory.ranks
+    return find(target, known).ranks, known
 
 
 def plan_panes(

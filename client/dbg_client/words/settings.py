@@ -60,6 +60,7 @@ class Verb(enum.Enum):
     REPORT = "--report"
     STOPS = "stops"
     ADOPT = "adopt"
+    MCP = "mcp"
 
     @property
     def attaches(self) -> bool:
@@ -237,7 +238,7 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
         raise BadInput(f"--plain is a format of --list, not of {called}", "write --json, or leave it out")
     if arguments.all and verb not in (Verb.LIST, Verb.WHERE):
         raise BadInput("--all adds exited ranks to --list and --where", "add one of them, or write `all` for all ranks")
-    if verb in (Verb.CONFIG, Verb.COMPLETION, Verb.HELP, Verb.ADOPT) and arguments.wait is not None:
+    if verb in (Verb.CONFIG, Verb.COMPLETION, Verb.HELP, Verb.ADOPT, Verb.MCP) and arguments.wait is not None:
         raise BadInput(f"--wait waits for a rank, and {called} is about none", "give one of them")
     if verb is Verb.INTERRUPT and arguments.wait is not None:
         raise BadInput("--wait waits for a stop and --interrupt makes one", "give one of them")

@@ -228,6 +228,12 @@ VERBS: tuple[VerbRow, ...] = (
         changes=True,
     ),
     VerbRow(
+        name="mcp",
+        operands=Operands.NONE,
+        help="serve the ranks as tools to a coding agent, by MCP on stdin and stdout",
+        example="mcp",
+    ),
+    VerbRow(
         name="config",
         operands=Operands.NONE,
         help="show each setting, its value and where it comes from",

@@ -25,6 +25,7 @@ from dbg_wire.messages import (
     Refusal,
     RefusalCode,
     Report,
+    Snapshot,
     Subscribe,
 )
 from dbg_wire.ranks import RankState
@@ -52,11 +53,17 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
         running.kill()
 
 
-async def state(broker: Broker, wanted: RankState) -> Change:
-    """Subscribe, and wait for rank 0 to be in a state."""
+async def state(broker: Broker, wanted: RankState) -> None:
+    """Subscribe, and wait for rank 0 to be in a state; the snapshot tells it where it is so already."""
     terminal = await broker.terminal("list@h")
     await terminal.say(Subscribe())
-    return await terminal.expect(Change, lambda change: change.rank.state is wanted)
+    known: dict[str, RankState] = {}
+    while known.get(KEY) is not wanted:
+        message = await terminal.next()
+        if isinstance(message, Snapshot):
+            known.update((rank.key, rank.state) for rank in message.ranks)
+        elif isinstance(message, Change):
+            known[message.rank.key] = message.rank.state
 
 
 async def test_rank_that_leaves_probes_unanswered_is_unresponsive_and_comes_back(quick: Broker) -> None:

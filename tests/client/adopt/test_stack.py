@@ -14,6 +14,7 @@ import pytest
 from dbg_client.adopt import adopt, stack
 from dbg_client.adopt.errors import CantAdopt
 from dbg_client.adopt.stack import find_py_spy, stack_of
+from dbg_client.core.broker import switchboard_to
 
 
 @pytest.fixture
@@ -63,7 +64,8 @@ def test_adopt_shows_it_below_the_sentence(
     monkeypatch.setattr(adopt, "adopt_one", refuse)
     monkeypatch.setattr(adopt, "rank_variables", lambda *_: {})
     settings = type("Settings", (), {"broker": None})()
-    adopting = adopt._Adopting(settings, None)  # type: ignore[arg-type] # no broker is asked
+    # No broker is asked.
+    adopting = adopt._Adopting(settings, switchboard_to(None, 1.0, {}))
     asyncio.run(adopting._adopt(sleeper))
     shown = capfd.readouterr()
     assert "can only be adopted with gdb; install gdb" in shown.err

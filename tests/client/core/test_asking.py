@@ -1,24 +1,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 
 import pytest
 
 from dbg_client.core.asking import PAGE, Asker
-from dbg_client.core.directory import Directory
-from dbg_client.core.link import Down, Event
+from dbg_client.core.link import Down
 from dbg_client.core.waiting_line import WaitingLine
 from dbg_client.errors import Declined, TimedOut
-from dbg_wire.codec import Input
 from dbg_wire.messages import (
     Action,
     Answers,
     Change,
     Kind,
-    Message,
     Progress,
-    Question,
     RankAnswer,
     Refusal,
     RefusalCode,
@@ -26,25 +21,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.ranks import RankInfo
 from tests.client.fake_broker import make_rank
-
-
-class Link:
-    """A link that delivers the events that a test has prepared, and then none."""
-
-    def __init__(self, *events: Event, up: bool = True) -> None:
-        self.sent: list[Question] = []
-        self._events = deque(events)
-        self._up = up
-
-    def send(self, item: Message | Input) -> bool:
-        assert isinstance(item, Question)
-        self.sent.append(item)
-        return self._up
-
-    async def next(self) -> Event:
-        if not self._events:
-            await asyncio.get_running_loop().create_future()
-        return self._events.popleft()
+from tests.client.scripted_link import ScriptedLink, switchboard_on
 
 
 def answers(request: int, *ranks: RankInfo, last: bool = True) -> Answers:
@@ -52,13 +29,14 @@ def answers(request: int, *ranks: RankInfo, last: bool = True) -> Answers:
     return Answers(request=request, answers=said, last=last)
 
 
-async def ask(link: Link, *ranks: RankInfo, directory: Directory | None = None) -> list[RankAnswer]:
-    return await Asker(link, directory or Directory(), 1.0).ask(Action.EVAL, ranks, "loss")
+async def ask(link: ScriptedLink, *ranks: RankInfo) -> list[RankAnswer]:
+    async with switchboard_on(link) as switchboard:
+        return await Asker(switchboard).ask(Action.EVAL, ranks, "loss")
 
 
 async def test_answers_come_in_the_order_of_the_ranks_and_a_rank_left_out_counts_as_silent() -> None:
     one, two, three = map(make_rank, range(3))
-    link = Link(answers(0, three, last=False), answers(0, one))
+    link = ScriptedLink([answers(0, three, last=False), answers(0, one)])
 
     said = await ask(link, one, two, three)
 
@@ -68,7 +46,7 @@ async def test_answers_come_in_the_order_of_the_ranks_and_a_rank_left_out_counts
 
 async def test_a_question_to_many_ranks_goes_out_in_pages() -> None:
     ranks = [make_rank(number) for number in range(PAGE + 1)]
-    link = Link(answers(1, ranks[-1]), answers(0, *ranks[:-1]))
+    link = ScriptedLink([], [answers(1, ranks[-1]), answers(0, *ranks[:-1])])
 
     said = await ask(link, *ranks)
 
@@ -78,31 +56,34 @@ async def test_a_question_to_many_ranks_goes_out_in_pages() -> None:
 
 async def test_answers_to_a_question_of_before_are_nobodys() -> None:
     rank = make_rank()
-    link = Link(answers(0, rank), answers(0, make_rank(6)), answers(1, rank))
-    asker = Asker(link, Directory(), 1.0)
+    link = ScriptedLink([answers(0, rank)], [answers(0, make_rank(6)), answers(1, rank)])
+    async with switchboard_on(link) as switchboard:
+        asker = Asker(switchboard)
 
-    await asker.ask(Action.EVAL, [rank], "loss")
-    (again,) = await asker.ask(Action.EVAL, [rank], "loss")
+        await asker.ask(Action.EVAL, [rank], "loss")
+        (again,) = await asker.ask(Action.EVAL, [rank], "loss")
 
-    assert again.text == rank.address
+        assert again.text == rank.address
 
 
 async def test_news_of_ranks_meanwhile_go_into_the_directory() -> None:
     rank, other = make_rank(), make_rank(6)
-    directory = Directory()
-    await ask(Link(Snapshot(ranks=(rank,), last=True), Change(rank=other), answers(0, rank)), rank, directory=directory)
+    link = ScriptedLink([Snapshot(ranks=(rank,), last=True), Change(rank=other), answers(0, rank)])
+    async with switchboard_on(link) as switchboard:
+        await Asker(switchboard).ask(Action.EVAL, [rank], "loss")
 
-    assert directory.ranks == (rank, other)
+        assert switchboard.directory.ranks == (rank, other)
 
 
 async def test_a_rank_draws_for_the_size_that_the_face_tells_at_each_question() -> None:
     rank = make_rank()
     sizes = iter([(50, 132), (20, 70)])
-    link = Link(answers(0, rank), answers(1, rank))
-    asker = Asker(link, Directory(), 1.0, lambda: next(sizes))
+    link = ScriptedLink([answers(0, rank)], [answers(1, rank)])
+    async with switchboard_on(link) as switchboard:
+        asker = Asker(switchboard, size=lambda: next(sizes))
 
-    await asker.ask(Action.SCREEN, [rank])
-    await asker.ask(Action.SCREEN, [rank])
+        await asker.ask(Action.SCREEN, [rank])
+        await asker.ask(Action.SCREEN, [rank])
 
     assert [(question.rows, question.columns) for question in link.sent] == [(50, 132), (20, 70)]
 
@@ -113,20 +94,16 @@ async def test_who_has_not_answered_is_said_after_a_moment_and_no_longer_when_al
     monkeypatch.setattr("dbg_client.core.waiting_line.PATIENCE_SECONDS", 0.01)
     one, two = make_rank(5), make_rank(77)
     lines: asyncio.Queue[str | None] = asyncio.Queue()
-    events: asyncio.Queue[Event] = asyncio.Queue()
-
-    class Late(Link):
-        async def next(self) -> Event:
-            return await events.get()
-
-    asker = Asker(Late(), Directory(), 60.0, line=WaitingLine(lines.put_nowait))
-    asking = asyncio.ensure_future(asker.ask(Action.EVAL, [one, two], "loss"))
-    assert await lines.get() == "2 ranks asked, waiting for their answers (0 s)"
-    events.put_nowait(Progress(request=0, asked=2, answered=1, waiting=(two.key,)))
-    while (line := await lines.get()) != "1 of 2 answered, waiting for 77 (0 s)":
-        assert line is not None
-    events.put_nowait(answers(0, one, two))
-    assert len(await asking) == 2
+    link = ScriptedLink()
+    async with switchboard_on(link) as switchboard:
+        asker = Asker(switchboard, 60.0, line=WaitingLine(lines.put_nowait))
+        asking = asyncio.ensure_future(asker.ask(Action.EVAL, [one, two], "loss"))
+        assert await lines.get() == "2 ranks asked, waiting for their answers (0 s)"
+        link.events.put_nowait(Progress(request=0, asked=2, answered=1, waiting=(two.key,)))
+        while (line := await lines.get()) != "1 of 2 answered, waiting for 77 (0 s)":
+            assert line is not None
+        link.events.put_nowait(answers(0, one, two))
+        assert len(await asking) == 2
     shown = None
     while not lines.empty():
         shown = lines.get_nowait()
@@ -136,14 +113,15 @@ async def test_who_has_not_answered_is_said_after_a_moment_and_no_longer_when_al
 async def test_a_broker_that_refuses_or_goes_away_is_an_error() -> None:
     rank = make_rank()
     with pytest.raises(Declined, match="the broker refused: no"):
-        await ask(Link(Refusal(code=RefusalCode.ROLE, text="no")), rank)
+        await ask(ScriptedLink([Refusal(code=RefusalCode.ROLE, text="no")]), rank)
     with pytest.raises(TimedOut, match=r"the broker went away before it answered \(it shut down\)"):
-        await ask(Link(Down("it shut down")), rank)
+        await ask(ScriptedLink([Down("it shut down")]), rank)
     with pytest.raises(TimedOut, match="the broker is gone"):
-        await ask(Link(up=False), rank)
+        await ask(ScriptedLink(up=False), rank)
 
 
 async def test_a_silent_broker_is_given_up_some_seconds_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbg_client.core.asking.GRACE_SECONDS", 0.05)
     with pytest.raises(TimedOut, match=r"the broker did not answer within 0\.06 s"):
-        await Asker(Link(), Directory(), 0.01).ask(Action.EVAL, [make_rank()], "loss")
+        async with switchboard_on(ScriptedLink()) as switchboard:
+            await Asker(switchboard, 0.01).ask(Action.EVAL, [make_rank()], "loss")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import pytest
 from prompt_toolkit.data_structures import Size
@@ -9,12 +10,14 @@ from prompt_toolkit.output import DummyOutput
 
 from dbg_client.actions.in_session import Answering
 from dbg_client.core.directory import Directory
-from dbg_client.core.shared_link import SharedLink
+from dbg_client.core.link import BrokerLink
+from dbg_client.core.switchboard import Switchboard
 from dbg_client.terminal.pick_actions import PickActions
 from dbg_client.terminal.picker import Picker
 from dbg_wire.messages import Change, Snapshot
 from dbg_wire.ranks import RankState
 from tests.client.fake_broker import make_rank
+from tests.client.scripted_link import ScriptedLink
 from tests.support.time_unit import seconds
 
 
@@ -29,11 +32,17 @@ def directory(count: int = 3) -> Directory:
     return known
 
 
+def _without_broker(known: Directory) -> Switchboard:
+    switchboard = Switchboard(lambda: cast("BrokerLink", ScriptedLink(up=False)), 1.0)
+    switchboard.directory = known
+    return switchboard
+
+
 async def pick(keys: str, known: Directory, typed_ahead: bytes = b"") -> tuple[int | None, bytes, bool]:
     """Return the rank picked by ``keys``, the keys for the session, and whether Ctrl-C ended the picker."""
     with create_pipe_input() as source:
         source.send_text(keys)
-        actions = PickActions(Answering(SharedLink(lambda item: False), known), known, color=False)
+        actions = PickActions(Answering(_without_broker(known)), known, color=False)
         picker = Picker(known, "ws://x", actions, prefix=b"\x1d", source=source, screen=Screen())
         rank, unused = await asyncio.wait_for(picker.run(typed_ahead), seconds(10))
         return rank.rank if rank else None, unused, picker.interrupted

@@ -11,7 +11,8 @@ from .vocabulary import Action, Kind, Look, Sender
 class Welcome(Message, sender=Sender.BROKER):
     """Accept a Register or a Greet.
 
-    ``address`` and ``child`` are the rank's, for an agent; ``uptime`` is in seconds.
+    ``address`` and ``child`` are the rank's, for an agent; ``uptime`` is in seconds. ``role`` is what a terminal's
+    token lets it do, ``driver`` or ``watcher``; None for an agent, or from an older broker.
     """
 
     minor: int
@@ -21,13 +22,18 @@ class Welcome(Message, sender=Sender.BROKER):
     uptime: float
     address: Sentence | None = None
     child: int | None = None
+    role: Sentence | None = None
 
 
 class Refusal(Message, sender=Sender.BROKER):
-    """Say which request can't be done and why, in a sentence for people; ``code`` is for programs."""
+    """Say which request can't be done and why, in a sentence for people; ``code`` is for programs.
+
+    ``request`` is the number of the Question that is refused; None for another request, or from an older broker.
+    """
 
     code: Sentence
     text: Sentence
+    request: int | None = None
 
 
 class Audience(Message, sender=Sender.BROKER):

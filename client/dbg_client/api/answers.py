@@ -1,0 +1,228 @@
+"""What ranks have answered, as objects: the same groups and texts that the terminal shows."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dbg_wire.errors import printable
+from dbg_wire.messages import Kind
+from dbg_wire.rank_set import format_ranks
+from dbg_wire.ranks import Place
+
+from ..core.collective_matching import Matched
+from ..hang.collectives_table import collectives_document, show_collectives
+from ..hang.explain import Explanation
+from ..hang.show import show_verdicts, verdicts_document
+from ..questions.stacks import StackAnswer
+from ..questions.values import ValueAnswer
+from ..views.groups import AnswerGroup, groups_document, show_groups
+from ..views.naming import Naming
+from ..views.stacks import StackGroup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Ranks that have answered the same.
+
+    ``id`` is a target afterwards, as in ``job["@1"]``. ``kind`` is ``value``, ``error``, ``stack``, ``running``,
+    ``silent`` or ``lost``. ``ranks`` is a set as in ``0-6,9``, and ``addresses`` names each rank. ``difference`` says
+    where a value differs from another one that reads the same. ``frames`` is a stack, the outermost frame first.
+    """
+
+    id: str
+    kind: str
+    ranks: str
+    addresses: tuple[str, ...]
+    text: str
+    difference: str = ""
+    frames: tuple[Place, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Return how many ranks it has."""
+        return len(self.addresses)
+
+
+class Answer:
+    """What ranks have answered to an expression or a command of pdb.
+
+    ``str()`` of it is the table that the terminal shows, and a notebook shows it as one.
+    """
+
+    def __init__(self, answer: ValueAnswer) -> None:
+        self._answer = answer
+        self.command = answer.command
+        self.groups: tuple[Group, ...] = tuple(_group(one, answer.naming) for one in answer.groups)
+        """The biggest group first."""
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """Return the text of each rank that has answered with a value, by its address."""
+        return self._texts(Kind.VALUE)
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        """Return the exception of each rank in which the expression has raised one, by its address."""
+        return self._texts(Kind.ERROR)
+
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """Return why each other rank has not answered, by its address: it runs, is silent, or was lost."""
+        return {
+            rank.address: answer.text
+            for rank, answer in self._answer.said
+            if answer.kind not in (Kind.VALUE, Kind.ERROR)
+        }
+
+    @property
+    def document(self) -> dict[str, object]:
+        """Return the document that ``--json`` prints."""
+        answer = self._answer
+        return groups_document(answer.command, answer.groups, answer.naming, answer.missing)
+
+    def _texts(self, kind: Kind) -> dict[str, str]:
+        return {rank.address: answer.text for rank, answer in self._answer.said if answer.kind is kind}
+
+    def __str__(self) -> str:
+        answer = self._answer
+        return show_groups(answer.command, answer.groups, answer.naming, color=False, missing=answer.missing)
+
+    def _repr_html_(self) -> str:
+        """Return the groups as a table, for a notebook; all that comes from ranks is escaped."""
+        head = str(self).partition("\n")[0]
+        rows = [(one.id, one.ranks, _with_difference(one)) for one in self.groups]
+        return table_html(head, ("", "ranks", "value"), rows)
+
+
+class Where:
+    """Where ranks are; :meth:`tree` merges their stacks."""
+
+    def __init__(self, answer: StackAnswer) -> None:
+        self._answer = answer
+        self.groups: tuple[Group, ...] = tuple(_group(one, answer.naming) for one in answer.groups)
+
+    def tree(self) -> str:
+        """Return all stacks as one tree, as the terminal shows it."""
+        return self._answer.shown()
+
+    @property
+    def document(self) -> dict[str, object]:
+        """Return the document that ``--json`` prints."""
+        return self._answer.document()
+
+    def __str__(self) -> str:
+        return self.tree()
+
+    def _repr_html_(self) -> str:
+        return text_html(self.tree())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One thing that is wrong with a job, or that nothing is; the fields are those of ``dbg-attach why --json``."""
+
+    kind: str
+    sentence: str
+    job: str
+    ranks: str
+    others: str
+    group: str | None
+    collective: str | None
+    sequence: int | None
+    age: float | None
+    evidence: tuple[str, ...]
+    next: str | None
+
+
+class Why:
+    """Why a job does not go on, the worst verdict first."""
+
+    def __init__(self, found: Explanation) -> None:
+        self._found = found
+        self.verdicts: tuple[Verdict, ...] = tuple(
+            Verdict(
+                kind=one.kind.value,
+                sentence=one.sentence,
+                job=one.job,
+                ranks=format_ranks(one.ranks),
+                others=format_ranks(one.others),
+                group=one.group,
+                collective=one.collective,
+                sequence=one.sequence,
+                age=one.age,
+                evidence=one.evidence,
+                next=one.next,
+            )
+            for one in found.verdicts
+        )
+        self.missing: tuple[str, ...] = tuple(rank.address for rank in found.missing)
+        """The addresses of ranks that have not come to a collective in which others wait."""
+
+    @property
+    def document(self) -> dict[str, object]:
+        """Return the document that ``--json`` prints."""
+        return verdicts_document(self._found)
+
+    def __str__(self) -> str:
+        return show_verdicts(self._found.verdicts, color=False)
+
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
+
+
+class Collectives:
+    """The last collective of each process group, and who is in it."""
+
+    def __init__(self, matched: Sequence[Matched]) -> None:
+        self._matched = matched
+
+    @property
+    def document(self) -> dict[str, object]:
+        """Return the document that ``--json`` prints."""
+        return collectives_document(self._matched)
+
+    def __str__(self) -> str:
+        return show_collectives(self._matched, color=False)
+
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
+
+
+def text_html(text: str) -> str:
+    """Return lines for a notebook; what comes from ranks is escaped."""
+    return f"<pre>{html.escape(text)}</pre>"
+
+
+def table_html(head: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Return a table for a notebook; what comes from ranks is escaped."""
+    cells = "".join(f"<th>{html.escape(one)}</th>" for one in columns)
+    body = "".join(
+        f"<tr>{''.join(f'<td><code>{html.escape(_lines(one))}</code></td>' for one in row)}</tr>" for row in rows
+    )
+    return f"<p>{html.escape(head)}</p><table><tr>{cells}</tr>{body}</table>"
+
+
+def _with_difference(group: Group) -> str:
+    return f"{group.text} ({group.difference})" if group.difference else group.text
+
+
+MAX_LINE = 4096
+"""Characters of one line of a text in a table."""
+
+
+def _lines(text: str) -> str:
+    return "\n".join(printable(line, MAX_LINE) for line in text.split("\n"))
+
+
+def _group(group: AnswerGroup, naming: Naming) -> Group:
+    return Group(
+        id=group.id,
+        kind=group.kind,
+        ranks=naming.names(group.ranks),
+        addresses=tuple(rank.address for rank in group.ranks),
+        text=group.text,
+        difference=group.difference,
+        frames=group.frames if isinstance(group, StackGroup) else (),
+    )

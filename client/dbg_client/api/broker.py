@@ -1,0 +1,111 @@
+"""A program's connection to a broker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from dbg_wire.errors import AmbiguousTarget, NoSuchRank
+from dbg_wire.ranks import LIVE_STATES, RankInfo
+
+from ..core.broker import switchboard_to
+from ..core.switchboard import Switchboard
+from .memory import Memory
+from .ranks import AsyncJob, first_stop
+from .targets import Wanted, any_target
+
+TIMEOUT = 10.0
+"""Seconds for the broker and for answers, as on the command line."""
+
+
+class AsyncBroker:
+    """A connection to a broker that comes back by itself; belongs to one event loop."""
+
+    def __init__(self, switchboard: Switchboard) -> None:
+        self._switchboard = switchboard
+        self._memory = Memory()
+
+    @property
+    def url(self) -> str:
+        """Return where the broker is."""
+        return self._switchboard.url
+
+    @property
+    def role(self) -> str | None:
+        """Return what the token lets this program do: ``driver`` or ``watcher``; None from an older broker."""
+        welcome = self._switchboard.welcome
+        return welcome.role if welcome is not None else None
+
+    @property
+    def ranks(self) -> tuple[RankInfo, ...]:
+        """Return all ranks of all jobs as the broker lists them now, those included that have exited."""
+        return self._switchboard.directory.ranks
+
+    def jobs(self) -> tuple[AsyncJob, ...]:
+        """Return the jobs with ranks that live."""
+        return tuple(self._job(name) for name in self._living())
+
+    def job(self, name: str | None = None) -> AsyncJob:
+        """Return the job of this name, or the only one that lives.
+
+        Raises NoSuchRank if there is no such job, and AmbiguousTarget if no name is given and several live.
+        """
+        known = {rank.job for rank in self._switchboard.directory.ranks}
+        if name is not None:
+            if name not in known:
+                raise NoSuchRank(name, len(self._switchboard.directory.ranks))
+            return self._job(name)
+        living = self._living()
+        if len(living) > 1:
+            raise AmbiguousTarget("the only job", living)
+        if not living:
+            raise NoSuchRank("the only job", len(self._switchboard.directory.ranks))
+        return self._job(living[0])
+
+    async def wait(self, wanted: Wanted = "stopped", seconds: float | None = None) -> RankInfo:
+        """Return the first of these ranks that is stopped, of whatever job, also of one that is yet to come.
+
+        Raises TimedOut after ``seconds``.
+        """
+        return await first_stop(self._switchboard, self._memory, any_target(wanted, self._memory.groups), seconds)
+
+    async def close(self) -> None:
+        """Close the connection; ranks stay as they are."""
+        await self._switchboard.close()
+
+    async def __aenter__(self) -> AsyncBroker:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _job(self, name: str) -> AsyncJob:
+        return AsyncJob(self._switchboard, self._memory, name)
+
+    def _living(self) -> list[str]:
+        ranks = self._switchboard.directory.ranks
+        return list(dict.fromkeys(rank.job for rank in ranks if rank.state in LIVE_STATES))
+
+
+async def open_broker(broker: str | None = None, timeout: float = TIMEOUT) -> AsyncBroker:
+    """Return a connection to a broker, whose ranks are known by then; the caller closes it.
+
+    Raises NoBroker, BrokerUnreachable, or a Refused.
+    """
+    switchboard = switchboard_to(broker, timeout)
+    await switchboard.open()
+    return AsyncBroker(switchboard)
+
+
+@asynccontextmanager
+async def aconnect(broker: str | None = None, *, timeout: float = TIMEOUT) -> AsyncIterator[AsyncBroker]:
+    """Connect to a broker until the block ends.
+
+    ``broker`` is an address as in ``$DBG_BROKER``; without it the broker is found as the command line finds it.
+    ``timeout`` is in seconds, for the broker and for answers. Raises NoBroker, BrokerUnreachable, or a Refused.
+    """
+    opened = await open_broker(broker, timeout)
+    try:
+        yield opened
+    finally:
+        await opened.close()

@@ -1,0 +1,58 @@
+"""The cell magic ``%%ranks`` of IPython and Jupyter: a cell's lines are evaluated on ranks.
+
+``%load_ext dbg_client`` adds it. ``%%ranks 0-7`` asks the ranks of the only job that lives; ``%%ranks train-4711/0-7``
+those of that job. Each line of the cell is an expression, and its answer is shown as a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from dbg_wire.errors import BadInput
+
+from .answers import Answer
+from .blocking import Broker, Job, connect
+
+
+class Shell(Protocol):
+    """IPython's shell, as far as a magic needs it."""
+
+    def register_magic_function(
+        self, func: Callable[[str, str | None], None], magic_kind: str, magic_name: str
+    ) -> None:
+        """Add a magic."""
+
+
+class RanksMagic:
+    """The magic, with one connection that lasts as long as the notebook's kernel."""
+
+    def __init__(self, show: Callable[[Answer], None]) -> None:
+        self._show = show
+        self._broker: Broker | None = None
+
+    def __call__(self, line: str, cell: str | None = None) -> None:
+        """Evaluate each line of the cell on the ranks that the magic's own line names. Raises DbgError."""
+        expressions = [one for one in (cell or "").splitlines() if one.strip() and not one.lstrip().startswith("#")]
+        if not expressions:
+            raise BadInput("%%ranks has no expression in its cell", "write one on each line, such as `loss`")
+        self._broker = self._broker or connect()
+        job, target = _job_and_target(self._broker, line.strip())
+        for expression in expressions:
+            self._show(job[target].eval(expression))
+
+
+def _job_and_target(broker: Broker, text: str) -> tuple[Job, str]:
+    name, slash, target = text.rpartition("/")
+    # `0-1023/8` is a set of numbers and no job.
+    if slash and not name.replace("-", "").replace(",", "").isdigit():
+        return broker.job(name), target or "all"
+    return broker.job(), text or "all"
+
+
+def load_ipython_extension(shell: Shell) -> None:
+    """Add ``%%ranks``, as ``%load_ext dbg_client`` asks for."""
+    # IPython is there where this is called; nothing else here needs it.
+    from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
+
+    shell.register_magic_function(RanksMagic(display), "cell", "ranks")

@@ -1,0 +1,199 @@
+"""Ranks of one job, and what can be asked of them and done to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from dbg_wire.errors import printable
+from dbg_wire.messages import Action, Look
+from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.targets import Target
+
+from ..core.asking import Asker
+from ..core.choose import Choice, choose, choose_when_ready, find, is_ready
+from ..core.collective_matching import match_collectives
+from ..core.news import RankChange
+from ..core.rank_evidence import read_evidence
+from ..core.roll_call import call_roll
+from ..core.switchboard import Switchboard
+from ..errors import TimedOut
+from ..questions.cause import look_for_cause, ranks_of_runs
+from ..questions.stacks import ask_stacks
+from ..questions.values import ValueAnswer, ValueWishes, ask_values
+from ..views.groups import group_answers, remembered
+from ..views.missing import NOBODY_MISSING
+from ..views.naming import Naming
+from .answers import Answer, Collectives, Where, Why
+from .memory import Memory
+from .stop import AsyncStop, open_stop
+from .targets import Wanted, read_wanted, target_text
+
+
+class AsyncRanks:
+    """Ranks of a job, found anew at each call; belongs to the event loop of its broker."""
+
+    def __init__(self, switchboard: Switchboard, memory: Memory, job: str, wanted: Wanted) -> None:
+        self._switchboard = switchboard
+        self._memory = memory
+        self._job = job
+        self._wanted = wanted
+
+    # ------------------------------------------------------------------------------------------------------ who it is
+
+    def list(self) -> tuple[RankInfo, ...]:
+        """Return these ranks as the broker lists them now. Raises NoSuchRank if there is none."""
+        return self._found()
+
+    def __len__(self) -> int:
+        return len(self._found())
+
+    # ------------------------------------------------------------------------------------------------------ questions
+
+    async def eval(
+        self,
+        expression: str,
+        *,
+        frame: str = "",
+        live: bool = False,
+        stats: bool = False,
+        exact: bool = False,
+        tolerance: float | None = None,
+        timeout: float | None = None,
+    ) -> Answer:
+        """Return the value of an expression in each rank that is stopped or held; with ``live`` in running ones, too.
+
+        It is evaluated in the stopped thread, in ``frame`` if one is named. Returns within ``timeout`` seconds, and
+        names those that did not answer. Raises DbgError if the broker fails.
+        """
+        wishes = ValueWishes(frame=frame, live=live, stats=stats, exact=exact, tolerance=tolerance)
+        return await self._values(Action.EVAL, expression, wishes, timeout)
+
+    async def command(self, text: str, *, frame: str = "", timeout: float | None = None) -> Answer:
+        """Run a command of pdb, such as ``n`` or ``p x``, in each of these ranks that is stopped."""
+        return await self._values(Action.COMMAND, text, ValueWishes(frame=frame), timeout)
+
+    async def where(self, *, threads: bool = False, timeout: float | None = None) -> Where:
+        """Return the stacks of these ranks, running ones included; with ``threads`` those of all their threads."""
+        ranks, known = self._found(), self._switchboard.directory.ranks
+        answer = await ask_stacks(
+            self._asker(timeout),
+            ranks,
+            known=known,
+            calls=call_roll(known, None, {one.key for one in ranks}),
+            threads=threads,
+        )
+        self._memory.keep(remembered(answer.groups))
+        return Where(answer)
+
+    async def why(self, *, timeout: float | None = None) -> Why:
+        """Return why the job of these ranks does not go on; it may look several times, for some seconds."""
+        found = await look_for_cause(self._asker(timeout), self._found(), self._switchboard.directory.ranks)
+        self._memory.keep({"@missing": tuple(rank.key for rank in found.missing)})
+        return Why(found)
+
+    async def collectives(self, *, timeout: float | None = None) -> Collectives:
+        """Return the last collective of each process group of the job, and who is in it."""
+        ranks = ranks_of_runs(self._found(), self._switchboard.directory.ranks)
+        answers = await self._asker(timeout).ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
+        return Collectives(match_collectives(read_evidence(ranks, answers)))
+
+    # ---------------------------------------------------------------------------------------------------------- deeds
+
+    async def interrupt(self, *, timeout: float | None = None) -> Answer:
+        """Have these ranks stop where they are; a rank in C code says so, and stops when it returns."""
+        return await self._deed(Action.INTERRUPT, "interrupt", self._found(), timeout)
+
+    async def resume(self, *, timeout: float | None = None) -> Answer:
+        """Let those of these ranks go on that are stopped."""
+        stopped = [one for one in self._found() if is_ready(one)]
+        self._memory.note_resumed(stopped)
+        return await self._deed(Action.CONTINUE, "continue", stopped, timeout)
+
+    async def release(self, *, timeout: float | None = None) -> Answer:
+        """Let those of these ranks go on that are held, waiting for others."""
+        held = [one for one in self._found() if one.state is RankState.HELD]
+        return await self._deed(Action.RELEASE, "release", held, timeout)
+
+    async def wait(self, seconds: float | None = None) -> RankInfo:
+        """Return the first of these ranks that is stopped, as soon as one is. Raises TimedOut after ``seconds``."""
+        return await first_stop(self._switchboard, self._memory, self._target(), seconds)
+
+    @asynccontextmanager
+    async def attach(self, engine: str | None = "pdb", *, take: bool = False) -> AsyncIterator[AsyncStop]:
+        """Hold the keyboard of the one stopped rank that this is, until the block ends; the rank stays stopped.
+
+        With ``take`` the keyboard is taken from another terminal. Raises NotStopped, RankEnded, or a Refused.
+        """
+        rank = choose(self._target(), self._switchboard.directory.ranks).rank
+        async with open_stop(self._switchboard, rank, engine, take=take) as stop:
+            yield stop
+
+    # ---------------------------------------------------------------------------------------------------------- inner
+
+    def _asker(self, timeout: float | None) -> Asker:
+        return Asker(self._switchboard, timeout)
+
+    def _target(self) -> Target:
+        return read_wanted(self._wanted, self._job, self._memory.groups)
+
+    def _found(self) -> tuple[RankInfo, ...]:
+        return find(self._target(), self._switchboard.directory.ranks).ranks
+
+    async def _values(self, action: Action, text: str, wishes: ValueWishes, timeout: float | None) -> Answer:
+        ranks, known = self._found(), self._switchboard.directory.ranks
+        calls = call_roll(known, self._target(), {rank.key for rank in ranks})
+        answer = await ask_values(self._asker(timeout), ranks, action, text, wishes=wishes, calls=calls)
+        self._memory.keep(remembered(answer.groups))
+        return Answer(answer)
+
+    async def _deed(self, action: Action, name: str, ranks: Sequence[RankInfo], timeout: float | None) -> Answer:
+        answers = await self._asker(timeout).ask(action, ranks) if ranks else []
+        said = tuple(zip(ranks, answers, strict=True))
+        groups = tuple(group_answers(said, compare=False))
+        self._memory.keep(remembered(groups))
+        return Answer(ValueAnswer(command=name, said=said, groups=groups, naming=Naming(ranks), missing=NOBODY_MISSING))
+
+    def __repr__(self) -> str:
+        return f"<ranks {target_text(self._wanted)!r} of job {self._job!r}>"
+
+
+class AsyncJob(AsyncRanks):
+    """All ranks of one job; ``job["0-7"]``, ``job[5]`` and ``job["@1"]`` are some of them."""
+
+    def __init__(self, switchboard: Switchboard, memory: Memory, name: str) -> None:
+        super().__init__(switchboard, memory, name, "all")
+        self.name = name
+
+    def __getitem__(self, wanted: Wanted) -> AsyncRanks:
+        return AsyncRanks(self._switchboard, self._memory, self.name, wanted)
+
+    async def events(self) -> AsyncGenerator[RankChange, None]:
+        """Yield each change of a rank of this job from now on, until the program stops to listen.
+
+        A program that is slow loses the oldest changes, and the next one says how many. Raises BrokerUnreachable when
+        the broker's connection is closed.
+        """
+        async with self._switchboard.news() as news:
+            while True:
+                change = await news.next()
+                if change.rank.job == self.name:
+                    yield change
+
+    def __repr__(self) -> str:
+        return f"<job {self.name!r}>"
+
+
+async def first_stop(switchboard: Switchboard, memory: Memory, target: Target, seconds: float | None) -> RankInfo:
+    """Return the first rank of a target that is stopped, as soon as one is. Raises TimedOut and AmbiguousTarget."""
+    directory = switchboard.directory
+
+    def chosen() -> Choice | None:
+        # A rank that was just told to go on is still listed at the stop that it has left.
+        return choose_when_ready(target, memory.without_resumed(directory.ranks)) if directory.complete else None
+
+    try:
+        return (await switchboard.until(chosen, seconds)).rank
+    except asyncio.TimeoutError:
+        raise TimedOut(f"{printable(target.text)} did not stop within {seconds:g} s") from None

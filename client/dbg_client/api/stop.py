@@ -1,0 +1,286 @@
+"""One stop of one rank, whose keyboard a program holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from dbg_wire.codec import Output
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.messages import Action, Kind, Mode, RankAnswer, Refusal, StopInfo
+from dbg_wire.ranks import Place, RankInfo, RankState
+
+from ..attachment.attachment import Attachment
+from ..attachment.effects import Effects, Finish, Open, Send, Wake
+from ..core.asking import Asker
+from ..core.choose import is_ready
+from ..core.link import Down, Event, Up
+from ..core.switchboard import Switchboard
+from ..errors import RankEnded, RankVanished, TimedOut
+from ..words.engine import Wish
+from .errors import KeyboardTaken, RankError, StopEnded
+
+SIZE = (24, 80)
+"""Rows and columns that a program offers a debugger; it reads values and not screens."""
+
+TICK_SECONDS = 1.0
+"""Seconds between two looks at the clock, as in a terminal."""
+
+MAX_LOCALS = 100
+"""Local variables that are told; a frame with more is generated code."""
+
+AT_ONCE = 8
+"""Questions of one stop that are open at the same time."""
+
+
+class AsyncStop:
+    """A stopped rank whose keyboard this program holds; belongs to the event loop of its broker.
+
+    The rank stays stopped when the program leaves it, and when the program dies.
+    """
+
+    def __init__(self, switchboard: Switchboard, rank: RankInfo, engine: str | None, mode: Mode) -> None:
+        self._switchboard = switchboard
+        self._engine = engine
+        self._mode = mode
+        self._loop = asyncio.get_running_loop()
+        self._failed: DbgError | None = None
+        self._is_over = False
+        self._left: int | None = None
+        self._up = 0
+        """How many frames above the innermost one the program looks."""
+        self._attachment = self._new_attachment(rank)
+
+    # ------------------------------------------------------------------------------------------------- what is known
+
+    @property
+    def rank(self) -> RankInfo:
+        """Return the rank, as the broker lists it now."""
+        return self._switchboard.directory.by_key.get(self._attachment.rank.key, self._attachment.rank)
+
+    @property
+    def reason(self) -> str:
+        """Return why the rank has stopped: ``breakpoint``, ``interrupt`` or ``crash``. Raises StopEnded."""
+        return self._stop.reason
+
+    @property
+    def place(self) -> Place | None:
+        """Return where the rank has stopped last, as it told by itself. Raises StopEnded."""
+        return self._stop.where
+
+    async def stack(self) -> tuple[Place, ...]:
+        """Return the frames of the stopped thread, the outermost first."""
+        return (await self._ask(Action.WHERE)).frames
+
+    async def eval(self, expression: str, *, frame: str = "", timeout: float | None = None) -> str:
+        """Return the text of a value, in the bounds of the command line. Raises RankError with its exception."""
+        return (await self._ask(Action.EVAL, expression, frame=frame, timeout=timeout)).text
+
+    async def locals(self, *, frame: str = "") -> dict[str, str]:
+        """Return the text of each local variable of the frame, MAX_LOCALS at most; dunder names are left out."""
+        names = await self._names(frame)
+        free = asyncio.Semaphore(AT_ONCE)
+
+        async def value(name: str) -> str:
+            async with free:
+                try:
+                    return await self.eval(name, frame=frame)
+                except RankError as error:
+                    return error.text
+
+        texts = await asyncio.gather(*map(value, names))
+        return dict(zip(names, texts, strict=True))
+
+    async def command(self, text: str, *, timeout: float | None = None) -> str:
+        """Return what a command of pdb prints. Raises RankError."""
+        return (await self._ask(Action.COMMAND, text, timeout=timeout)).text
+
+    # -------------------------------------------------------------------------------------------------------- moves
+
+    async def next(self, *, timeout: float | None = None) -> Place:
+        """Go to the next line of this function, and return the place. Raises TimedOut if the line takes longer."""
+        return await self._move("next", timeout)
+
+    async def step(self, *, timeout: float | None = None) -> Place:
+        """Go to the next line, into functions that are called, and return the place."""
+        return await self._move("step", timeout)
+
+    async def up(self) -> Place:
+        """Look at the frame that has called this one, until the next move, and return its place."""
+        return await self._look(self._up + 1)
+
+    async def down(self) -> Place:
+        """Look at the frame that this one has called, and return its place."""
+        return await self._look(self._up - 1)
+
+    async def resume(self) -> None:
+        """Let the rank go on; :meth:`wait` returns at its next stop."""
+        number = self._stop.number
+        await self._ask(Action.CONTINUE)
+        self._left, self._up = number, 0
+
+    async def wait(self, seconds: float | None = None) -> Place | None:
+        """Return where the rank stops next, with the keyboard held again; at once if it is stopped and was not resumed.
+
+        Raises TimedOut after ``seconds``, and RankEnded when the rank has exited.
+        """
+        try:
+            return (await self._switchboard.until(self._next_stop, seconds)).where
+        except asyncio.TimeoutError:
+            raise TimedOut(f"{printable(self.rank.address)} did not stop within {seconds:g} s") from None
+
+    # ---------------------------------------------------------------------------------------------------- attachment
+
+    async def open(self) -> None:
+        """Take the seat. Raises KeyboardTaken, or why the rank can't be attached to."""
+        self._perform(self._attachment.attach())
+        seconds = self._switchboard.seconds
+        try:
+            await self._switchboard.until(self._is_open, seconds)
+        except asyncio.TimeoutError:
+            raise TimedOut(f"{printable(self.rank.address)} gave no seat within {seconds:g} s") from None
+        if not self._attachment.driving:
+            raise KeyboardTaken(self.rank.address, self._attachment.driver)
+
+    def _is_open(self) -> bool | None:
+        if self._failed is not None:
+            raise self._failed
+        return self._attachment.opened or None
+
+    def claims(self, refusal: Refusal) -> bool:
+        """Tell whether a refusal is the answer to the request for a seat."""
+        return self._attachment.asks
+
+    async def take(self, event: Event) -> None:
+        """Take what comes from the broker."""
+        now, attachment = self._loop.time(), self._attachment
+        if isinstance(event, Up):
+            attachment.link_up(now)
+        elif isinstance(event, Down):
+            attachment.link_down(event.reason, now)
+        elif isinstance(event, Output):
+            self._perform(attachment.output(event, now))
+        else:
+            directory = self._switchboard.directory
+            if directory.complete and attachment.link_down_since is None:
+                self._perform(attachment.rank_listed(directory.by_key.get(attachment.rank.key), now))
+            self._perform(attachment.message(event, now))
+
+    async def tick(self) -> None:
+        """Do what is due by the clock, until cancelled."""
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._perform(self._attachment.tick(self._loop.time()))
+
+    def leave(self) -> None:
+        """Leave the rank as it is."""
+        self._perform(self._attachment.leave())
+
+    def _new_attachment(self, rank: RankInfo) -> Attachment:
+        return Attachment(rank, self._mode, SIZE, colors=8, wish=Wish(asked=self._engine))
+
+    def _perform(self, effects: Effects) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                self._switchboard.send(effect.item)
+            elif isinstance(effect, Wake):
+                self._loop.call_later(effect.seconds, self._wake)
+            elif isinstance(effect, Finish):
+                self._is_over, self._failed = True, effect.error
+            elif isinstance(effect, Open):
+                self._is_over, self._failed = False, None
+
+    def _wake(self) -> None:
+        self._perform(self._attachment.tick(self._loop.time()))
+
+    # --------------------------------------------------------------------------------------------------------- inner
+
+    @property
+    def _stop(self) -> StopInfo:
+        report = self._attachment.report
+        if self._failed is not None:
+            raise self._failed
+        if self._is_over or report is None or report.stop is None:
+            raise StopEnded(self.rank.address, "the rank went on")
+        return report.stop
+
+    def _next_stop(self) -> StopInfo | None:
+        rank, report = self.rank, self._attachment.report
+        if rank.state is RankState.EXITED:
+            raise RankEnded(rank)
+        if self._is_over:
+            if rank.key not in self._switchboard.directory.by_key:
+                raise RankVanished(rank.address)
+            if is_ready(rank):
+                self._is_over = False
+                self._attachment = self._new_attachment(rank)
+                self._perform(self._attachment.attach())
+            return None
+        if report is None or report.stop is None or not self._attachment.opened or report.stop.number == self._left:
+            return None
+        return report.stop
+
+    async def _move(self, command: str, timeout: float | None) -> Place:
+        self._up = 0
+        await self._ask(Action.COMMAND, command, timeout=timeout)
+        frames = await self.stack()
+        if not frames:
+            raise StopEnded(self.rank.address, "the rank went on")
+        return frames[-1]
+
+    async def _look(self, up: int) -> Place:
+        frames = await self.stack()
+        if not 0 <= up < len(frames):
+            raise BadInput("there is no frame further " + ("up" if up > 0 else "down"), "stack() has them all")
+        self._up = up
+        return frames[-1 - up]
+
+    def _frame(self, action: Action) -> str:
+        """Return the frame at which the program looks, as a question names it; empty for the innermost."""
+        return str(-1 - self._up) if self._up and action in (Action.EVAL, Action.COMMAND) else ""
+
+    async def _names(self, frame: str) -> Sequence[str]:
+        # An expression of `eval` sees globals and locals as one; a command of pdb has the frame's own locals.
+        command = f"p ' '.join([name for name in locals() if name[:2] != '__'][:{MAX_LOCALS}])"
+        text = (await self._ask(Action.COMMAND, command, frame=frame)).text
+        return [name for name in text.strip("'\"").split(" ") if name.isidentifier()]
+
+    async def _ask(
+        self, action: Action, text: str = "", *, frame: str = "", timeout: float | None = None
+    ) -> RankAnswer:
+        rank = self.rank
+        if action is not Action.WHERE:
+            _ = self._stop
+        if not self._attachment.driving and action in (Action.COMMAND, Action.CONTINUE):
+            raise KeyboardTaken(rank.address, self._attachment.driver)
+        asker = Asker(self._switchboard, timeout)
+        (answer,) = await asker.ask(action, [rank], text, frame=frame or self._frame(action))
+        if answer.kind is not Kind.VALUE:
+            raise RankError(rank.address, answer.text, answer.kind.value)
+        return answer
+
+
+@asynccontextmanager
+async def open_stop(
+    switchboard: Switchboard, rank: RankInfo, engine: str | None, *, take: bool
+) -> AsyncIterator[AsyncStop]:
+    """Hold the keyboard of a rank over a connection of its own until the block ends.
+
+    Raises KeyboardTaken if another terminal types and it is not to be taken, and what dialling raises.
+    """
+    own = switchboard.another()
+    await own.open()
+    try:
+        stop = AsyncStop(own, rank, engine, Mode.TAKE if take else Mode.DRIVE)
+        ticking = asyncio.create_task(stop.tick())
+        try:
+            with own.watched_by(stop):
+                await stop.open()
+                yield stop
+        finally:
+            ticking.cancel()
+            await asyncio.gather(ticking, return_exceptions=True)
+            stop.leave()
+    finally:
+        await own.close()

@@ -1,0 +1,47 @@
+"""Which ranks a program means: a target as on the command line, a rank's number, or several of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dbg_wire.errors import BadInput
+from dbg_wire.targets import Target, parse_target
+
+from ..core.remembered_groups import with_groups
+from ..words.commands import read_scope
+
+Wanted = str | int | Sequence[int] | slice
+"""Ranks of a job: a target such as ``"0-7"``, ``"stopped"`` or ``"@1"``, a number, several numbers, or a slice."""
+
+
+def target_text(wanted: Wanted) -> str:
+    """Return what a user would type for these ranks. Raises BadInput for what names none."""
+    if isinstance(wanted, str):
+        return wanted
+    if isinstance(wanted, int):
+        return str(wanted)
+    if isinstance(wanted, slice):
+        return _slice_text(wanted)
+    numbers = list(wanted)
+    if not numbers or not all(isinstance(number, int) for number in numbers):
+        raise BadInput(f"{numbers!r} names no rank", "give numbers of ranks, as in job[[0, 3]]")
+    return ",".join(map(str, numbers))
+
+
+def read_wanted(wanted: Wanted, job: str, groups: Mapping[str, frozenset[str]]) -> Target:
+    """Return the target of ranks of one job; ``groups`` are the last answer's. Raises BadTarget and UnknownGroup."""
+    return read_scope(with_groups(parse_target(target_text(wanted)), groups), job)
+
+
+def any_target(wanted: Wanted, groups: Mapping[str, frozenset[str]]) -> Target:
+    """Return the target of ranks of whatever job."""
+    return with_groups(parse_target(target_text(wanted)), groups)
+
+
+def _slice_text(wanted: slice) -> str:
+    start, stop, step = wanted.start or 0, wanted.stop, wanted.step
+    if stop is None and not start and step is None:
+        return "all"
+    if stop is None or stop <= start:
+        raise BadInput(f"a slice of ranks from {start} to {stop} names none", "give its end, as in job[0:8]")
+    return f"{start}-{stop - 1}" + (f"/{step}" if step not in (None, 1) else "")

@@ -1,0 +1,314 @@
+"""One link to the broker for everything that a program does with the broker at once: questions, waits and sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import count
+from typing import Protocol, TypeVar
+
+from dbg_dial.deadline import within
+from dbg_wire.codec import Input, Output
+from dbg_wire.errors import BrokerUnreachable, printable
+from dbg_wire.messages import Answers, Message, Progress, Question, Refusal, Welcome
+
+from ..errors import SlowBroker
+from .directory import Directory
+from .link import BrokerLink, Down, Event, Up
+from .news import News, is_whole, may_change
+
+T = TypeVar("T")
+
+MAX_EVENTS = 1024
+"""Pages of answers that wait for one question; its task takes each at once, so more are a fault of ours."""
+
+MINOR_OF_REQUESTS = 3
+"""Protocol minor of brokers that say which question they refuse."""
+
+Tell = Callable[[str], None]
+"""Takes a sentence for the user: that something is waited for, that the broker is gone, that it is back."""
+
+
+def tell_nobody(sentence: str) -> None:
+    """Drop the sentence: a :data:`Tell` for a program without a user who waits."""
+
+
+class Watcher(Protocol):
+    """A session, or another task that needs all that the broker says."""
+
+    async def take(self, event: Event) -> None:
+        """Take an event, which the directory knows already; nothing more is read until this returns."""
+        ...
+
+    def claims(self, refusal: Refusal) -> bool:
+        """Tell whether a refusal that names no question is the answer to what this one has asked for."""
+        ...
+
+
+class QuestionLine:
+    """The part of a shared link that belongs to one question, which may go out in several pages."""
+
+    def __init__(self, send: Callable[[Message | Input], bool]) -> None:
+        self._send = send
+        self._requests: set[int] = set()
+        self._events: asyncio.Queue[Event | BaseException] = asyncio.Queue(MAX_EVENTS)
+
+    def send(self, question: Question) -> bool:
+        """Queue for the broker; return False while the link is down."""
+        self._requests.add(question.request)
+        return self._send(question)
+
+    async def next(self) -> Event:
+        """Return the next event for this question."""
+        event = await self._events.get()
+        if isinstance(event, BaseException):
+            raise event
+        return event
+
+    def asked(self, request: int) -> bool:
+        """Tell whether a question of this number is of this line."""
+        return request in self._requests
+
+    def offer(self, event: Event | BaseException) -> None:
+        """Hand over an event; the oldest one makes room."""
+        if self._events.full():
+            self._events.get_nowait()
+        self._events.put_nowait(event)
+
+
+class _Wait:
+    """Something that is waited for: ``look`` is called after each event, ``failed`` if no more comes."""
+
+    def __init__(self, look: Callable[[Event], None], failed: Callable[[BaseException], None]) -> None:
+        self.look = look
+        self.failed = failed
+
+
+class Switchboard:
+    """The broker of one program, over any number of the broker's restarts.
+
+    Belongs to one event loop. A task reads the link from :meth:`dial` to :meth:`close`, and keeps ``directory`` as the
+    broker tells it. Any number of tasks may ask and wait meanwhile. Each is found anew at every dial, so the link
+    follows a broker that moves. ``seconds`` is the time for a dial, for the list of ranks, and usually for a question.
+    """
+
+    def __init__(self, new_link: Callable[[], BrokerLink], seconds: float) -> None:
+        self.directory = Directory()
+        self.seconds = seconds
+        self._new_link = new_link
+        self._link = new_link()
+        self._numbers = count()
+        self._lines: list[QuestionLine] = []
+        self._waits: list[_Wait] = []
+        self._news: list[News] = []
+        self._watchers: list[Watcher] = []
+        self._reading: asyncio.Task[None] | None = None
+
+    # --------------------------------------------------------------------------------------------------- connection
+
+    @property
+    def url(self) -> str:
+        """Return the address of the broker as last found."""
+        return self._link.url
+
+    @property
+    def welcome(self) -> Welcome | None:
+        """Return what the broker last said of itself; None while the link is down."""
+        return self._link.welcome
+
+    @property
+    def is_up(self) -> bool:
+        """Tell whether the link stands."""
+        return self._link.is_up
+
+    @property
+    def is_current(self) -> bool:
+        """Tell whether the link stands and the directory has the whole list of this connection."""
+        return self.directory.complete and self.directory.away is None
+
+    async def dial(self) -> None:
+        """Dial once, and read what comes from then on. Raises what :meth:`.link.BrokerLink.open` raises."""
+        await self._link.open()
+        self._reading = asyncio.create_task(self._read())
+
+    async def listed(self, seconds: float | None = None) -> None:
+        """Wait until all ranks are known. Raises SlowBroker, or BrokerUnreachable while the link is down."""
+        seconds = self.seconds if seconds is None else seconds
+        try:
+            await self.until(lambda: self.is_current or None, seconds)
+        except asyncio.TimeoutError:
+            error = SlowBroker if self._link.is_up else BrokerUnreachable
+            raise error(self._link.url, f"it did not list its ranks within {seconds:g} s") from None
+
+    async def open(self) -> None:
+        """Dial, and wait until all ranks are known. Raises what the two raise; nothing is open then."""
+        await self.dial()
+        try:
+            await self.listed()
+        except BaseException:
+            await self.close()
+            raise
+
+    def another(self) -> Switchboard:
+        """Return one with a connection of its own to the same broker, not open yet: a connection has one seat."""
+        return Switchboard(self._new_link, self.seconds)
+
+    async def close(self) -> None:
+        """Send what is queued and close; open questions and waits end with BrokerUnreachable. Never an error."""
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        self._fail(BrokerUnreachable(self._link.url, "this program has closed its connection"))
+        await self._link.close()
+
+    # ----------------------------------------------------------------------------------------------------- its users
+
+    def send(self, item: Message | Input) -> bool:
+        """Queue for the broker; return False, with nothing done, while the link is down."""
+        return self._link.send(item)
+
+    def next_number(self) -> int:
+        """Return a number that no other question of this link has."""
+        return next(self._numbers)
+
+    @contextmanager
+    def line(self) -> Iterator[QuestionLine]:
+        """Yield the line of one question; an answer that comes afterwards is forgotten."""
+        line = QuestionLine(self._link.send)
+        self._lines.append(line)
+        try:
+            yield line
+        finally:
+            self._lines.remove(line)
+
+    async def until(self, found: Callable[[], T | None], seconds: float | None = None, tell: Tell = tell_nobody) -> T:
+        """Return what ``found`` finds; it is called now, and after each event. The broker may come and go meanwhile.
+
+        ``tell`` gets a sentence on that. Raises asyncio.TimeoutError after ``seconds``, and what ``found`` raises.
+        """
+        result = found()
+        if result is not None:
+            return result
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        absence = _Absence(tell)
+
+        def failed(error: BaseException) -> None:
+            if not done.done():
+                done.set_exception(error)
+
+        def look(event: Event) -> None:
+            absence.note(event)
+            try:
+                now = found()
+            except Exception as error:
+                failed(error)
+                return
+            if now is not None and not done.done():
+                done.set_result(now)
+
+        wait = _Wait(look, failed)
+        self._waits.append(wait)
+        try:
+            return await within(seconds, done)
+        finally:
+            self._waits.remove(wait)
+
+    @asynccontextmanager
+    async def news(self) -> AsyncIterator[News]:
+        """Yield the changes of ranks that come from now on."""
+        news = News()
+        self._news.append(news)
+        try:
+            yield news
+        finally:
+            self._news.remove(news)
+
+    @contextmanager
+    def watched_by(self, watcher: Watcher) -> Iterator[None]:
+        """Hand every event to a watcher while the block runs."""
+        self._watchers.append(watcher)
+        try:
+            yield
+        finally:
+            self._watchers.remove(watcher)
+
+    # ------------------------------------------------------------------------------------------------- what comes in
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                await self._take(await self._link.next())
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._fail(error)
+
+    async def _take(self, event: Event) -> None:
+        self._note(event)
+        lines = self._lines_for(event)
+        for line in lines:
+            line.offer(event)
+        is_of_question = isinstance(event, Refusal) and (lines or event.request is not None)
+        if not is_of_question:
+            for watcher in tuple(self._watchers):
+                await watcher.take(event)
+        # After the watchers: what is waited for may be something that one of them has learnt.
+        for wait in tuple(self._waits):
+            wait.look(event)
+
+    def _note(self, event: Event) -> None:
+        """Have the directory know an event, and listeners what it changes."""
+        if isinstance(event, Up):
+            self.directory.begin()
+        elif isinstance(event, Down):
+            self.directory.cut_off(event.reason)
+        elif not isinstance(event, Output):
+            before = may_change(event, self.directory) if self._news else {}
+            self.directory.take(event)
+            for news in self._news:
+                news.changed(before, self.directory.by_key, whole=is_whole(event))
+
+    def _lines_for(self, event: Event) -> list[QuestionLine]:
+        if isinstance(event, Down):
+            return list(self._lines)
+        if isinstance(event, (Answers, Progress)):
+            return [line for line in self._lines if line.asked(event.request)]
+        if not isinstance(event, Refusal):
+            return []
+        if event.request is not None:
+            number = event.request
+            return [line for line in self._lines if line.asked(number)]
+        # An older broker does not say which question it refuses: it takes them in turn, so it means the oldest.
+        names_questions = self.welcome is not None and self.welcome.minor >= MINOR_OF_REQUESTS
+        if names_questions or any(watcher.claims(event) for watcher in self._watchers):
+            return []
+        return self._lines[:1]
+
+    def _fail(self, error: BaseException) -> None:
+        for line in self._lines:
+            line.offer(error)
+        for wait in tuple(self._waits):
+            wait.failed(error)
+        for news in self._news:
+            with suppress(asyncio.QueueFull):
+                news.end(error)
+
+
+class _Absence:
+    """Tells once that the broker is gone, and once that it is back."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._told = False
+
+    def note(self, event: Event) -> None:
+        if isinstance(event, Up):
+            if self._told:
+                self._tell("The broker is back.")
+            self._told = False
+        elif isinstance(event, Down):
+            if not self._told:
+                self._tell(f"The broker is gone, reconnecting ({printable(event.reason)}).")
+            self._told = True

@@ -1,0 +1,205 @@
+"""The server: reads calls from stdin, has tools do their work, and writes the answers to stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from dbg_wire.errors import DbgError
+from dbg_wire.version import RELEASE
+
+from ..api.broker import AsyncBroker
+from ..words.settings import CommandSettings
+from .protocol import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    BadCall,
+    Call,
+    RequestId,
+    agreed_version,
+    error_line,
+    read_call,
+    result_line,
+    text_result,
+)
+from .rest import Rests
+from .tools import TOOLS, Tool
+
+MAX_LINE = 1024 * 1024
+"""Bytes of one line of the client; an expression or a command is far shorter."""
+
+MAX_AT_ONCE = 16
+"""Calls that are worked on at the same time, as many as the broker takes questions of one terminal."""
+
+INSTRUCTIONS = (
+    "These tools look into a distributed training job: each rank is one Python process of it. For a hang ask `why` "
+    "first. `ranks`, `where` and `why` change nothing. A rank that you stop stays stopped, and others wait for it."
+)
+
+MORE = {
+    "name": "more",
+    "description": "Return further lines of an answer that was cut.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "answer": {"type": "string", "description": "the name that stands at the end of the cut answer"},
+            "from": {"type": "integer", "description": "the number of the first line"},
+        },
+        "required": ["answer", "from"],
+        "additionalProperties": False,
+    },
+    "annotations": {"readOnlyHint": True, "openWorldHint": False},
+}
+
+WATCHER = "watcher"
+"""The role whose tokens let a terminal look and nothing else."""
+
+Write = Callable[[bytes], None]
+Connect = Callable[[], Awaitable[AsyncBroker]]
+
+
+class McpServer:
+    """Answer the calls of one client; belongs to one event loop. The broker is dialled at the first call of a tool."""
+
+    def __init__(self, connect: Connect, write: Write) -> None:
+        self._connect = connect
+        self._write = write
+        self._broker: AsyncBroker | None = None
+        self._dialling = asyncio.Lock()
+        self._rests = Rests()
+        self._open: dict[RequestId, asyncio.Task[None]] = {}
+
+    async def take(self, line: bytes) -> None:
+        """Take a line of the client. Calls of tools go on after this returns."""
+        try:
+            call = read_call(line)
+        except BadCall as bad:
+            self._write(error_line(bad.request, bad.code, bad.text))
+            return
+        if call is None:
+            return
+        if call.id is None:
+            self._notified(call)
+        elif call.method == "tools/call":
+            self._begin(call, call.id)
+        else:
+            self._write(await self._answer(call, call.id))
+
+    async def end(self) -> None:
+        """Give up what is open and leave the broker."""
+        for task in list(self._open.values()):
+            task.cancel()
+        await asyncio.gather(*self._open.values(), return_exceptions=True)
+        if self._broker is not None:
+            await self._broker.close()
+
+    async def _answer(self, call: Call, request: RequestId) -> bytes:
+        if call.method == "initialize":
+            return result_line(
+                request,
+                {
+                    "protocolVersion": agreed_version(call.params.get("protocolVersion")),
+                    "capabilities": {"tools": {"listChanged": False}},
+                    "serverInfo": {"name": "dbg-attach", "title": "Ranks of a training job", "version": RELEASE},
+                    "instructions": INSTRUCTIONS,
+                },
+            )
+        if call.method == "ping":
+            return result_line(request, {})
+        if call.method == "tools/list":
+            return result_line(request, {"tools": [*(tool.document() for tool in await self._tools()), MORE]})
+        return error_line(request, METHOD_NOT_FOUND, f"this server has no method {call.method[:60]!r}")
+
+    def _notified(self, call: Call) -> None:
+        if call.method == "notifications/cancelled":
+            task = self._open.get(call.params.get("requestId", ""))
+            if task is not None:
+                task.cancel()
+
+    def _begin(self, call: Call, request: RequestId) -> None:
+        if request in self._open or len(self._open) >= MAX_AT_ONCE:
+            self._write(error_line(request, INVALID_PARAMS, f"{MAX_AT_ONCE} calls are open, or one has this id"))
+            return
+        task = asyncio.create_task(self._call(call, request))
+        self._open[request] = task
+        task.add_done_callback(lambda _: self._open.pop(request, None))
+
+    async def _call(self, call: Call, request: RequestId) -> None:
+        name, given = call.params.get("name"), call.params.get("arguments") or {}
+        try:
+            if not isinstance(given, dict):
+                raise BadCall(INVALID_PARAMS, "the arguments are no object", request)
+            result = text_result(await self._do(name, given))
+        except BadCall as bad:
+            self._write(error_line(request, bad.code, bad.text))
+            return
+        except DbgError as error:
+            # What an agent can mend is the answer of the tool, so that the model reads it.
+            result = text_result(str(error), is_error=True)
+        self._write(result_line(request, result))
+
+    async def _do(self, name: object, given: dict[str, Any]) -> str:
+        if name == MORE["name"]:
+            begin = given.get("from", 0)
+            return self._rests.more(str(given.get("answer", "")), begin if isinstance(begin, int) else 0)
+        tool = next((tool for tool in await self._tools() if tool.name == name), None)
+        if tool is None:
+            raise BadCall(INVALID_PARAMS, f"there is no tool {str(name)[:60]!r} with this token")
+        tool.check(given)
+        return self._rests.cut(await tool.do(await self._connected(), given))
+
+    async def _tools(self) -> list[Tool]:
+        """Return the tools that the token admits; all where no broker can be asked yet."""
+        try:
+            broker = await self._connected()
+        except DbgError:
+            return list(TOOLS)
+        return [tool for tool in TOOLS if broker.role != WATCHER or not tool.changes]
+
+    async def _connected(self) -> AsyncBroker:
+        async with self._dialling:
+            if self._broker is None:
+                self._broker = await self._connect()
+            return self._broker
+
+
+async def serve_mcp(settings: CommandSettings) -> int:
+    """Serve one client on stdin and stdout until stdin ends; return the exit status."""
+    from ..api.broker import open_broker
+
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=MAX_LINE)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    output = sys.stdout.fileno()
+    server = McpServer(lambda: open_broker(settings.broker, settings.timeout), lambda line: _write_all(output, line))
+    try:
+        while line := await _next_line(reader):
+            if line.strip():
+                await server.take(line)
+    finally:
+        transport.close()
+        await server.end()
+    return 0
+
+
+async def _next_line(reader: asyncio.StreamReader) -> bytes:
+    """Return the next line, empty at the end; of a line that is too long nothing but a beginning that is no JSON."""
+    try:
+        return await reader.readline()
+    except ValueError:
+        return b"a line of more than a mebibyte\n"
+
+
+def _write_all(descriptor: int, line: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        while line:
+            try:
+                line = line[os.write(descriptor, line) :]
+            except BlockingIOError:
+                # Where stdin and stdout are one socket, both do not block.
+                select.select([], [descriptor], [])

@@ -1,0 +1,136 @@
+"""Ask ranks why their job does not go on, once or some seconds apart, and return the verdicts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from dbg_wire.errors import DbgError
+from dbg_wire.evidence import CodePart
+from dbg_wire.messages import Action, Look
+from dbg_wire.ranks import RankInfo, RankState
+
+from ..core.asking import Asker
+from ..core.collective_matching import match_collectives
+from ..core.rank_evidence import RankEvidence, read_evidence, rosters
+from ..core.ras import ask_ras
+from ..core.roll_call import Run, ended_of_live_runs, live_runs
+from ..core.waiting_line import Show, show_nobody
+from ..hang.code_differences import MAX_VERSIONS, code_versions, differing
+from ..hang.explain import LAST_LOOK_SECONDS, Explanation, JobLook, explain
+from ..hang.nccl_ras import ras_lines, uses_nccl, with_ras
+from ..hang.verdict import Verdict, VerdictKind
+
+BETWEEN_SECONDS = 1.0
+"""Seconds between two looks: shorter than that, a rank that works may be where it was."""
+
+
+async def look_for_cause(
+    asker: Asker,
+    chosen: Sequence[RankInfo],
+    known: Sequence[RankInfo],
+    *,
+    show: Show = show_nobody,
+    longest: float = LAST_LOOK_SECONDS,
+) -> Explanation:
+    """Ask all ranks of the runs of the chosen ones, as often as it takes to tell waiting from working.
+
+    The verdicts are those about the chosen ranks, or all if none is. One look takes as long as the slowest rank, and
+    more follow for ``longest`` seconds at most. ``show`` takes what is waited for. Raises DbgError if the broker fails.
+    """
+    ranks = ranks_of_runs(chosen, known)
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    looks = [JobLook(at=0.0, everybody=await _look(asker, ranks))]
+    found = explain(looks, time.time())
+    while not found.is_settled and loop.time() - begun < longest:
+        show("looking again, to tell waiting from working")
+        try:
+            await asyncio.sleep(BETWEEN_SECONDS)
+        finally:
+            show(None)
+        at = loop.time() - begun
+        looks = [looks[0], JobLook(at=at, everybody=await _look(asker, ranks))]
+        found = explain(looks, time.time())
+    if any(verdict.kind is VerdictKind.DIFFERENT or _has_parts(verdict) for verdict in found.verdicts):
+        found = explain(looks, time.time(), await ask_parts(asker, looks[-1].everybody))
+    return _about(await _with_ras(asker, found, looks[-1].everybody), chosen, ranks)
+
+
+async def _with_ras(asker: Asker, found: Explanation, everybody: Sequence[RankEvidence]) -> Explanation:
+    """Add what NCCL's RAS tells of each job that uses NCCL and may hang; nothing where it does not answer."""
+    for matched in match_collectives(everybody):
+        about = [verdict for verdict in found.verdicts if verdict.job == matched.run[0]]
+        if not uses_nccl(matched) or all(verdict.kind is VerdictKind.BUSY for verdict in about):
+            continue
+        try:
+            reply = await ask_ras(asker, [one.rank for one in matched.roster.values()])
+        except DbgError:
+            # An older broker does not know this question.
+            continue
+        if reply.status is not None:
+            found = with_ras(found, matched.run, ras_lines(reply.status, matched.roster))
+    return found
+
+
+def ranks_of_runs(chosen: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[RankInfo]:
+    """Return all ranks of the runs of these: a hang can't be told from a part of its ranks.
+
+    Those that have exited are among them, the newest process of each that is missing; all are, of a run that is over.
+    """
+    runs = {(rank.job, rank.run) for rank in chosen}
+    live = live_runs(known)
+    ended = {rank.key for rank in ended_of_live_runs(known)}
+    return [
+        rank
+        for rank in known
+        if (rank.job, rank.run) in runs
+        and (rank.state is not RankState.EXITED or (rank.job, rank.run) not in live or rank.key in ended)
+    ]
+
+
+async def ask_parts(asker: Asker, everybody: Sequence[RankEvidence]) -> dict[Run, dict[int, tuple[CodePart, ...]]]:
+    """Return the files, packages and variables of one rank of each code that runs, of runs in which they differ.
+
+    Raises DbgError if the broker fails.
+    """
+    asked: list[RankEvidence] = []
+    for roster in rosters(everybody).values():
+        versions = code_versions(roster)
+        if differing(versions):
+            asked += [roster[version.representative] for version in versions[:MAX_VERSIONS]]
+    parts: defaultdict[Run, dict[int, tuple[CodePart, ...]]] = defaultdict(dict)
+    ranks = [one.rank for one in asked]
+    for told in read_evidence(ranks, await asker.ask(Action.WHERE, ranks, look=Look.CODE)) if ranks else ():
+        if told.evidence is not None and told.evidence.parts:
+            parts[told.rank.job, told.rank.run][told.rank.rank] = told.evidence.parts
+    return parts
+
+
+async def _look(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankEvidence]:
+    return read_evidence(ranks, await asker.ask(Action.WHERE, ranks, look=Look.EVIDENCE))
+
+
+def _has_parts(verdict: Verdict) -> bool:
+    """Tell whether a job that is busy has a difference in its evidence."""
+    return verdict.kind is VerdictKind.BUSY and any("environment variables" in line for line in verdict.evidence)
+
+
+def _about(found: Explanation, chosen: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> Explanation:
+    """Leave out verdicts that are not about the chosen ranks, if these are a part of those that are there."""
+    keys = {rank.key for rank in chosen}
+    if all(rank.key in keys for rank in ranks if rank.state is not RankState.EXITED):
+        return found
+    numbers: defaultdict[str, set[int]] = defaultdict(set)
+    for rank in chosen:
+        numbers[rank.job].add(rank.rank)
+    about = [one for one in found.verdicts if _concerns(one, numbers)]
+    return replace(found, verdicts=tuple(about or found.verdicts))
+
+
+def _concerns(verdict: Verdict, numbers: Mapping[str, set[int]]) -> bool:
+    everybody = {*verdict.ranks, *verdict.others}
+    return not everybody or bool(everybody & numbers.get(verdict.job, set()))

@@ -1,0 +1,85 @@
+"""Ask ranks for a value or a command, and group what they answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.ranks import RankInfo
+from dbg_wire.records import fitted
+
+from ..core.asking import Asker
+from ..core.roll_call import RollCall
+from ..views.groups import AnswerGroup, Said, group_answers
+from ..views.missing import MissingInAnswer, missing_in_answer
+from ..views.naming import Naming
+from .differences import with_differences
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueAnswer:
+    """What ranks have answered to ``command``; equal answers are one group, and ``missing`` says who was not asked."""
+
+    command: str
+    said: tuple[Said, ...]
+    groups: tuple[AnswerGroup, ...]
+    naming: Naming
+    missing: MissingInAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueWishes:
+    """How ranks evaluate, and when two of their values count as equal; the fields are those of the terminal's options.
+
+    ``tolerance`` is the relative difference up to which floats are equal, None for none.
+    """
+
+    frame: str = ""
+    live: bool = False
+    stats: bool = False
+    exact: bool = False
+    tolerance: float | None = None
+
+
+USUAL = ValueWishes()
+
+
+async def ask_values(
+    asker: Asker,
+    ranks: Sequence[RankInfo],
+    action: Action,
+    command: str,
+    *,
+    wishes: ValueWishes = USUAL,
+    calls: Sequence[RollCall] = (),
+) -> ValueAnswer:
+    """Have ranks evaluate an expression or run a command of pdb, and return the groups of their answers.
+
+    ``calls`` tell of the ranks that should be among them and are missing. Raises DbgError if the broker fails.
+    """
+    answers = await asker.ask(action, ranks, command, live=wishes.live, stats=wishes.stats, frame=wishes.frame)
+    is_value = action is Action.EVAL
+    if wishes.frame and is_value:
+        answers = [_without_other_frames(answer) for answer in answers]
+    said = tuple(zip(ranks, answers, strict=True))
+    groups = group_answers(said, exact=wishes.exact, tolerance=wishes.tolerance, compare=is_value)
+    if is_value:
+        groups = list(await with_differences(asker, groups, said, exact=wishes.exact))
+    return ValueAnswer(
+        command=command, said=said, groups=tuple(groups), naming=Naming(ranks), missing=who_is_missing(ranks, calls)
+    )
+
+
+def who_is_missing(ranks: Sequence[RankInfo], calls: Sequence[RollCall]) -> MissingInAnswer:
+    """Return what an answer of these ranks says of those that could not be asked."""
+    return missing_in_answer(calls, time.time(), several_jobs=len({rank.job for rank in ranks}) > 1)
+
+
+def _without_other_frames(answer: RankAnswer) -> RankAnswer:
+    """Return an error in place of a value that an older rank has taken from another frame than the one asked for."""
+    if answer.kind is not Kind.VALUE or answer.frame is not None:
+        return answer
+    text = "the dbg-broker in this rank is too old for --frame; ask without it"
+    return fitted(RankAnswer, key=answer.key, kind=Kind.ERROR, text=text)

@@ -1,0 +1,74 @@
+"""The magic of notebooks, in a real kernel of IPython, and the HTML that it shows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import start_new_kernel
+
+from dbg_client.api.answers import table_html, text_html
+from dbg_wire.messages import Action, Kind, RankAnswer
+from tests.client.fake_broker import FakeBroker, make_rank
+from tests.support.time_unit import seconds
+
+HOSTILE = "<script>alert(1)</script>\x1b[2J"
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    with FakeBroker(make_rank(0), make_rank(1)) as running:
+        running.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.VALUE, text=HOSTILE, digest="d")
+        yield running
+
+
+@pytest.fixture
+def kernel(broker: FakeBroker, environ: dict[str, str]) -> Iterator[BlockingKernelClient]:
+    manager, client = start_new_kernel(
+        startup_timeout=seconds(60), kernel_name="python3", env={**os.environ, **environ, **broker.environment}
+    )
+    yield client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+def run(kernel: BlockingKernelClient, cell: str) -> list[dict[str, str]]:
+    """Run a cell and return what it shows, each thing in all its forms."""
+    shown: list[dict[str, str]] = []
+
+    def note(message: dict[str, dict[str, dict[str, str]]]) -> None:
+        if "data" in message["content"]:
+            shown.append(message["content"]["data"])
+
+    reply = kernel.execute_interactive(cell, output_hook=note, timeout=seconds(60))
+    assert reply["content"]["status"] == "ok", reply["content"]
+    return shown
+
+
+def test_a_cell_is_evaluated_on_ranks_and_shown_as_a_table(kernel: BlockingKernelClient) -> None:
+    run(kernel, "%load_ext dbg_client")
+    first, second = run(kernel, "%%ranks 0-1\nloss\n# not this one\nlr")
+    assert first["text/html"].startswith("<p>loss: 2 of 2 ranks answered, 1 value")
+    assert second["text/html"].startswith("<p>lr: ")
+    (ranks,) = run(kernel, "import dbg_client; b = dbg_client.connect(); b.job()[0:2]")
+    assert "gpu013:1" in ranks["text/html"]
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        assert attrs == []
+
+
+@pytest.mark.parametrize("page", [text_html(HOSTILE), table_html(HOSTILE, (HOSTILE, "b"), [(HOSTILE, HOSTILE)])])
+def test_text_of_a_rank_is_no_html(page: str) -> None:
+    tags = _Tags()
+    tags.feed(page)
+    assert tags.tags <= {"pre", "p", "table", "tr", "th", "td", "code"}

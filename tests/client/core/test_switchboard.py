@@ -1,0 +1,97 @@
+"""One link for several questions, waits and listeners at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from dbg_client.core.asking import Asker
+from dbg_client.core.broker import switchboard_to
+from dbg_client.core.news import MAX_WAITING, News
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.errors import Declined
+from dbg_wire.errors import BrokerUnreachable
+from dbg_wire.messages import Action, Change, Kind, Question, RankAnswer, Refusal, RefusalCode
+from dbg_wire.ranks import RankState
+from tests.client.fake_broker import FakeBroker, make_rank
+from tests.support.time_unit import seconds
+
+PATIENCE = seconds(10)
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    with FakeBroker(make_rank(5)) as running:
+        yield running
+
+
+@pytest.fixture
+async def board(broker: FakeBroker, environ: dict[str, str]) -> AsyncIterator[Switchboard]:
+    opened = switchboard_to(None, PATIENCE, environ | broker.environment)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+async def test_questions_of_several_tasks_get_their_own_answers(board: Switchboard, broker: FakeBroker) -> None:
+    broker.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.VALUE, text="0.25")
+    broker.answers[Action.COMMAND] = RankAnswer(key="", kind=Kind.VALUE, text="moved")
+    ranks, asker = board.directory.ranks, Asker(board)
+    values = await asyncio.gather(asker.ask(Action.EVAL, ranks, "loss"), asker.ask(Action.COMMAND, ranks, "n"))
+    assert [[answer.text for answer in answers] for answers in values] == [["0.25"], ["moved"]]
+
+
+async def test_a_question_that_is_refused_leaves_the_others_open(board: Switchboard, broker: FakeBroker) -> None:
+    broker.silent.add(Question)
+    first = asyncio.create_task(Asker(board).ask(Action.EVAL, board.directory.ranks, "a"))
+    second = asyncio.create_task(Asker(board).ask(Action.EVAL, board.directory.ranks, "b"))
+    asked = await asyncio.to_thread(broker.wait_for, Question, lambda question: question.text == "b")
+    broker.tell(Refusal(code=RefusalCode.FULL, text="too many", request=asked.request))
+    with pytest.raises(Declined, match="too many"):
+        await second
+    assert not first.done()
+    # A broker that does not say which question it refuses means the oldest.
+    broker.tell(Refusal(code=RefusalCode.FULL, text="still too many"))
+    with pytest.raises(Declined, match="still too many"):
+        await first
+
+
+async def test_a_wait_ends_when_it_happens_or_its_time_is_over(board: Switchboard, broker: FakeBroker) -> None:
+    rank = board.directory.ranks[0]
+
+    def gone_on() -> bool | None:
+        return board.directory.ranks[0].state is RankState.RUNNING or None
+
+    with pytest.raises(asyncio.TimeoutError):
+        await board.until(gone_on, 0.01)
+    waiting = asyncio.create_task(board.until(gone_on))
+    await asyncio.sleep(0)
+    broker.tell(Change(rank=make_rank(rank.rank, state=RankState.RUNNING)))
+    assert await waiting
+
+
+async def test_what_is_open_when_the_connection_is_closed_ends_with_a_sentence(board: Switchboard) -> None:
+
+    def never() -> bool | None:
+        return None
+
+    waiting = asyncio.create_task(board.until(never))
+    await asyncio.sleep(0)
+    async with board.news() as news:
+        await board.close()
+        with pytest.raises(BrokerUnreachable, match="closed its connection"):
+            await waiting
+        with pytest.raises(BrokerUnreachable):
+            await news.next()
+
+
+async def test_a_listener_that_is_slow_loses_the_oldest_changes_and_hears_how_many() -> None:
+    news = News()
+    for number in range(MAX_WAITING + 3):
+        rank = make_rank(5, since=float(number))
+        news.changed({rank.key: None}, {rank.key: rank}, whole=False)
+    first = await news.next()
+    assert (first.left_out, first.rank.since) == (3, 3.0)
+    assert (await news.next()).left_out == 0

@@ -1,0 +1,140 @@
+"""A program uses the library on real ranks: it asks, looks, listens, and holds the keyboard of a stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dbg_client
+from dbg_client import AsyncBroker, Broker, RankChange
+from tests.support.broker import running_broker
+from tests.support.processes import Child, Processes
+from tests.support.ranks import attach, start_ranks, wait_until_states
+from tests.support.time_unit import seconds
+
+pytestmark = pytest.mark.integration
+
+TRAIN = """\
+import dbg_agent, os
+
+def step(rank):
+    loss = 0.25 if rank < 3 else 0.75
+    name = "<b>%d</b>" % rank
+    dbg_agent.set_trace()
+    loss = loss + 1
+    loss = loss + 1
+    return loss
+
+rank = int(os.environ["RANK"])
+print(step(rank))
+dbg_agent.set_trace()
+print("ended well", flush=True)
+"""
+PATIENCE = seconds(20)
+
+
+@pytest.fixture
+def ranks(processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch) -> list[Child]:
+    """Start four ranks that stop, and have this program find their broker."""
+    running_broker(processes, home)
+    monkeypatch.setenv("DBG_HOME", str(home))
+    started = start_ranks(processes, home, TRAIN, 4)
+    wait_until_states(home, dict.fromkeys(range(4), "stopped"))
+    return started
+
+
+@pytest.fixture
+def broker(ranks: list[Child]) -> Iterator[Broker]:
+    with dbg_client.connect(timeout=PATIENCE) as broker:
+        yield broker
+
+
+def test_a_program_asks_ranks_what_a_terminal_asks(broker: Broker, home: Path) -> None:
+    job = broker.job()
+    answer = job.eval("loss")
+
+    assert [(group.id, group.ranks, group.text) for group in answer.groups] == [
+        ("@1", "0-2", "0.25"),
+        ("@2", "3", "0.75"),
+    ]
+    assert sorted(answer.values.values()) == ["0.25", "0.25", "0.25", "0.75"]
+    assert answer.missing == answer.errors == {}
+    shown = attach(home, "all", "-e", "loss")
+    assert str(answer) == shown.stdout
+    assert answer.document == json.loads(attach(home, "all", "-e", "loss", "--json").stdout)
+
+    assert [rank.rank for rank in job["@2"].list()] == [3]
+    assert [rank.rank for rank in job[0:2].list()] == [rank.rank for rank in job[[0, 1]].list()] == [0, 1]
+    assert list(job[3].eval("1 / 0").errors.values()) == ["ZeroDivisionError: division by zero"]
+    assert "&lt;b&gt;1&lt;/b&gt;" in job[1].eval("name")._repr_html_()
+
+    where = job.where()
+    assert ageless(where.tree()) == ageless(attach(home, "all", "-w").stdout)
+    assert {frame.function for group in where.groups for frame in group.frames} >= {"<module>", "step"}
+    assert job.why().verdicts[0].kind in ("waiting", "unknown", "busy")
+    assert str(job.collectives())
+
+
+def ageless(tree: str) -> str:
+    """Return a tree without for how long ranks have been where they are, which is told from the first second on."""
+    return re.sub(r"(, the longest)? for \d+ s", "", tree)
+
+
+def test_a_stop_is_held_stepped_and_left_as_it_is(broker: Broker, home: Path, ranks: list[Child]) -> None:
+    job = broker.job()
+    with job[3].attach() as stop:
+        assert stop.reason == "breakpoint"
+        assert stop.locals() == {"rank": "3", "loss": "0.75", "name": "'<b>3</b>'"}
+        first = stop.stack()[-1]
+        moved = stop.next()
+        assert (moved.function, moved.line) == ("step", first.line + 1)
+        assert stop.eval("loss + 1") == "2.75"
+        assert stop.up().function == "<module>"
+        assert "name" not in stop.locals()
+        with pytest.raises(dbg_client.DbgError, match="no frame further up"):
+            stop.up()
+        assert stop.down() == moved
+        with pytest.raises(dbg_client.RankError, match="NameError"):
+            stop.eval("no_such_name")
+        with pytest.raises(dbg_client.KeyboardTaken), job[3].attach():
+            pytest.fail("two programs type")
+        stop.resume()
+        place = stop.wait(PATIENCE)
+        assert place is not None
+        assert place.function == "<module>"
+        assert stop.eval("rank") == "3"
+    wait_until_states(home, dict.fromkeys(range(4), "stopped"))
+    job.resume()
+    assert ranks[3].wait(PATIENCE) == 0
+    assert "ended well" in ranks[3].text()
+
+
+async def test_a_program_with_a_loop_of_its_own_asks_several_things_at_once(ranks: list[Child]) -> None:
+    async with dbg_client.aconnect(timeout=PATIENCE) as broker:
+        job = broker.job()
+        values = await asyncio.gather(*(job[rank].eval(f"rank * {rank}") for rank in range(4)))
+        assert [value.groups[0].text for value in values] == ["0", "1", "4", "9"]
+        changes: list[RankChange] = []
+        listening = asyncio.create_task(gone_on(broker, changes))
+        await asyncio.sleep(0)
+        await job[0].resume()
+        await listening
+        first, last = changes[0], changes[-1]
+        assert first.before is not None
+        assert first.before.state == "stopped"
+        assert last.now is not None
+        assert last.now.rank == 0
+
+
+async def gone_on(broker: AsyncBroker, changes: list[RankChange]) -> None:
+    """Listen until rank 0 stands at its second stop."""
+    async for change in broker.job().events():
+        changes.append(change)
+        where = change.rank.where
+        if change.rank.rank == 0 and where is not None and where.function == "<module>":
+            return
