@@ -209,14 +209,12 @@ def masked(opcode: Opcode, payload: bytes, *, fin: bool = True) -> bytes:
     return Frame(opcode, payload, fin).serialize(mask=True)
 
 
-BROKER = ("dbg_broker", "websockets")
 ENTRY = encode_entry(Entry(at=1.7e9, what=What.ATTACH, role="driver", terminal="me@h", job="A", ranks="g0:1", count=2))
 TARGETS = (
     Target(
         "handshake",
         handshake,
         whole(REQUEST, NO_TOKEN, b"HEAD /healthz HTTP/1.1\r\n\r\n", b"POST / HTTP/1.1\r\n\r\n", b"\x16\x03\x01"),
-        BROKER,
     ),
     Target(
         "websocket",
@@ -226,21 +224,16 @@ TARGETS = (
             masked(Opcode.BINARY, b"ab", fin=False) + masked(Opcode.PING, b"x") + masked(Opcode.CONT, b"c"),
             masked(Opcode.CLOSE, b"\x03\xe8bye"),
         ),
-        BROKER,
     ),
     Target(
         "classic_pudb",
         partial(stock, ScreenSession),
         whole(b"\x1b[?1049h\x1b[?25l\x1b[1;1H\x1b[0;39;49mPuDB\x1b[K\x1b[?1049lprinted\r\n"),
-        ("dbg_broker.classic",),
     ),
     Target(
-        "classic_pdb",
-        partial(stock, LineSession),
-        whole(b"> /home/me/train.py(41)step()\r\n-> loss = f(x)\r\n(Pdb) "),
-        ("dbg_broker.classic",),
+        "classic_pdb", partial(stock, LineSession), whole(b"> /home/me/train.py(41)step()\r\n-> loss = f(x)\r\n(Pdb) ")
     ),
-    Target("strangers", strangers, (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01", b"(Pdb) "), ("dbg_broker.classic",)),
-    Target("audit", audit, (ENTRY,), ("dbg_broker.audit", "dbg_broker.verbs")),
-    Target("issued", issued, (an_issued_list(),), ("dbg_broker.home",)),
+    Target("strangers", strangers, (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01", b"(Pdb) ")),
+    Target("audit", audit, (ENTRY,)),
+    Target("issued", issued, (an_issued_list(),)),
 )

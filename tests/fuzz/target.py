@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One place; ``run`` raises for a finding alone. ``packages`` are those whose branches atheris follows."""
+    """One place; ``run`` raises for a finding alone."""
 
     name: str
     run: Callable[[bytes], None]
     seeds: tuple[bytes, ...]
-    packages: tuple[str, ...]
 
 
 def text_of(data: bytes) -> str:

@@ -60,7 +60,7 @@ def settings(data: bytes) -> None:
 
 
 def _target(name: str, run: Callable[[bytes], None], *seeds: bytes) -> Target:
-    return Target(name, run, seeds, ("dbg_client.terminal", "dbg_client.words", "tomllib"))
+    return Target(name, run, seeds)
 
 
 DRAWN = (

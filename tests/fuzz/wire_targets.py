@@ -114,7 +114,6 @@ def nccl(data: bytes) -> None:
         ras.encode_status(ras.parse_reply(text_of(data)))
 
 
-WIRE = ("dbg_wire",)
 EVIDENCE = evidence.encode_evidence(
     [
         evidence.SourceSeen(library="torch", version="2.13"),
@@ -129,18 +128,16 @@ TARGETS = (
             encode(message).encode()
             for message in (registration(), Report(report=STOPPED), Greet(minor=0, release="0.1.0", name="me@login1"))
         ),
-        WIRE,
     ),
-    Target("frames", frames, (encode_data(Output(1, 0, b"abc")), b"\x02" + bytes(20) + b"n"), WIRE),
+    Target("frames", frames, (encode_data(Output(1, 0, b"abc")), b"\x02" + bytes(20) + b"n")),
     Target(
         "targets",
         targets,
         (b"g[0-3]:*,!A/5", b"0-1023/8,3.1", b"job/stopped", b"@missing", b"train.py:41", b"?1", b"1:2"),
-        WIRE,
     ),
-    Target("addresses", addresses, (b"wss://[::1]:6900#" + PIN.encode(), b"login1:6900", b"ws://h", b"r" * 43), WIRE),
-    Target("home_files", home_files, (RENDEZVOUS,), WIRE),
-    Target("answers", answers, ("\n".join(EVIDENCE[1:]).encode(), b'["a", "b", "c", "d"]', b'{"status": 0}\nx'), WIRE),
+    Target("addresses", addresses, (b"wss://[::1]:6900#" + PIN.encode(), b"login1:6900", b"ws://h", b"r" * 43)),
+    Target("home_files", home_files, (RENDEZVOUS,)),
+    Target("answers", answers, ("\n".join(EVIDENCE[1:]).encode(), b'["a", "b", "c", "d"]', b'{"status": 0}\nx')),
     Target(
         "nccl",
         nccl,
@@ -148,6 +145,5 @@ TARGETS = (
             reply(([ras_rank(0, count=7)], [missing(1)])).encode(),
             TEXT.encode(),
         ),
-        WIRE,
     ),
 )
