@@ -51,7 +51,7 @@ fences: $(DOCS_READY)
 	$(BIN)/lint-imports
 
 $(DOCS_READY): $(READY)
-	$(BIN)/python -m pip install --quiet --no-compile --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
 
 # The variable silences an advertisement of the theme's authors on each build.
