@@ -4,6 +4,8 @@
 #   make test    install what the tests need and run them (WITH_TORCH=1: those that need torch too)
 #   make check   linters, formatter, types, import fences, and the documentation
 #   make docs    build the documentation into site/, checking its links
+#   make fuzz    look for bytes that a reader fails at (SECONDS=60 for each target; TARGETS="control audit")
+#   make soak    live for half an hour among 200 ranks, and print what has grown (MINUTES=30)
 #   make bench   measure
 #   make clean   remove all that these verbs have made
 
@@ -13,7 +15,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: demo test check docs bench clean venv
+.PHONY: demo test torch pythons check lint types fences docs fuzz soak bench clean venv
 
 venv: $(READY)
 
@@ -24,16 +26,28 @@ $(READY): pyproject.toml scripts/make-venv
 demo: $(READY)
 	@$(BIN)/python examples/demo.py
 
-test: $(READY)
+test: $(READY) torch
 	@scripts/install-system-packages
-	@scripts/install-torch $(BIN)/python
 	@scripts/run-tests $(BIN)/python
-	@scripts/test-pythons $(BIN)/python
 
-check: $(READY) docs
+# In CI the documentation's packages come first: two pips at once in one environment would overwrite each other's files.
+torch: $(READY) $(if $(CI),$(DOCS_READY))
+	@scripts/install-torch $(BIN)/python
+
+pythons:
+	@scripts/make-pythons "$(PYTHON)"
+
+# With --jobs its parts run side by side.
+check: lint types fences docs
+
+lint: $(DOCS_READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(DOCS_READY)
 	$(BIN)/mypy
+
+fences: $(DOCS_READY)
 	$(BIN)/lint-imports
 
 $(DOCS_READY): $(READY)
@@ -43,6 +57,12 @@ $(DOCS_READY): $(READY)
 # The variable silences an advertisement of the theme's authors on each build.
 docs: $(DOCS_READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+fuzz: $(READY)
+	@$(BIN)/python -m tests.fuzz --seconds "$(or $(SECONDS),60)" $(TARGETS)
+
+soak: $(READY)
+	@$(BIN)/python -m tests.soak --minutes "$(or $(MINUTES),30)"
 
 bench: $(READY)
 	@scripts/run-benchmarks $(BIN)/python

@@ -7,6 +7,7 @@ the logs of failed tests go.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import re
 import shutil
@@ -64,6 +65,12 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if is_foreign(name)]:
         del os.environ[name]
     os.environ.update(clean_environment(os.environ, home))
+
+
+def pytest_collection_finish() -> None:
+    """Keep thousands of collected tests out of each garbage collection, a tenth of the processor time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -92,15 +92,18 @@ _WORDS: dict[type[Record], str] = {
     RasProcess: "process",
 }
 _CLASSES = {word: record for record, word in _WORDS.items()}
+_NUMBER = "[0-9]{1,18}"
 _NO_COMMA = re.compile(r'("nvml_dev": *\d+)\s*\n(\s*"status")')
 _HEAD = re.compile(r"#\d+-\d+ \(([0-9a-f]+)\) (INCOMPLETE|ERROR|MISMATCH)")
 _RANK = re.compile(
-    r"  Rank (\d+)(?: has (?:launched up to operation (\d+)|(not launched any operations)|status (\w+)))?"
-    r" -- (?:GPU (.+?) managed by process (\d+) on node (\S+)|\[.*\])"
+    rf"  Rank ({_NUMBER})(?: has (?:launched up to operation ({_NUMBER})|(not launched any operations)|status (\w+)))?"
+    rf" -- (?:GPU (.+?) managed by process ({_NUMBER}) on node (\S+)|\[.*\])"
 )
-_SEVERAL = re.compile(r"  \d+ ranks have (?:launched up to operation (\d+)|(not launched any operations)|status (\w+))")
+_SEVERAL = re.compile(
+    rf"  \d+ ranks have (?:launched up to operation ({_NUMBER})|(not launched any operations)|status (\w+))"
+)
 _OPERATION = re.compile(r"  Communicator ranks have different (\w+) operation counts")
-_PROCESS = re.compile(r"  Process (\d+) on node (\S+) managing")
+_PROCESS = re.compile(rf"  Process ({_NUMBER}) on node (\S+) managing")
 _STATES = {"NOCOMM": LEFT, "INIT": INITIALIZING, "RUNNING": RUNNING, "FINALIZE": FINALIZING, "ABORT": ABORTED}
 
 
@@ -129,7 +132,7 @@ def _parse_json(text: str) -> RasStatus:
         timeouts = document.get("ras", {}).get("timeouts_count", 0)
         seen = fitted(RasSeen, version=str(document.get("nccl_version", "")), timeouts=int(timeouts))
         return RasStatus(seen=seen, communicators=tuple(communicators), ranks=tuple(ranks))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidMessage):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, InvalidMessage):
         raise PeerError("a reply of NCCL's RAS that can't be read") from None
 
 
@@ -166,7 +169,7 @@ def _why_missing(status: dict[str, Any]) -> str:
 
 def _parse_text(text: str) -> RasStatus:
     version = re.search(r"NCCL version (\S+)", text)
-    timeouts = re.search(r"Encountered (\d+) communication timeout", text)
+    timeouts = re.search(rf"Encountered ({_NUMBER}) communication timeout", text)
     ranks = [rank for section in re.split(r"\n\s*\n", text) for rank in _ranks_of(section.splitlines())]
     missing = [rank.communicator for rank in ranks if rank.state in MISSING]
     names = dict.fromkeys(found[1] for found in _HEAD.finditer(text))

@@ -61,7 +61,7 @@ def decode_task(line: bytes) -> Task:
     try:
         fields = json.loads(line)
         return Task(stops=tuple(fields.pop("stops", ())), **fields)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise PeerError(f"no task ({type(error).__name__})") from None
 
 
@@ -71,5 +71,5 @@ def decode_told(line: bytes) -> Told:
         fields = json.loads(line)
         breakpoints = tuple(Breakpoint(**each) for each in fields.pop("breakpoints", ()))
         return Told(breakpoints=breakpoints, **fields)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise PeerError(f"nothing a terminal says ({type(error).__name__})") from None

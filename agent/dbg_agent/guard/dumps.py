@@ -40,10 +40,11 @@ SIGNALS = {
 }
 """faulthandler's words for the signals that it knows, with Linux's numbers."""
 
-_OWN = re.compile(f"{MARK}([^\n]*)\n")
+_OWN = re.compile(f"{MARK}([^\n{MARK}]*)\n")
 _HEADER = re.compile(r"^Fatal Python error: (.*)\n", re.MULTILINE)
 _THREAD = re.compile(r"(Current thread|Thread) 0x([0-9a-f]+)(?: \[.*\])? \(most recent call first\):")
-_FRAME = re.compile(r'  File (?:"(.*)"|(\?\?\?)), line (\d+|\?\?\?) in (.*)')
+_FRAME = re.compile(r'  File (?:"(.*)"|(\?\?\?)), line (\d{1,9}|\?\?\?) in (.*)')
+_KERNEL_NUMBER = re.compile("[0-9]{1,10}")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
 
 
@@ -139,7 +140,7 @@ class DumpRecord:
     def _take_own(self, line: str) -> None:
         word, _, rest = line.partition(" ")
         thread, _, key = rest.partition(" ")
-        if word in (BEAT, CALM, END, LEAVE, CALL) and thread.isdigit() and key:
+        if word in (BEAT, CALM, END, LEAVE, CALL) and _KERNEL_NUMBER.fullmatch(thread) and key:
             self.beats += 1
             self.is_calm = word == CALM
             self.calls += word == CALL

@@ -60,7 +60,7 @@ def frames_of(text: str, pid: int, own: Sequence[str]) -> tuple[Place, ...]:
         # Within the process's own numbers the main thread has that of the process.
         main = [thread for thread in threads if thread["os_thread_id"] in (pid, thread["pid"])] or threads[-1:]
         frames = [_place(frame) for frame in main[0]["frames"]]
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError):
         raise NoStack(f"{PROGRAM} says {printable(text.strip(), 100)!r}, which is no stack") from None
     folders = tuple(folder.rstrip("/") + "/" for folder in own)
     return tuple(reversed([place for place in frames if not place.file.startswith(folders)][:MAX_STACK_FRAMES]))

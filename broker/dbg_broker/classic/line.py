@@ -16,7 +16,7 @@ from dbg_wire.records import fitted
 MAX_TAIL = 4096
 """Characters held back of a line that has no end yet, as it may be a prompt."""
 
-_PROMPT = re.compile(r"\(+Pdb(?:\+\+)?\)+ \Z|\(com\) \Z|^>>> \Z|^\.\.\. \Z", re.MULTILINE)
+_PROMPT = re.compile(r"(?<!\()\(+Pdb(?:\+\+)?\)+ \Z|\(com\) \Z|^>>> \Z|^\.\.\. \Z", re.MULTILINE)
 _STATES = {"(com) ": PromptState.COMMANDS, ">>> ": PromptState.INTERACT, "... ": PromptState.MORE}
 _BLOCKS = (PromptState.INTERACT, PromptState.MORE)
 _PLACE = re.compile(r"^> (?P<file>.+)\((?P<line>[0-9]{1,9})\)(?P<function>[^\s()]{1,200})\(\)", re.MULTILINE)

@@ -57,7 +57,8 @@ def _parse(data: bytes, path: str) -> dict[str, object]:
         import tomli as tomllib
     try:
         document: dict[str, object] = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:
+        # tomllib has errors of its own for neither too long a number nor too deep a list.
         raise BadInput(
             f"{printable(path)} is no TOML: {printable(str(error))}", 'write lines such as engine = "pdb"'
         ) from None

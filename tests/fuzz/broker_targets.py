@@ -1,0 +1,239 @@
+"""What the broker reads of strangers, of stock debuggers, and of its own files that a crash or a user has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from websockets.frames import Frame, Opcode
+
+from dbg_broker.audit.entries import Entry, What, decode_entry, encode_entry
+from dbg_broker.classic.line import LineSession
+from dbg_broker.classic.screen import ScreenSession
+from dbg_broker.classic.session import ClassicSession
+from dbg_broker.classic.strangers import answer_to_noise
+from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.issued import ISSUED_FILE, IssuedToken, load_issued, save_issued
+from dbg_broker.home.tokens import make_throw_away_tokens
+from dbg_broker.net.capacity import Capacity
+from dbg_broker.net.connection import PeerConnection, logger
+from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit
+from dbg_broker.verbs.log import shown
+from dbg_wire.errors import BadSecretFile
+from dbg_wire.limits import MAX_FRAME_BYTES
+from dbg_wire.messages import Audience
+from tests.fuzz.target import Target, pieces_of, whole
+
+C = TypeVar("C", bound=ClassicSession)
+
+LOOP = asyncio.new_event_loop()
+"""Where connections look for the time; it never runs."""
+
+HOME = tempfile.TemporaryDirectory(prefix="dbg-fuzz-")
+TOKENS = make_throw_away_tokens(Path(HOME.name))
+REQUEST = (
+    "GET /agent HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
+    f"Sec-WebSocket-Protocol: dbg.v1\r\nAuthorization: Bearer {TOKENS.of(Role.RANK)}\r\n\r\n"
+).encode()
+NO_TOKEN = REQUEST.replace(TOKENS.of(Role.RANK).encode(), b"x" * 43)
+
+
+class FakeTransport(asyncio.Transport):
+    """A transport whose bytes go nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_over = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Drop bytes."""
+
+    def is_closing(self) -> bool:
+        return self.is_over
+
+    def close(self) -> None:
+        self.is_over = True
+
+    abort = close
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def write_eof(self) -> None:
+        """Close, too."""
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Have no buffer."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        """Read on."""
+
+    resume_reading = pause_reading
+
+
+class Owner:
+    """Owner of one connection, that admits as the broker does and takes what comes at once."""
+
+    def __init__(self) -> None:
+        self.unfinished_bytes = 0
+        self.opened_as: Bearer | None = None
+
+    def admit(self, _connection: PeerConnection, upgrade: Upgrade) -> Bearer | HttpAnswer | None:
+        return admit(upgrade, TOKENS, Connected(ranks=0, drivers=0, watchers=0), CAPACITY, 0.0)
+
+    def opened(self, _connection: PeerConnection, bearer: Bearer) -> None:
+        self.opened_as = bearer
+
+    def has_bytes(self, connection: PeerConnection) -> bool:
+        while connection.work(lambda: False):
+            pass
+        return False
+
+    def unfinished(self, _connection: PeerConnection, size: int, *, is_new: bool) -> None:
+        self.unfinished_bytes = size
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """Return what takes messages and events and does nothing."""
+        return lambda *_: None
+
+
+CAPACITY = Capacity()
+
+
+class Raised(logging.Handler):
+    """Take the errors that a connection logs as the broker's own, since it raises none."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Raise the error of a log's line."""
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            raise record.exc_info[1]
+
+
+def converse(owner: Owner, begin: bytes, data: bytes) -> None:
+    """Give a connection bytes, in reads of any size, and end it; raise an error of the broker."""
+    raised = Raised(logging.ERROR)
+    logger.addHandler(raised)
+    try:
+        _converse(owner, begin, data)
+    finally:
+        logger.removeHandler(raised)
+
+
+def _converse(owner: Owner, begin: bytes, data: bytes) -> None:
+    connection = PeerConnection(1, "10.0.0.1", owner, LOOP)
+    transport = FakeTransport()
+    connection.connection_made(transport)
+    for read in (begin, *pieces_of(data)):
+        if read and not transport.is_over:
+            connection.data_received(read)
+            assert owner.unfinished_bytes <= 2 * MAX_FRAME_BYTES
+    connection.eof_received()
+    connection.connection_lost(None)
+
+
+def handshake(data: bytes) -> None:
+    """Take bytes as a request: nobody comes in who doesn't know a token."""
+    owner = Owner()
+    converse(owner, b"", data)
+    assert owner.opened_as is None or TOKENS.of(Role.RANK).encode() in b"".join(pieces_of(data))
+
+
+def websocket(data: bytes) -> None:
+    """Take bytes as a rank's frames, behind a request with its token."""
+    owner = Owner()
+    converse(owner, REQUEST, data)
+    assert owner.opened_as is not None
+
+
+def stock(session: type[C], data: bytes) -> None:
+    """Take bytes as those of a stock debugger, with a terminal that looks."""
+    caller = session(0.0)
+    caller.message(Audience(viewers=1, generation=1, rows=24, columns=80, colors=256), 0.0)
+    now, came, told = 0.0, 0, 0
+    for read in pieces_of(data):
+        now += 0.01
+        came += len(read)
+        told += len(caller.received(read, now))
+        caller.report(now)
+    caller.tick(now + 60)
+    caller.registration("key", "host", 1, now)
+    assert told <= 8 * (came + 1)
+
+
+def strangers(data: bytes) -> None:
+    """Answer bytes on the classic port that may be no debugger's."""
+    answer = answer_to_noise(data)
+    assert answer is None or len(answer) < 1000
+
+
+def audit(data: bytes) -> None:
+    """Show a line of the audit log, and write again what was read."""
+    for line in data.split(b"\n"):
+        entry = decode_entry(line)
+        if entry is not None:
+            assert shown(entry).isprintable()
+            assert len(shown(entry)) < 20_000
+            again = decode_entry(encode_entry(entry))
+            assert again is None or again.what is entry.what
+
+
+def issued(data: bytes) -> None:
+    """Read the list of tokens that were made for somebody."""
+    home = Path(HOME.name)
+    (home / ISSUED_FILE).write_bytes(data)
+    (home / ISSUED_FILE).chmod(0o600)
+    with suppress(BadSecretFile):
+        for one in load_issued(home):
+            assert one.bearer.shown.isprintable()
+
+
+def an_issued_list() -> bytes:
+    """Return a list of tokens as the broker writes it."""
+    home = Path(HOME.name)
+    save_issued(home, [IssuedToken(name="alice", role=Role.WATCHER, digest="0" * 64, made=0.0, job="A", expires=1.0)])
+    return (home / ISSUED_FILE).read_bytes()
+
+
+def masked(opcode: Opcode, payload: bytes, *, fin: bool = True) -> bytes:
+    """Return a frame as ranks and terminals send it."""
+    return Frame(opcode, payload, fin).serialize(mask=True)
+
+
+ENTRY = encode_entry(Entry(at=1.7e9, what=What.ATTACH, role="driver", terminal="me@h", job="A", ranks="g0:1", count=2))
+TARGETS = (
+    Target(
+        "handshake",
+        handshake,
+        whole(REQUEST, NO_TOKEN, b"HEAD /healthz HTTP/1.1\r\n\r\n", b"POST / HTTP/1.1\r\n\r\n", b"\x16\x03\x01"),
+    ),
+    Target(
+        "websocket",
+        websocket,
+        whole(
+            masked(Opcode.TEXT, b'{"type":"pulse"}'),
+            masked(Opcode.BINARY, b"ab", fin=False) + masked(Opcode.PING, b"x") + masked(Opcode.CONT, b"c"),
+            masked(Opcode.CLOSE, b"\x03\xe8bye"),
+        ),
+    ),
+    Target(
+        "classic_pudb",
+        partial(stock, ScreenSession),
+        whole(b"\x1b[?1049h\x1b[?25l\x1b[1;1H\x1b[0;39;49mPuDB\x1b[K\x1b[?1049lprinted\r\n"),
+    ),
+    Target(
+        "classic_pdb", partial(stock, LineSession), whole(b"> /home/me/train.py(41)step()\r\n-> loss = f(x)\r\n(Pdb) ")
+    ),
+    Target("strangers", strangers, (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01", b"(Pdb) ")),
+    Target("audit", audit, (ENTRY,)),
+    Target("issued", issued, (an_issued_list(),)),
+)

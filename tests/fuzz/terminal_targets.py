@@ -1,0 +1,73 @@
+"""What a terminal's side reads: the bytes that a rank draws and prints, and the user's own file of settings."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable
+from contextlib import suppress
+
+from dbg_client.core import config_file
+from dbg_client.terminal.sequences import QueryFilter, StreamScanner, TextFilter
+from dbg_client.words.config import read_values
+from dbg_client.words.escape_key import parse_escape_key
+from dbg_wire.errors import BadInput
+from tests.fuzz.target import Target, pieces_of, text_of, whole
+
+ANSWERED = re.compile(
+    rb"\x05|\x1bZ|\x1bc|\x1bP|\x1b_|\x1b\^|\x1bX|\x1b\](?!8;)|\x1b\[[0-9;]*[cnxti]|\x1b\[[>=][0-9;]*c|\xc2[\x80-\x9f]"
+)
+"""What a terminal answers to, or keeps beyond the screen."""
+
+ACTS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[0-9;:]*m)")
+"""What is neither text nor a colour."""
+
+MAX_HELD = 64 * 1024
+"""Bytes of an unfinished sequence that may be kept; the filters keep 4 KiB and less."""
+
+
+def screen(data: bytes) -> None:
+    """Filter what a rank draws: what passes is the same in reads of any size, and asks the terminal nothing."""
+    filtered, drawn = QueryFilter(), b""
+    scanner = StreamScanner()
+    for read in pieces_of(data):
+        passed = filtered.feed(read)
+        scanner.feed(passed)
+        # Between two reads the status line is painted, so nothing may be left open.
+        assert scanner.at_rest
+        assert filtered.held_back <= MAX_HELD
+        drawn += passed
+    assert drawn == QueryFilter().feed(data[1:])
+    assert ANSWERED.search(drawn) is None
+    codecs.decode(drawn, "utf-8")
+
+
+def printed(data: bytes) -> None:
+    """Filter what a program prints: text and colours alone."""
+    filtered = TextFilter()
+    text = "".join(filtered.feed(read) for read in pieces_of(data))
+    assert text == TextFilter().feed(data[1:])
+    assert ACTS.search(text) is None
+
+
+def settings(data: bytes) -> None:
+    """Read a file of settings, and an escape key."""
+    with suppress(BadInput):
+        for problem in read_values(config_file._parse(data, "config.toml"), "config.toml").problems.values():
+            assert str(problem).isprintable()
+    with suppress(BadInput):
+        parse_escape_key(text_of(data))
+
+
+def _target(name: str, run: Callable[[bytes], None], *seeds: bytes) -> Target:
+    return Target(name, run, seeds)
+
+
+DRAWN = (
+    b"\x1b[?25l\x1b[2;1H\x1b[0;1;31mline\x1b[K\x1b]8;;https://a\x1b\\b\x1b]8;;\x1b\\\xe2\x94\x80\x1b[6n\x1b]52;c;?\x07"
+)
+TARGETS = (
+    _target("screen", screen, *whole(DRAWN, b"\x1bP+q544e\x1b\\\x9b6n\xc2\x9b6n", b"\x1b[?1049h\x1b[?2004h\x1b[5i")),
+    _target("printed", printed, *whole(b"loss \x1b[31m0.25\x1b[0m\r\n\x1b]0;title\x07\ttab", b"\x85\xc2\x85\x1b[2J")),
+    _target("settings", settings, b'escape = "^]"\nengine = "pdb"\ntimeout = 3.5\n', b"[[a]]\nb = 1979-05-27\n", b"^]"),
+)
