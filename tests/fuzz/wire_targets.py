@@ -8,12 +8,13 @@ from typing import Any
 
 from dbg_wire import beside, evidence, parts, ras, run_terminal
 from dbg_wire.codec import Output, decode, decode_data, encode, encode_data, join_outputs
-from dbg_wire.endpoint import parse_driver_tokens, parse_endpoint, parse_fingerprint, parse_rendezvous, parse_token
+from dbg_wire.endpoint import parse_endpoint, parse_fingerprint, parse_token
 from dbg_wire.errors import BadInput, BadSecretFile, BadTarget, DbgError, PeerError
 from dbg_wire.host_pattern import parse_host
 from dbg_wire.log_form import log_form
 from dbg_wire.messages import Greet, Report, Sender
 from dbg_wire.rank_set import parse_ranks
+from dbg_wire.rendezvous import parse_driver_tokens, parse_rendezvous
 from dbg_wire.stop_points import parse_stop_at, parse_stop_in
 from dbg_wire.target_grammar import parse_target
 from dbg_wire.targets import select
