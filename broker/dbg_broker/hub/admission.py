@@ -81,17 +81,20 @@ class Admission:
             told = describe_bearer(upgrade, self._tokens, time.time())
             return told if told.status == 200 else self._refused(connection, upgrade, told)
         decided = admit(upgrade, self._tokens, connected, hub.capacity, time.time())
-        if isinstance(decided, Bearer) and self._has_too_many(decided):
-            why = f"{MAX_TERMINALS_OF_TOKEN} terminals use the token {decided.name} already; close one of them"
+        if isinstance(decided, Bearer) and (why := self._why_too_many(decided, connection.network)):
             decided = HttpAnswer(503, f"{why}\n")
         return self._refused(connection, upgrade, decided) if isinstance(decided, HttpAnswer) else decided
 
-    def _has_too_many(self, bearer: Bearer) -> bool:
-        """Tell whether a token that was made for somebody has all the terminals that it may have."""
-        if not bearer.name or bearer.role is Role.RANK:
-            return False
+    def _why_too_many(self, bearer: Bearer, address: str) -> str:
+        """Return why a token or an address may have no further connection, empty if it may."""
+        if bearer.role is Role.RANK:
+            return self._hub.rank_places.refusal(bearer.shared_digest, address)
+        if not bearer.name:
+            return ""
         of_token = sum(link.bearer.digest == bearer.digest for link in self._hub.terminals.values())
-        return of_token >= MAX_TERMINALS_OF_TOKEN
+        if of_token < MAX_TERMINALS_OF_TOKEN:
+            return ""
+        return f"{MAX_TERMINALS_OF_TOKEN} terminals use the token {bearer.name} already; close one of them"
 
     def look_at_end(self, connection: PeerConnection, expires: float) -> None:
         """Close a connection when its token expires; the wall clock decides, as it did when the token was made."""

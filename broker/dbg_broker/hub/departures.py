@@ -22,6 +22,7 @@ def lost(hub: Hub, connection: RankPeer) -> None:
     logger.debug("connection %d has ended", connection.number)
     hub.arrivals.leave(connection.number)
     hub.unfinished.drop(connection.number)
+    hub.rank_places.leave(connection.number)
     link = hub.links.pop(connection.number, None)
     if link is not None:
         hub.turns.forget(link.share)

@@ -90,6 +90,7 @@ class Reception:
         if bearer.expires is not None:
             self._admission.look_at_end(connection, bearer.expires)
         if bearer.role is Role.RANK:
+            hub.rank_places.take(connection.number, bearer.shared_digest, connection.network)
             hub.link_rank(connection, bearer=bearer)
             return
         link = TerminalLink(connection, bearer, RateLimit(hub.clock(), limits.MAX_INPUT_PER_SECOND))

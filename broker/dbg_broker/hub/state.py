@@ -26,6 +26,7 @@ from dbg_broker.net.entrance import Entrance
 from dbg_broker.net.frames import pack_data, pack_message
 from dbg_broker.net.loop_times import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters
+from dbg_broker.net.rank_places import RankPlaces
 from dbg_broker.net.rate import RateLimit
 from dbg_broker.net.standings import Standings
 from dbg_broker.net.turns import Turns
@@ -85,6 +86,7 @@ class Hub:
         # Connections: those without a first message, then links of ranks and of terminals by their numbers.
         self.arrivals: Arrivals[PeerConnection] = Arrivals(self.capacity)
         self.unfinished = Unfinished()
+        self.rank_places = RankPlaces(self.capacity.ranks)
         self.turns = Turns(time.thread_time, schedule)
         self.links: dict[int, RankLink | TerminalLink] = {}
         self.terminals: dict[int, TerminalLink] = {}

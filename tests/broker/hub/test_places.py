@@ -11,7 +11,7 @@ from websockets.exceptions import InvalidStatus
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import admission, close_codes
-from dbg_broker.net import capacity
+from dbg_broker.net import capacity, rank_places
 from dbg_wire import limits
 from dbg_wire.messages import Audience, Mode, Refusal, RefusalCode, Seat
 from tests.broker.peers import SECONDS, Broker, Peer, attach, registration
@@ -47,6 +47,20 @@ async def test_a_rank_full_of_watchers_takes_its_driver(broker: Broker, monkeypa
     assert (await driver.expect(Seat, lambda seat: seat.generation is None)).driver == "second@h"
     await gives_way(watchers[-1], "gpu013:0 has as many terminals as it may")
     assert broker.hub.seats.watchers(KEY) == 3
+
+
+async def test_the_token_of_one_job_leaves_places_to_ranks_of_others(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rank_places, "FEW", 2)
+    broker.hub.rank_places = rank_places.RankPlaces(2)
+    first, _ = [await broker.dial("/agent", broker.tokens.for_job("mine")) for _ in range(2)]
+    with pytest.raises(InvalidStatus) as refused:
+        await broker.dial("/agent", broker.tokens.for_job("mine"))
+    assert b"2 ranks use this token already" in (refused.value.response.body or b"")
+    await first.close()
+    await broker.left(lambda hub: len(hub.links) == 1)
+    await broker.dial("/agent", broker.tokens.for_job("mine"))
 
 
 async def test_a_broker_full_of_watchers_takes_a_driver(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
