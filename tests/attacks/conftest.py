@@ -36,7 +36,7 @@ class Attacked:
         """Run an attack: a function of a module, the address it comes from, and the function's options."""
         return attack(self._processes, self.broker, attacker, address=address, **options)
 
-    def feel(self, quiet: Figures, seconds: float = 1.5) -> Figures:
+    def feel(self, quiet: Figures, seconds: float = 1.0) -> Figures:
         """Measure during an attack, anew up to twice if keys waited, and return the figures of the last time.
 
         An attack goes on and is felt each time; other work on this machine is felt now and then. The broker's

@@ -44,7 +44,7 @@ def numbers() -> dict[str, int]:
     return {
         "memory": _memory(),
         "objects": len(objects),
-        "tasks": sum(isinstance(one, asyncio.Task) and not one.done() for one in objects),
+        "tasks": sum(issubclass(type(one), asyncio.Task) and not one.done() for one in objects),
         "threads": threading.active_count(),
         "descriptors": len(os.listdir("/proc/self/fd")),  # noqa: PTH208 - names alone
         "zombies": _zombies(),

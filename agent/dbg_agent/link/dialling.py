@@ -62,7 +62,7 @@ class Dialler:
         others don't: thousands of them would read the home's files several times a second.
         """
         if self._is_attended():
-            self._handover.ended(connection.close_code, time.monotonic())
+            self._handover.ended(connection.protocol.close_code, time.monotonic())
 
     async def dial(self) -> BrokerWebSocket:
         """Return an open connection to where the broker is now; raise a DbgError that says why there is none."""
