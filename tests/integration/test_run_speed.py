@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -14,8 +15,9 @@ from tests.support.time_unit import seconds
 MOST = 1.1
 """Allowed factor between our time and that of stock PuDB."""
 
-ROUNDS = 8
-"""Measurements of both times at most: the shortest count, since other load can only add to them."""
+FEWEST, MOST_ROUNDS = 3, 9
+"""Measurements of both times. Their medians count: the time of torch alone differs by a third from run to run, so that
+the shortest of one kind may have no match among the others."""
 
 
 @pytest.mark.integration
@@ -27,10 +29,10 @@ def test_it_takes_hardly_longer_than_stock(processes: Processes, home: Path, tmp
     environ = {**processes.marked(job_environment(tmp_path)), "DBG_HOME": str(home)}
     stock: list[float] = []
     ours: list[float] = []
-    for _ in range(ROUNDS):
-        # The first run starts the broker as well, so the shortest time of each kind counts.
+    for _ in range(MOST_ROUNDS):
+        # The first run starts the broker as well, which no median shows.
         ours.append(run_seconds(tmp_path, environ))
         stock.append(stock_seconds(tmp_path, environ))
-        if len(ours) > 1 and min(ours) <= MOST * min(stock):
+        if len(ours) >= FEWEST and median(ours) <= MOST * median(stock):
             return
     pytest.fail(f"ours {[f'{took:.2f}' for took in ours]}, stock {[f'{took:.2f}' for took in stock]}")
