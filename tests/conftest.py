@@ -34,7 +34,7 @@ sys.dont_write_bytecode = False
 __all__ = ["slurm", "slurm_cluster", "two_hosts"]
 
 # A busy machine would miss hypothesis's deadline, which is in wall-clock time; every test has a time-out.
-settings.register_profile("dbg", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dbg", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dbg")
 # For the other Pythons: what differs between Pythons shows in the first examples, and the main one tries all.
 settings.register_profile("few", settings.get_profile("dbg"), max_examples=20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,4 +152,5 @@ def test_a_job_that_trains_is_busy_and_one_with_a_stopped_rank_waits_for_it(
     while not any(verdict["ranks"] == "0" and verdict["others"] == "1" for verdict in why(home)[1]):
         pass
     told = check(home, {"kind": "missing", "ranks": "0", "others": "1", "collective": "all_reduce"})
-    assert "stands in the debugger (train.py:" in told["sentence"]
+    # Where it was broken into: in the program, or within a function of torch.
+    assert re.search(r"stands in the debugger \(\w+\.py:\d+\)", told["sentence"])
