@@ -71,6 +71,9 @@ def test_a_program_asks_ranks_what_a_terminal_asks(broker: Broker, home: Path) -
     assert [rank.rank for rank in job["@2"].list()] == [3]
     assert [rank.rank for rank in job[0:2].list()] == [rank.rank for rank in job[[0, 1]].list()] == [0, 1]
     assert list(job[3].eval("1 / 0").errors.values()) == ["ZeroDivisionError: division by zero"]
+    assert set(job.eval("'\\x1b[2J'.join('ab') + '\\n'").values.values()) == {repr("a\x1b[2Jb\n")}
+    with job[0].attach() as stop:
+        assert stop.command("!print('\\x1b[2J')") == "\\x1b[2J"
     assert "&lt;b&gt;1&lt;/b&gt;" in job[1].eval("name")._repr_html_()
 
     where = job.where()

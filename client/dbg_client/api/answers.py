@@ -71,7 +71,7 @@ class Answer:
     def missing(self) -> Mapping[str, str]:
         """Return why each other rank has not answered, by its address: it runs, is silent, or was lost."""
         return {
-            rank.address: answer.text
+            rank.address: safe_text(answer.text)
             for rank, answer in self._answer.said
             if answer.kind not in (Kind.VALUE, Kind.ERROR)
         }
@@ -83,7 +83,7 @@ class Answer:
         return groups_document(answer.command, answer.groups, answer.naming, answer.missing)
 
     def _texts(self, kind: Kind) -> dict[str, str]:
-        return {rank.address: answer.text for rank, answer in self._answer.said if answer.kind is kind}
+        return {rank.address: safe_text(answer.text) for rank, answer in self._answer.said if answer.kind is kind}
 
     def __str__(self) -> str:
         answer = self._answer
@@ -199,7 +199,7 @@ def table_html(head: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ..
     """Return a table for a notebook; what comes from ranks is escaped."""
     cells = "".join(f"<th>{html.escape(one)}</th>" for one in columns)
     body = "".join(
-        f"<tr>{''.join(f'<td><code>{html.escape(_lines(one))}</code></td>' for one in row)}</tr>" for row in rows
+        f"<tr>{''.join(f'<td><code>{html.escape(safe_text(one))}</code></td>' for one in row)}</tr>" for row in rows
     )
     return f"<p>{html.escape(head)}</p><table><tr>{cells}</tr>{body}</table>"
 
@@ -208,11 +208,12 @@ def _with_difference(group: Group) -> str:
     return f"{group.text} ({group.difference})" if group.difference else group.text
 
 
-MAX_LINE = 4096
-"""Characters of one line of a text in a table."""
+MAX_LINE = 16 * 1024
+"""Characters of one line: as many as an answer has at most."""
 
 
-def _lines(text: str) -> str:
+def safe_text(text: str) -> str:
+    """Return a rank's text with its control characters escaped but for line ends, so that a program may print it."""
     return "\n".join(printable(line, MAX_LINE) for line in text.split("\n"))
 
 
@@ -222,7 +223,7 @@ def _group(group: AnswerGroup, naming: Naming) -> Group:
         kind=group.kind,
         ranks=naming.names(group.ranks),
         addresses=tuple(rank.address for rank in group.ranks),
-        text=group.text,
+        text=safe_text(group.text),
         difference=group.difference,
         frames=group.frames if isinstance(group, StackGroup) else (),
     )

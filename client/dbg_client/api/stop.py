@@ -19,6 +19,7 @@ from ..core.link import Down, Event, Up
 from ..core.switchboard import Switchboard
 from ..errors import RankEnded, RankVanished, TimedOut
 from ..words.engine import Wish
+from .answers import safe_text
 from .errors import KeyboardTaken, RankError, StopEnded
 
 SIZE = (24, 80)
@@ -75,7 +76,7 @@ class AsyncStop:
 
     async def eval(self, expression: str, *, frame: str = "", timeout: float | None = None) -> str:
         """Return the text of a value, in the bounds of the command line. Raises RankError with its exception."""
-        return (await self._ask(Action.EVAL, expression, frame=frame, timeout=timeout)).text
+        return safe_text((await self._ask(Action.EVAL, expression, frame=frame, timeout=timeout)).text)
 
     async def locals(self, *, frame: str = "") -> dict[str, str]:
         """Return the text of each local variable of the frame, MAX_LOCALS at most; dunder names are left out."""
@@ -87,14 +88,14 @@ class AsyncStop:
                 try:
                     return await self.eval(name, frame=frame)
                 except RankError as error:
-                    return error.text
+                    return safe_text(error.text)
 
         texts = await asyncio.gather(*map(value, names))
         return dict(zip(names, texts, strict=True))
 
     async def command(self, text: str, *, timeout: float | None = None) -> str:
         """Return what a command of pdb prints. Raises RankError."""
-        return (await self._ask(Action.COMMAND, text, timeout=timeout)).text
+        return safe_text((await self._ask(Action.COMMAND, text, timeout=timeout)).text)
 
     # -------------------------------------------------------------------------------------------------------- moves
 
