@@ -41,7 +41,7 @@ async def show_why(
     Raises DbgError if the broker fails.
     """
     found = await look_for_cause(asker, chosen, known, show=show)
-    tell_of_hang(asker.tell, found.verdicts, stands=stands)
+    tell_of_hang(asker.tell, found.verdicts, known, stands=stands)
     groups = {MISSING: tuple(rank.key for rank in found.missing)}
     await asyncio.to_thread(remember, groups)
     if settings.format is Format.JSON:

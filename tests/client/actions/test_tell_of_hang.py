@@ -5,6 +5,8 @@ from __future__ import annotations
 from dbg_client.actions.tell_of_hang import tell_of_hang
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_wire.messages import Hang, Message
+from dbg_wire.ranks import RankState
+from tests.client.fake_broker import make_rank
 
 
 def verdict(kind: VerdictKind, job: str = "a", **fields: object) -> Verdict:
@@ -25,6 +27,15 @@ def test_the_worst_verdict_on_each_job_is_sent() -> None:
         Hang(job="a", kind="missing", sentence="rank\\x1b is missing", ranks="3-5", next="dbg-attach 3 -i"),
         Hang(job="b", kind="stuck", sentence="it is stuck"),
     ]
+
+
+def test_ranks_that_somebody_has_stopped_are_no_hang() -> None:
+    sent: list[Message] = []
+    known = [make_rank(3, job="a"), make_rank(4, job="a", state=RankState.RUNNING)]
+    tell_of_hang(sent.append, [verdict(VerdictKind.WAITING, ranks=(3,))], known)
+    assert sent == []
+    tell_of_hang(sent.append, [verdict(VerdictKind.WAITING, ranks=(3, 4))], known)
+    assert len(sent) == 1
 
 
 def test_a_hang_without_a_known_cause_is_sent_if_no_rank_moves() -> None:
