@@ -17,7 +17,7 @@ from tests.attacks.target import SAME_ADDRESS, Target
 from tests.support.time_unit import seconds
 
 SCREEN = b"\x1b[H\x1b[2J" + b"".join(b"\x1b[%d;1H%s" % (row, b"PuDB " * 14) for row in range(1, 25))
-"""What a stock PuDB might draw: whoever sends it seems to be a debugger."""
+"""What a stock PuDB might draw, so that its sender seems to be a debugger."""
 
 NOBODY = 65534
 """The user of nobody in particular."""

@@ -25,7 +25,7 @@ GATHER_SECONDS = 1.0
 """Seconds for which ranks of a run are gathered: by then a thousand have reported what happened to the first."""
 
 AGAIN_SECONDS = 60.0
-"""Seconds before a run's next event of the same kind: whoever was told is on the way."""
+"""Seconds before a run's next event of the same kind: the person who was told of the first one needs time to look."""
 
 SELDOM_SECONDS = 600.0
 """Seconds in which the same hang, or refusals of the same host, are told once."""
