@@ -5,7 +5,7 @@ import signal
 from typing import Annotated
 
 from . import limits
-from .bounds import MAX_RANK, Age, AtMost, Line, Number, Path, Sentence, Text
+from .bounds import MAX_RANK, Age, AtMost, Line, Number, Path, Sentence, Serial, Text
 from .errors import printable
 from .records import Record
 
@@ -86,7 +86,8 @@ class RankInfo(Record):
     to the reason: a crash's exception. ``driver_silent`` says that the driver's terminal is silent just now. ``limit``
     is the time limit that ``detail`` ends with, as in StopInfo. ``waits_in`` names the collective that a step has gone
     into and has not left; it is empty for any other rank. ``release`` and ``python`` are the versions of the rank's
-    agent and interpreter, empty from a broker that does not tell them.
+    agent and interpreter, empty from a broker that does not tell them. ``stop`` is the number of the present stop or
+    hold in its process; None for a rank that runs, for a stock debugger, and from a broker of a minor below 4.
     """
 
     key: Sentence
@@ -118,6 +119,16 @@ class RankInfo(Record):
     waits_in: str = ""
     release: str = ""
     python: str = ""
+    stop: Serial | None = None
+
+    @property
+    def occasion(self) -> float:
+        """Return what tells the present stop of this rank from its other stops.
+
+        ``since`` alone does not: a broker that is started anew, or a wall clock that is set, shows another time for
+        the same stop.
+        """
+        return self.since if self.stop is None else self.stop
 
     @property
     def is_classic(self) -> bool:

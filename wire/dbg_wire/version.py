@@ -8,11 +8,15 @@ RELEASE = "0.1.0"
 PROTOCOL_MAJOR = 1
 """Peers with different majors refuse each other; the refusal names both."""
 
-PROTOCOL_MINOR = 3
+PROTOCOL_MINOR = 4
 """Grows when a message or field is added; an older minor of the same major keeps working."""
 
 MINOR_OF_EVENTS = 3
 """First minor of brokers that take a ``hang``, and of agents that keep a broker's ``max_lease``."""
+
+MINOR_OF_IDES = 4
+"""First minor of brokers and agents that take an ``inspect`` or ``breakpoints``, and of brokers that tell a stop's number.
+"""
 
 
 def subprotocol(major: int = PROTOCOL_MAJOR) -> str:

@@ -133,6 +133,8 @@ class RankRecord:
             waits_in=self.waits_in if self.state is RankState.RUNNING else "",
             release=said.release,
             python=said.python,
+            # A stock debugger has one number for all its stops.
+            stop=stop.number if stop and not self.prefix else None,
         )
 
     def _reason(self) -> str | None:

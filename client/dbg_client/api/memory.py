@@ -22,8 +22,8 @@ class Memory:
 
     def note_resumed(self, ranks: Sequence[RankInfo]) -> None:
         """Note that these ranks were told to go on: until the broker lists them anew, they seem to be stopped."""
-        self._resumed.update((rank.key, rank.since) for rank in ranks)
+        self._resumed.update((rank.key, rank.occasion) for rank in ranks)
 
     def without_resumed(self, ranks: Sequence[RankInfo]) -> list[RankInfo]:
         """Return the ranks but for those that are listed at a stop from which they were told to go on."""
-        return [rank for rank in ranks if not (is_ready(rank) and self._resumed.get(rank.key) == rank.since)]
+        return [rank for rank in ranks if not (is_ready(rank) and self._resumed.get(rank.key) == rank.occasion)]

@@ -120,4 +120,4 @@ def _select_preferring(target: Target, ranks: Sequence[RankInfo], ended: RankInf
 
 
 def _is_same_stop(rank: RankInfo, ended: RankInfo | None) -> bool:
-    return ended is not None and (rank.key, rank.since) == (ended.key, ended.since)
+    return ended is not None and (rank.key, rank.occasion) == (ended.key, ended.occasion)

@@ -41,7 +41,7 @@ def next_stop(
 ) -> tuple[RankInfo | None, bool]:
     """Return the stop to go to, None if there is none, and whether to go at once or to give the wanted rank time.
 
-    ``ranks`` are those of the job, ``left`` the stops that the user has left: each rank's key and the stop's beginning.
+    ``ranks`` are those of the job, ``left`` the stops that the user has left: each rank's key and ``occasion``.
     ``back_to`` is the key of a rank that the user comes back to, whether the target means it or not. If it is stopped
     it goes first, then the wanted rank, then the lowest.
     """
@@ -52,7 +52,7 @@ def next_stop(
     ready = [
         rank
         for rank in ranks
-        if (rank.key in found or rank.key == back_to) and is_ready(rank) and left.get(rank.key) != rank.since
+        if (rank.key in found or rank.key == back_to) and is_ready(rank) and left.get(rank.key) != rank.occasion
     ]
     if not ready:
         return None, False

@@ -173,7 +173,7 @@ class _Following:
 
     async def _show_beside(self, rank: RankInfo, panes: RankPanes) -> None:
         """Have a pane for a rank; this one goes on to show the job's output."""
-        self._left[rank.key] = rank.since
+        self._left[rank.key] = rank.occasion
         self._had_stop, self._wanted = True, None
         self._note(replace(self._told, rank=rank.rank))
         await panes.show(rank, self._directory.ranks)
@@ -225,7 +225,7 @@ class _Following:
     @property
     def _still_left(self) -> list[RankInfo]:
         """Return the ranks that are still stopped where the user has left them, the one that was left last first."""
-        left = [rank for rank in self._stopped if self._left.get(rank.key) == rank.since]
+        left = [rank for rank in self._stopped if self._left.get(rank.key) == rank.occasion]
         return sorted(left, key=lambda rank: rank.key != self._last_left)
 
     async def _search(self, over: asyncio.Future[Any]) -> RankInfo | None:
@@ -278,12 +278,12 @@ class _Following:
             self._leave(rank)
             tell(f"Detached from {printable(rank.address)}, which stays as it is; Enter comes back.")
         else:
-            self._left[rank.key] = rank.since
+            self._left[rank.key] = rank.occasion
             tell(f"{how_it_ended(outcome)}.")
 
     def _leave(self, rank: RankInfo) -> None:
         """Go to none of the present stops: a user who leaves one waits for news, and not for the next of a hundred."""
-        self._left = {each.key: each.since for each in (rank, *self._stopped)}
+        self._left = {each.key: each.occasion for each in (rank, *self._stopped)}
         self._last_left = rank.key
 
     def _note(self, told: Told) -> None:
@@ -304,7 +304,7 @@ class _Following:
 
     def _interrupted(self) -> None:
         if self._is_waiting:
-            stops = {rank.key: rank.since for rank in self._stopped}
+            stops = {rank.key: rank.occasion for rank in self._stopped}
             asyncio.get_running_loop().call_later(INTERRUPT_SECONDS, self._tell_who_stays, stops)
 
     def _tell_who_stays(self, stops: dict[str, float]) -> None:
@@ -312,7 +312,7 @@ class _Following:
 
         Under asyncio the first Ctrl-C only cancels a task, and the task notices that once the rank goes on.
         """
-        stay = [rank for rank in self._stopped if stops.get(rank.key) == rank.since]
+        stay = [rank for rank in self._stopped if stops.get(rank.key) == rank.occasion]
         if not stay or not self._is_waiting or self._run.over.is_set():
             return
         more = f" and {len(stay) - 1} more" if len(stay) > 1 else ""

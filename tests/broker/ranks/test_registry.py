@@ -54,6 +54,20 @@ def test_since_stays_while_nothing_begins() -> None:
     assert info(registry, rank).since == pytest.approx(1299.75)
 
 
+def test_a_stop_is_listed_with_its_number_while_it_lasts() -> None:
+    registry = Registry()
+    rank = enter(registry, report=replace(STOPPED, stop=replace(STOP, number=4)))
+    assert (info(registry, rank).stop, info(registry, rank, epoch=2000.0).occasion) == (4, 4)
+    registry.report(rank, RUNNING, 1.0)
+    assert info(registry, rank).stop is None
+
+
+def test_a_stock_debugger_is_listed_without_the_number_of_a_stop() -> None:
+    registry = Registry()
+    rank = registry.register(registration(0, report=STOPPED), 0.0, "?").rank
+    assert info(registry, rank).stop is None
+
+
 def test_a_time_limit_is_listed_while_its_stop_lasts() -> None:
     registry = Registry()
     limited = replace(STOP, detail="it rings in 3 min", limit="it rings in 3 min", limit_seconds=180.0)

@@ -81,6 +81,13 @@ def test_a_stop_that_was_left_is_not_gone_to_again_but_the_next_one_is() -> None
     assert next_of([replace(ranks[0], since=2.0)], left=left) == (0, True)
 
 
+def test_a_stop_that_was_left_is_the_same_stop_when_the_clock_of_the_broker_is_set() -> None:
+    stopped = replace(rank("gpu1:0", since=1.0), stop=4)
+    left = {stopped.key: stopped.occasion}
+    assert next_of([replace(stopped, since=1.001)], left=left) == (None, False)
+    assert next_of([replace(stopped, stop=5)], left=left) == (0, True)
+
+
 def test_a_wanted_rank_that_was_left_keeps_others_waiting_no_longer_than_any() -> None:
     ranks = job(STOPPED, STOPPED)
     assert next_of(ranks, WantedRank(1, 5.0), {ranks[1].key: ranks[1].since}) == (0, False)

@@ -94,6 +94,21 @@ def test_enter_comes_back_to_what_was_left(broker: FakeBroker, environ: dict[str
         assert broker.wait_for(Attach, count=2).key == FIVE.key
 
 
+def test_what_was_left_is_not_gone_to_again_when_the_clock_of_the_broker_is_set(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    with (
+        FakeBroker(make_rank(5, stop=7), make_rank(6, stop=1)) as broker,
+        Window(broker, environ, tmp_path) as window,
+    ):
+        window.at("gpu013:5")
+        window.send("\x1dd")
+        window.wait_for("Enter comes back")
+        broker.tell(Change(rank=make_rank(5, stop=7, since=1760000001.0)))
+        broker.tell(Change(rank=make_rank(6, stop=2)))
+        window.at("gpu013:6")
+
+
 def test_the_way_back_is_told_again_below_what_the_job_prints(
     broker: FakeBroker, environ: dict[str, str], tmp_path: Path
 ) -> None:
