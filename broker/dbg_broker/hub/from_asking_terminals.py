@@ -19,8 +19,19 @@ from dbg_broker.ranks.questions import TooMuchWaits
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import GUARD_ACTIONS, Action, Ask, Finding, Kind, Question, RankAnswer, RefusalCode
+from dbg_wire.messages import (
+    ACTIONS_OF_IDES,
+    GUARD_ACTIONS,
+    Action,
+    Ask,
+    Finding,
+    Kind,
+    Question,
+    RankAnswer,
+    RefusalCode,
+)
 from dbg_wire.ranks import RankState
+from dbg_wire.version import MINOR_OF_IDES
 
 MAX_QUESTIONS = 16
 """Questions of one terminal that are open or not yet read: no client asks more at once."""
@@ -28,7 +39,7 @@ MAX_QUESTIONS = 16
 ASKED_COST = 8
 """Bytes that each rank of a question counts for the terminal that asks: 32,000 ranks a second."""
 
-NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND})
+NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND, Action.INSPECT})
 
 PROGRESS_SECONDS = 1.0
 """Seconds after which the terminal that asked is told how far its question is, and after which again."""
@@ -208,6 +219,9 @@ def _known_answer(hub: Hub, asked: _Asked, key: str) -> RankAnswer | None:
         return RankAnswer(key=key, kind=Kind.LOST, text="its connection is lost", frames=frames)
     if question.action in GUARD_ACTIONS:
         return to_guards.known_answer(rank, question, is_too_much=asked.is_too_much)
+    if question.action in ACTIONS_OF_IDES and (rank.prefix or rank.said.minor < MINOR_OF_IDES):
+        text = "a stock debugger has" if rank.prefix else "its agent is of an older release, which has"
+        return RankAnswer(key=rank.key, kind=Kind.ERROR, text=f"{text} no `{question.action.value}`")
     if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and not _guard_speaks(hub, key):
         age = hub.clock() - rank.heard
         text = f"unresponsive, last seen {age:.0f} s ago"

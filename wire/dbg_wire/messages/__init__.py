@@ -66,6 +66,7 @@ from .report import (
     Waiting,
 )
 from .vocabulary import (
+    ACTIONS_OF_IDES,
     GUARD_ACTIONS,
     Action,
     Finding,
@@ -78,6 +79,7 @@ from .vocabulary import (
 )
 
 __all__ = [
+    "ACTIONS_OF_IDES",
     "GUARD_ACTIONS",
     "MAX_ANCESTORS",
     "MESSAGES",

@@ -41,10 +41,18 @@ class Action(str, enum.Enum):
     """The stack with its native frames, by a profiler that reads the memory of the rank."""
     RAS = "ras"
     """What the NCCL of the rank's host says of the job's communicators."""
+    INSPECT = "inspect"
+    """A look into the stopped thread's values, in the form of :mod:`dbg_wire.inspection`."""
+    BREAKPOINTS = "breakpoints"
+    """Breakpoints to set or clear, of running ranks too, in the form of :mod:`dbg_wire.line_breakpoints`."""
 
 
 GUARD_ACTIONS = frozenset({Action.EXEC, Action.NATIVE, Action.RAS})
 """The actions that a rank's guard carries out."""
+
+
+ACTIONS_OF_IDES = frozenset({Action.INSPECT, Action.BREAKPOINTS})
+"""The actions that agents know since minor 4."""
 
 
 class Look(str, enum.Enum):

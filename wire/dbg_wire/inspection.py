@@ -1,0 +1,209 @@
+"""How a terminal looks into one stopped rank as an IDE does: values in levels, assignments, completions, source.
+
+The text of a question is a JSON object, an :class:`Inspection`. The rows of the answer are a marker and then a JSON
+list for each record: its word and its fields. A value that has parts has a handle, by which its parts are asked for.
+Handles count up through the life of a process. Those of a stop are no longer known once its thread has run on.
+"""
+
+import enum
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from .bounds import Count, InvalidMessage, Path, Sentence, Serial, Text
+from .errors import PeerError
+from .limits import MAX_TEXT
+from .records import Record, plain, read
+
+MARKER = "inspection"
+
+MAX_VARIABLES = 200
+"""Values of one answer: IDEs ask for a hundred at a time."""
+
+MAX_VARIABLE_TEXT = 2000
+"""Characters of one value in a list: MAX_VARIABLES of these, all escaped, are below the bound of a message. What is
+longer is shown whole by :attr:`Sight.VALUE`."""
+
+ValueText = Annotated[str, Text(MAX_TEXT)]
+
+
+class Sight(str, enum.Enum):
+    """What a question asks for."""
+
+    PARTS = "parts"
+    """The variables of a scope of the frame, or the parts of the value with this ``handle``."""
+    VALUE = "value"
+    """The value of the expression ``text`` at the frame, with a handle if it has parts. With ``runs`` a text that is no
+    expression is run as a statement. What is printed meanwhile stands before the value."""
+    ASSIGN = "assign"
+    """Assign the value of the expression ``text`` to ``name``, which a question for parts has listed in the same scope
+    or value; the answer is the variable as it is then."""
+    COMPLETIONS = "completions"
+    """The texts that may follow in ``text`` at the frame, with the cursor behind ``begin`` characters."""
+    SOURCE = "source"
+    """The text of the loaded source file ``text``, from its line ``begin`` on, counted from 0."""
+    EXCEPTION = "exception"
+    """The exception for which the rank is kept, or that its thread handles just now."""
+
+
+class Scope(str, enum.Enum):
+    """The variables of a frame that a question is about."""
+
+    LOCALS = "locals"
+    GLOBALS = "globals"
+
+
+class Parts(str, enum.Enum):
+    """Which parts of a value are asked for."""
+
+    ALL = "all"
+    NAMED = "named"
+    INDEXED = "indexed"
+
+
+class Inspection(Record):
+    """A question; the frame is that of the message, empty for the frame at which the rank is looked at.
+
+    ``handle`` is 0 where ``scope`` counts. ``begin`` and ``count`` choose among the parts in their order; a ``count``
+    of 0 is as many as one answer holds.
+    """
+
+    sight: Sight
+    scope: Scope = Scope.LOCALS
+    handle: Serial = 0
+    name: str = ""
+    text: str = ""
+    begin: Count = 0
+    count: Count = 0
+    parts: Parts = Parts.ALL
+    runs: bool = False
+
+
+class Variable(Record):
+    """One value. ``text`` is what ``dbg-attach -e`` shows of it, cut to MAX_VARIABLE_TEXT in a list.
+
+    ``expression`` yields the value at the frame, empty if none does. ``handle`` is 0 for a value without parts;
+    ``named`` and ``indexed`` count its parts. ``is_fixed`` tells that nothing can be assigned. ``is_lazy`` tells that
+    the value is not looked at before somebody asks for it, since that runs code of the program.
+    """
+
+    name: str
+    text: ValueText
+    type: Sentence = ""
+    expression: str = ""
+    handle: Serial = 0
+    named: Count = 0
+    indexed: Count = 0
+    is_fixed: bool = False
+    is_lazy: bool = False
+
+
+class Completion(Record):
+    """A text that may replace ``length`` characters of the line from ``begin`` on, counted from 0."""
+
+    text: str
+    begin: Count
+    length: Count
+
+
+class SourceText(Record):
+    """Lines of a source file as the rank has loaded it: ``begin`` is the first one's number, counted from 0.
+
+    ``total`` is the number of lines of the file. ``lines`` are joined by line feeds.
+    """
+
+    path: Path
+    begin: Count
+    total: Count
+    lines: ValueText
+
+
+class ExceptionSeen(Record):
+    """An exception: the full name of its class, its text, and its traceback as Python prints it, cut in the middle.
+
+    ``is_uncaught`` tells that the rank is kept for it; otherwise the program handles it.
+    """
+
+    type: Sentence
+    text: ValueText
+    traceback: ValueText = ""
+    is_uncaught: bool = True
+
+
+InspectionRecord = Variable | Completion | SourceText | ExceptionSeen
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """What an answer tells, in the order of its rows."""
+
+    variables: tuple[Variable, ...] = ()
+    completions: tuple[Completion, ...] = ()
+    sources: tuple[SourceText, ...] = ()
+    exception: ExceptionSeen | None = None
+
+
+_WORDS: dict[type[Record], str] = {
+    Variable: "variable",
+    Completion: "completion",
+    SourceText: "source",
+    ExceptionSeen: "exception",
+}
+_CLASSES = {word: record for record, word in _WORDS.items()}
+
+
+def encode_inspection(question: Inspection) -> str:
+    """Return the text of a question."""
+    return json.dumps(plain(question))
+
+
+def decode_inspection(text: str) -> Inspection:
+    """Return the question of a message. Raises PeerError for any other text."""
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise PeerError("no question about values")
+    try:
+        return cast(Inspection, read(Inspection, fields))
+    except InvalidMessage as error:
+        raise PeerError(f"no question about values ({error.suffix.strip()})") from None
+
+
+def encode_inspected(records: Iterable[InspectionRecord]) -> tuple[str, ...]:
+    """Return the rows of an answer."""
+    return (MARKER, *(json.dumps([_WORDS[type(one)], plain(one)]) for one in records))
+
+
+def decode_inspected(rows: Sequence[str]) -> Inspected:
+    """Return what the rows of an answer tell. Raises PeerError for rows without that; unknown words are passed over."""
+    if not rows or rows[0] != MARKER:
+        raise PeerError("an answer without values")
+    found: dict[type[Record], list[Record]] = {kind: [] for kind in _WORDS}
+    for row in rows[1:]:
+        record = _decode(row)
+        if record is not None:
+            found[type(record)].append(record)
+    exceptions = found[ExceptionSeen]
+    return Inspected(
+        variables=tuple(found[Variable]),  # type: ignore[arg-type] # each list holds records of its class
+        completions=tuple(found[Completion]),  # type: ignore[arg-type]
+        sources=tuple(found[SourceText]),  # type: ignore[arg-type]
+        exception=exceptions[0] if exceptions else None,  # type: ignore[arg-type]
+    )
+
+
+def _decode(row: str) -> Record | None:
+    try:
+        word, fields = json.loads(row)
+    except (ValueError, TypeError, RecursionError):
+        raise PeerError("values that can't be read") from None
+    if not isinstance(word, str) or not isinstance(fields, dict):
+        raise PeerError("values that can't be read")
+    kind = _CLASSES.get(word)
+    try:
+        return read(kind, fields) if kind is not None else None
+    except InvalidMessage as error:
+        raise PeerError(f"values that can't be read (`{word}`{error.suffix})") from None
