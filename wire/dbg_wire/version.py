@@ -15,8 +15,7 @@ MINOR_OF_EVENTS = 3
 """First minor of brokers that take a ``hang``, and of agents that keep a broker's ``max_lease``."""
 
 MINOR_OF_IDES = 4
-"""First minor of brokers and agents that take an ``inspect`` or ``breakpoints``, and of brokers that tell a stop's number.
-"""
+"""First minor that knows ``inspect`` and ``breakpoints``, and the number of a stop in the list."""
 
 
 def subprotocol(major: int = PROTOCOL_MAJOR) -> str:
