@@ -1,6 +1,6 @@
-"""One attack, in a process of its own: ``python -m tests.attacks.attacker MODULE:FUNCTION OPTIONS``.
+"""One attack, in a process of its own: ``python -m tests.attacks.attacker MODULE:FUNCTION ADDRESS OPTIONS``.
 
-The function gets a :class:`Target`, a function to call once the attack is under way, and its options. It goes on until
+The tests fork it, as they do our commands: a fresh interpreter imports for longer than an attack begins. The function gets a :class:`Target`, a function to call once the attack is under way, and its options. It goes on until
 it is killed. The process leaves the processor to others, as an attacker on another host would.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,7 +36,7 @@ def attack(
     name = f"{attacker.__module__}:{attacker.__name__}"
     command = [sys.executable, "-m", "tests.attacks.attacker", name, address, json.dumps(options)]
     env = {**broker.environment}
-    child = processes.start("attacker", ["nice", "-n", "19", *command], env=env, cwd=ROOT)
+    child = processes.start("attacker", command, env=env, cwd=ROOT)
     child.wait_for_output(UNDER_WAY)
     try:
         yield child
@@ -45,8 +46,10 @@ def attack(
         child.wait()
 
 
-def main(name: str, address: str, options: str) -> None:
-    """Run the attack that the arguments name."""
+def main() -> None:
+    """Run the attack that the command line names."""
+    os.nice(19)
+    name, address, options = sys.argv[1:]
     module, _, function = name.partition(":")
     said: list[bool] = []
 
@@ -59,4 +62,4 @@ def main(name: str, address: str, options: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

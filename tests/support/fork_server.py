@@ -24,8 +24,11 @@ from tests.support.holder import hold, wait_without_reaping  # noqa: E402 - foun
 
 del sys.path[0]
 
-MAINS = {"dbg-attach": "dbg_client.cli", "dbg-broker": "dbg_broker.cli"}
+MAINS = {"dbg-attach": "dbg_client.cli", "dbg-broker": "dbg_broker.cli", "attack": "tests.attacks.attacker"}
 """The module whose ``main`` is the command."""
+
+EARLY = ("dbg_client.cli", "dbg_broker.cli")
+"""Those of the commands that most tests run; another one is imported at its first start."""
 
 LATE = ("dbg_client.actions.actions", "dbg_client.terminal.attach", "dbg_broker.verbs.serve")
 """Modules that the commands import once they have read their command line."""
@@ -39,7 +42,7 @@ LARGEST = 1 << 18
 
 def main(number: int) -> int:
     """Answer requests until the socket is closed."""
-    for name in (*MAINS.values(), *LATE):
+    for name in (*EARLY, *LATE):
         import_module(name)
     # A collection in a forked command need not look at what was here before it.
     gc.freeze()
@@ -57,6 +60,7 @@ def answer(request: dict[str, Any], handles: Sequence[int], requests: socket.soc
         return wait_without_reaping(request["status"])
     if "reap" in request:
         return os.waitpid(request["reap"], 0)[0]
+    import_module(MAINS[request["argv"][0]])
     pid = os.fork()
     if pid == 0:
         requests.close()
