@@ -16,8 +16,8 @@ from tests.support.time_unit import seconds
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
-RANKS = 80
-"""As many as two cores start within a quarter of a minute; a thousand light ranks are in other tests."""
+RANKS = 40
+"""As many as two cores start within seconds; a thousand light ranks are in other tests."""
 LISTED_WITHIN = 20
 """Seconds from the start of the last rank until all are listed."""
 
@@ -35,20 +35,20 @@ assert step(int(os.environ["RANK"])) == 2 * int(os.environ["RANK"])
 
 
 @pytest.mark.timeout(300)
-def test_eighty_ranks_at_the_same_stop_at_once(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+def test_forty_ranks_at_the_same_stop_at_once(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     running_broker(processes, home)
     # Two cores need a long time to start so many processes, and each rank has to wait for the broker meanwhile.
     ranks = start_ranks(processes, home, SCRIPT, RANKS, env={"DBG_CONNECT_TIMEOUT": str(seconds(60))})
     wait_until_stopped(home, RANKS, seconds(LISTED_WITHIN))
 
     # One table has the answers of all ranks, although they differ.
-    asked = ask(home, "all", "-e", "doubled // 100")
+    asked = ask(home, "all", "-e", "doubled // 50")
     assert (asked["asked"], asked["answered"]) == (RANKS, RANKS)
-    assert texts(asked) == {"0-49": "0", "50-79": "1"}
+    assert texts(asked) == {"0-24": "0", "25-39": "1"}
     (stack,) = ask(home, "all", "-w")["groups"]
-    assert (stack["ranks"], [frame["function"] for frame in stack["frames"]]) == ("0-79", ["<module>", "step"])
+    assert (stack["ranks"], [frame["function"] for frame in stack["frames"]]) == ("0-39", ["<module>", "step"])
 
-    for rank in (0, 51, RANKS - 1):
+    for rank in (0, 27, RANKS - 1):
         terminal = sit_in_pudb(open_terminal, str(rank))
         terminal.wait_for(f"doubled: {2 * rank}")
         detach(terminal)
