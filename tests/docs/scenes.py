@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,9 @@ MEMORY = 1800 << 20
 
 LONG_SECONDS = 5.0
 """Seconds after which the sentences of `why` name the age of each wait."""
+
+BETWEEN_LOOKS = 0.3
+"""Seconds between two `why` as long as there is no hang: a look takes all ranks about as long."""
 
 SHOWN_DIRECTORY = "/home/me"
 """What pages show in place of the directory of a test."""
@@ -144,17 +148,21 @@ class Stage:
             # Ranks of torchrun write the end of a line apart, and so perhaps behind the line of another rank.
             job.wait_for_output(f"rank {rank}: {scene.each_prints}", seconds(TORCH_SECONDS))
         # What a rank prints comes before its hang, and on a busy machine long before.
-        while not self.hangs_by(scene.hang):
-            pass
+        self.wait_for_hang(scene.hang)
         return job
 
-    def hangs_by(self, kind: str) -> bool:
-        """Tell whether the worst verdict of `why` is of this kind, and has been true for so long that all is told."""
+    def wait_for_hang(self, kind: str) -> None:
+        """Return once the worst verdict of `why` is of this kind, and has been true for so long that all is told."""
+        while (left := self._seconds_left(kind)) > 0:
+            # A wait grows old without any occurrence, and each `why` has all ranks look at themselves.
+            time.sleep(left)
+
+    def _seconds_left(self, kind: str) -> float:
         told = attach(self.home, "why", "--json").stdout
-        if not told:
-            return False
-        worst = json.loads(told)["verdicts"][0]
-        return bool(worst["kind"] == kind and (worst["age"] is None or worst["age"] >= LONG_SECONDS))
+        worst = json.loads(told)["verdicts"][0] if told else {"kind": None}
+        if worst["kind"] != kind:
+            return BETWEEN_LOOKS
+        return 0.0 if worst["age"] is None else LONG_SECONDS - float(worst["age"])
 
     def _start(self, scene: Scene, rank: int) -> Child:
         variables = {

@@ -121,8 +121,7 @@ def test_why_names_the_rank_that_was_killed_for_its_memory(
         stage = Stage(processes, SCENES["missing-rank"], tmp_path)
         (pid,) = (rank["pid"] for rank in attach_list(stage.home) if rank["rank"] == 1)
         os.kill(pid, signal.SIGKILL)
-        while not stage.hangs_by("dead"):
-            pass
+        stage.wait_for_hang("dead")
         assert "was killed by SIGKILL" in check(stage.home, {"kind": "dead", "ranks": "1"})["sentence"]
         return
     stage = Stage(processes, SCENES["out-of-memory"], tmp_path, limit)
