@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from dbg_wire.codec import Output
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.messages import Action, Kind, Mode, RankAnswer, Refusal, StopInfo
+from dbg_wire.messages import Action, Kind, Mode, RankAnswer, StopInfo
 from dbg_wire.ranks import Place, RankInfo, RankState
 
 from ..attachment.attachment import Attachment
-from ..attachment.effects import Effects, Finish, Open, Send, Wake
+from ..attachment.effects import Effect
 from ..core.asking import Asker
 from ..core.choose import is_ready
-from ..core.link import Down, Event, Up
+from ..core.link import Event
 from ..core.switchboard import Switchboard
+from ..driving import Driving
 from ..errors import RankEnded, RankVanished, TimedOut
 from ..words.engine import Wish
 from .answers import safe_text
@@ -25,14 +25,64 @@ from .errors import KeyboardTaken, RankError, StopEnded
 SIZE = (24, 80)
 """Rows and columns that a program offers a debugger; it reads values and not screens."""
 
-TICK_SECONDS = 1.0
-"""Seconds between two looks at the clock, as in a terminal."""
-
 MAX_LOCALS = 100
 """Local variables that are told; a frame with more is generated code."""
 
 AT_ONCE = 8
 """Questions of one stop that are open at the same time."""
+
+
+class _Seat:
+    """The seat of a program, which shows nothing: whether it is there, and why it is not."""
+
+    def __init__(self, switchboard: Switchboard, rank: RankInfo, engine: str | None, mode: Mode) -> None:
+        self.is_over = False
+        self.error: BaseException | None = None
+        self._switchboard = switchboard
+        self._engine = engine
+        self._mode = mode
+        self.driving = Driving(switchboard, self._attachment_to(rank), self)
+
+    async def wait_until_open(self) -> None:
+        """Wait for the seat. Raises KeyboardTaken, TimedOut, or why the rank can't be attached to."""
+        attachment, seconds = self.driving.attachment, self._switchboard.seconds
+        try:
+            await self._switchboard.until(self._is_open, seconds)
+        except asyncio.TimeoutError:
+            raise TimedOut(f"{printable(attachment.rank.address)} gave no seat within {seconds:g} s") from None
+        if not attachment.driving:
+            raise KeyboardTaken(attachment.rank.address, attachment.driver)
+
+    def take_again(self, rank: RankInfo) -> None:
+        """Ask for the seat anew, at the rank as it is now."""
+        self.is_over = False
+        self.driving.go_to(self._attachment_to(rank))
+
+    def opened(self) -> None:
+        """Take note that the seat is there."""
+        self.is_over, self.error = False, None
+
+    def finished(self, error: DbgError | None) -> None:
+        """Take note that the stop is over."""
+        self.is_over, self.error = True, error
+
+    def failed(self, error: BaseException) -> None:
+        """Have the program's next call raise an error."""
+        self.is_over, self.error = True, error
+
+    def show(self, effect: Effect) -> None:
+        """Show nothing: a program reads values and not screens."""
+
+    async def changed(self, event: Event | None) -> None:
+        """Do nothing: what the program waits for is looked at after each event."""
+
+    def _is_open(self) -> bool | None:
+        if self.error is not None:
+            raise self.error
+        return self.driving.attachment.opened or None
+
+    def _attachment_to(self, rank: RankInfo) -> Attachment:
+        return Attachment(rank, self._mode, SIZE, colors=8, wish=Wish(asked=self._engine))
 
 
 class AsyncStop:
@@ -41,17 +91,12 @@ class AsyncStop:
     The rank stays stopped when the program leaves it, and when the program dies.
     """
 
-    def __init__(self, switchboard: Switchboard, rank: RankInfo, engine: str | None, mode: Mode) -> None:
+    def __init__(self, switchboard: Switchboard, seat: _Seat) -> None:
         self._switchboard = switchboard
-        self._engine = engine
-        self._mode = mode
-        self._loop = asyncio.get_running_loop()
-        self._failed: DbgError | None = None
-        self._is_over = False
+        self._seat = seat
         self._left: int | None = None
         self._up = 0
         """How many frames above the innermost one the program looks."""
-        self._attachment = self._new_attachment(rank)
 
     # ------------------------------------------------------------------------------------------------- what is known
 
@@ -131,78 +176,18 @@ class AsyncStop:
         except asyncio.TimeoutError:
             raise TimedOut(f"{printable(self.rank.address)} did not stop within {seconds:g} s") from None
 
-    # ---------------------------------------------------------------------------------------------------- attachment
-
-    async def open(self) -> None:
-        """Take the seat. Raises KeyboardTaken, or why the rank can't be attached to."""
-        self._perform(self._attachment.attach())
-        seconds = self._switchboard.seconds
-        try:
-            await self._switchboard.until(self._is_open, seconds)
-        except asyncio.TimeoutError:
-            raise TimedOut(f"{printable(self.rank.address)} gave no seat within {seconds:g} s") from None
-        if not self._attachment.driving:
-            raise KeyboardTaken(self.rank.address, self._attachment.driver)
-
-    def _is_open(self) -> bool | None:
-        if self._failed is not None:
-            raise self._failed
-        return self._attachment.opened or None
-
-    def claims(self, refusal: Refusal) -> bool:
-        """Tell whether a refusal is the answer to the request for a seat."""
-        return self._attachment.asks
-
-    async def take(self, event: Event) -> None:
-        """Take what comes from the broker."""
-        now, attachment = self._loop.time(), self._attachment
-        if isinstance(event, Up):
-            attachment.link_up(now)
-        elif isinstance(event, Down):
-            attachment.link_down(event.reason, now)
-        elif isinstance(event, Output):
-            self._perform(attachment.output(event, now))
-        else:
-            directory = self._switchboard.directory
-            if directory.complete and attachment.link_down_since is None:
-                self._perform(attachment.rank_listed(directory.by_key.get(attachment.rank.key), now))
-            self._perform(attachment.message(event, now))
-
-    async def tick(self) -> None:
-        """Do what is due by the clock, until cancelled."""
-        while True:
-            await asyncio.sleep(TICK_SECONDS)
-            self._perform(self._attachment.tick(self._loop.time()))
-
-    def leave(self) -> None:
-        """Leave the rank as it is."""
-        self._perform(self._attachment.leave())
-
-    def _new_attachment(self, rank: RankInfo) -> Attachment:
-        return Attachment(rank, self._mode, SIZE, colors=8, wish=Wish(asked=self._engine))
-
-    def _perform(self, effects: Effects) -> None:
-        for effect in effects:
-            if isinstance(effect, Send):
-                self._switchboard.send(effect.item)
-            elif isinstance(effect, Wake):
-                self._loop.call_later(effect.seconds, self._wake)
-            elif isinstance(effect, Finish):
-                self._is_over, self._failed = True, effect.error
-            elif isinstance(effect, Open):
-                self._is_over, self._failed = False, None
-
-    def _wake(self) -> None:
-        self._perform(self._attachment.tick(self._loop.time()))
-
     # --------------------------------------------------------------------------------------------------------- inner
+
+    @property
+    def _attachment(self) -> Attachment:
+        return self._seat.driving.attachment
 
     @property
     def _stop(self) -> StopInfo:
         report = self._attachment.report
-        if self._failed is not None:
-            raise self._failed
-        if self._is_over or report is None or report.stop is None:
+        if self._seat.error is not None:
+            raise self._seat.error
+        if self._seat.is_over or report is None or report.stop is None:
             raise StopEnded(self.rank.address, "the rank went on")
         return report.stop
 
@@ -210,13 +195,13 @@ class AsyncStop:
         rank, report = self.rank, self._attachment.report
         if rank.state is RankState.EXITED:
             raise RankEnded(rank)
-        if self._is_over:
+        if self._seat.error is not None and not isinstance(self._seat.error, DbgError):
+            raise self._seat.error
+        if self._seat.is_over:
             if rank.key not in self._switchboard.directory.by_key:
                 raise RankVanished(rank.address)
             if is_ready(rank):
-                self._is_over = False
-                self._attachment = self._new_attachment(rank)
-                self._perform(self._attachment.attach())
+                self._seat.take_again(rank)
             return None
         if report is None or report.stop is None or not self._attachment.opened or report.stop.number == self._left:
             return None
@@ -273,15 +258,9 @@ async def open_stop(
     own = switchboard.another()
     await own.open()
     try:
-        stop = AsyncStop(own, rank, engine, Mode.TAKE if take else Mode.DRIVE)
-        ticking = asyncio.create_task(stop.tick())
-        try:
-            with own.watched_by(stop):
-                await stop.open()
-                yield stop
-        finally:
-            ticking.cancel()
-            await asyncio.gather(ticking, return_exceptions=True)
-            stop.leave()
+        seat = _Seat(own, rank, engine, Mode.TAKE if take else Mode.DRIVE)
+        async with seat.driving.seated():
+            await seat.wait_until_open()
+            yield AsyncStop(own, seat)
     finally:
         await own.close()
