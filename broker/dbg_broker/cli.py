@@ -143,6 +143,13 @@ def _run(given: argparse.Namespace) -> int:
         output=given.output,
         pty={True: YES, False: NO}.get(given.pty),
         hang_after=given.hang_after,
+        allow=tuple(given.allow),
+        audit_input=given.audit_input,
+        record=given.record,
+        record_input=given.record_input,
+        record_max=given.record_max,
+        on_event=given.on_event,
+        max_lease=given.max_lease,
     )
     settings = RunSettings(
         home=_home(given),
