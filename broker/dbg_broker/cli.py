@@ -143,6 +143,13 @@ def _run(given: argparse.Namespace) -> int:
         output=given.output,
         pty={True: YES, False: NO}.get(given.pty),
         hang_after=given.hang_after,
+        allow=tuple(given.allow),
+        audit_input=given.audit_input,
+        record=given.record,
+        record_input=given.record_input,
+        record_max=given.record_max,
+        on_event=given.on_event,
+        max_lease=given.max_lease,
     )
     settings = RunSettings(
         home=_home(given),
@@ -181,6 +188,7 @@ def _token(given: argparse.Namespace) -> int:
     from dbg_broker.verbs.token import MAX_SECONDS, TokenWishes, list_tokens, print_token, revoke, rotate
     from dbg_wire.duration import read_duration
 
+    _refuse_beside(given)
     home = open_home(_home(given))
     if given.list:
         return list_tokens(home, _say, as_json=given.json)
@@ -189,8 +197,22 @@ def _token(given: argparse.Namespace) -> int:
     if given.rotate:
         return rotate(home, _say, _say_aside)
     seconds = None if given.bound is None else read_duration(given.bound, "--for", MAX_SECONDS)
-    wishes = TokenWishes(role=Role(given.role), job=given.job, name=given.name, seconds=seconds)
+    wishes = TokenWishes(role=Role(given.role or Role.RANK.value), job=given.job, name=given.name, seconds=seconds)
     return print_token(home, wishes, _say, _say_aside)
+
+
+def _refuse_beside(given: argparse.Namespace) -> None:
+    """Refuse what says how to make a token beside what makes none: it would be left out in silence. Raise BadInput."""
+    makes_none = {"--list": given.list, "--revoke": given.revoke is not None, "--rotate": given.rotate}
+    makes = {"--role": given.role, "--job": given.job, "--for": given.bound, "--name": given.name}
+    chosen = next((option for option, is_given in makes_none.items() if is_given), None)
+    beside = next((option for option, value in makes.items() if value is not None), None)
+    if chosen is not None and beside is not None:
+        raise BadInput(
+            f"{beside} says what token to make, and {chosen} makes none for anybody", "leave one of them out"
+        )
+    if given.json and not given.list:
+        raise BadInput("--json is for --list", "leave it out; what is printed is the token alone")
 
 
 def _certificate(given: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ import posixpath
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_broker.allowed import EVERYBODY, Allowed, parse_networks
@@ -99,6 +99,8 @@ class ServeSettings:
     """Where ranks and terminals may come from."""
     on_event: tuple[str, ...] = ()
     """Program and arguments that are run for each event; empty for none."""
+    event_directory: str | None = None
+    """Where the program of ``on_event`` runs; None for the broker's own directory."""
     max_lease: float | None = None
     """For how many seconds nobody may type at a stop before its rank lets it end; None for ever."""
     logs_json: bool = False
@@ -157,14 +159,17 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         idle_seconds=idle_seconds(environ) if arguments.while_used else None,
         classic=None if arguments.classic is None else parse_classic(arguments.classic),
         classic_size=None if arguments.classic_size is None else parse_size(arguments.classic_size),
-        allowed=_allowed(arguments.allow),
+        allowed=parse_allowed(arguments.allow),
         audits_input=arguments.audit_input,
         on_event=() if arguments.on_event is None else parse_command(arguments.on_event),
-        max_lease=None if arguments.max_lease is None else read_duration(arguments.max_lease, "--max-lease", MAX_AGE),
+        event_directory=arguments.event_directory,
+        max_lease=parse_max_lease(arguments.max_lease),
         logs_json=arguments.log_format == "json",
         certificate=_certificate(arguments, directory),
         driver_token=_driver_token(arguments),
-        record=_record(arguments, directory),
+        record=parse_record(
+            directory, arguments.record, max_bytes=arguments.record_max, records_input=arguments.record_input
+        ),
     )
 
 
@@ -177,19 +182,27 @@ def parse_bytes(text: str) -> int:
     return size
 
 
-def _record(arguments: argparse.Namespace, directory: str) -> RecordSettings | None:
-    if arguments.record is None:
-        if arguments.record_input or arguments.record_max is not None:
-            given = "--record-input" if arguments.record_input else "--record-max"
+def parse_record(
+    directory: str, record: str | None, *, max_bytes: str | None, records_input: bool
+) -> RecordSettings | None:
+    """Return what is recorded; a relative path starts from ``directory``. Raise BadInput."""
+    if record is None:
+        if records_input or max_bytes is not None:
+            given = "--record-input" if records_input else "--record-max"
             raise BadInput(f"{given} says how to record, and nothing is recorded", "name a directory with --record DIR")
         return None
-    if not arguments.record:
+    if not record:
         raise BadInput("--record is empty", "name a directory of your own")
     return RecordSettings(
-        directory=posixpath.normpath(posixpath.join(directory, arguments.record)),
-        max_bytes=RECORD_BYTES if arguments.record_max is None else parse_bytes(arguments.record_max),
-        records_input=arguments.record_input,
+        directory=posixpath.normpath(posixpath.join(directory, record)),
+        max_bytes=RECORD_BYTES if max_bytes is None else parse_bytes(max_bytes),
+        records_input=records_input,
     )
+
+
+def parse_max_lease(text: str | None) -> float | None:
+    """Read the seconds of --max-lease; None for none. Raise BadInput."""
+    return None if text is None else read_duration(text, "--max-lease", MAX_AGE)
 
 
 def parse_command(text: str, option: str = "--on-event") -> tuple[str, ...]:
@@ -229,7 +242,8 @@ def _driver_token(arguments: argparse.Namespace) -> DriverTokenPlace:
     return place
 
 
-def _allowed(texts: list[str]) -> Allowed:
+def parse_allowed(texts: Sequence[str]) -> Allowed:
+    """Read the networks of --allow. Raise BadInput."""
     try:
         return parse_networks(texts)
     except ValueError as error:

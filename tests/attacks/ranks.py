@@ -62,6 +62,14 @@ def breakpoints(target: Target, begun: Begun, *, count: int = 20) -> None:
     flood(target, begun, [says(n, Report(report=replace(RUNNING, user_breakpoints=points))) for n in range(count)])
 
 
+def too_much_to_keep(target: Target, begun: Begun, *, count: int = 20) -> None:
+    """Say more than the broker keeps of one rank, and connect anew."""
+    points = tuple(Breakpoint(file=f"/{line}/{LONG}", line=1, condition="c" * 900) for line in range(100))
+    report = Report(report=replace(RUNNING, user_breakpoints=points))
+    deep = Pulse(where=PLACE, frames=(replace(PLACE, file="/" + LONG),) * limits.MAX_STACK_FRAMES)
+    flood(target, begun, [says(number, report, deep, times=1) for number in range(count)])
+
+
 def holds(target: Target, begun: Begun, *, count: int = 100) -> None:
     """Be held for all ranks of the job, each rank at a site of its own, and have the others arrive there."""
 

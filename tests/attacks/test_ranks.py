@@ -18,6 +18,7 @@ CASES = [
     Case("ranks that stop and go on", ranks.states),
     Case("answers with 4,096 frames", ranks.deep_stacks),
     Case("reports of 100 long breakpoints", ranks.breakpoints),
+    Case("more than is kept of one rank", ranks.too_much_to_keep),
     Case("100 ranks that wait for 4,096 others each", ranks.holds),
     Case("ranks that come and go", ranks.comings),
     Case("pulses with 256 frames", ranks.pulses),

@@ -96,6 +96,7 @@ def test_serve_settings() -> None:
         record_max="500M",
         on_event="sh -c 'echo a b'",
         max_lease="8h",
+        event_directory=None,
         log_format="json",
     )
     settings = serve_settings(given, {"DBG_HOME": "/y", "DBG_IDLE": "5"}, "/here")
@@ -130,6 +131,7 @@ def test_a_runs_own_broker_stays_for_some_seconds_without_use(text: str | None, 
         record_max=None,
         on_event=None,
         max_lease=None,
+        event_directory=None,
         log_format="text",
     )
     environ = {} if text is None else {"DBG_IDLE": text}

@@ -78,8 +78,14 @@ class TestOneCommand:
         assert broker.rendezvous["pid"] == json.loads((directory.home / "broker.json").read_text())["pid"]
         assert [rank["state"] for rank in attach_list(directory.home, "--all")] == ["exited"]
 
-    def test_its_own_broker_leaves_when_nobody_needs_it(self, directory: Directory) -> None:
-        terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
+    def test_its_own_broker_has_its_options_and_leaves_when_nobody_needs_it(self, directory: Directory) -> None:
+        directory.write("#!/bin/sh\ncat >told.part; mv told.part told\n", "tell.sh").chmod(0o700)
+        options = ("--record", "casts", "--on-event", "./tell.sh", "--max-lease", "8h")
+        terminal = directory.run_to_prompt(*options, *STOP, *PYTHON, line=LINE)
+        terminal.wait_for(lambda _: (directory.path / "told").exists())
+        assert json.loads((directory.path / "told").read_text())["event"] == "stop"
+        terminal.wait_for(lambda _: list((directory.path / "casts").glob("*/*-stop1-*.cast")))
+        assert "480 min" in directory.attach("list")
         directory.attach("all", "--kill", "-y")
         terminal.exit_status()
         wait_for_broker_to_leave(directory, IDLE + seconds(10))

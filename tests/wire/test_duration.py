@@ -14,7 +14,16 @@ def test_a_span_is_read(text: str, seconds: float) -> None:
     assert read_duration(text, "--for", 1e6) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "soon", "5 m", "1w", "nan", "inf", "999999999h", "s", "\x1b"])
+@pytest.mark.parametrize(
+    ("text", "most", "says"),
+    [("999999999h", 864000.0, "give 10d at most"), ("2m", 119.5, "give 119.5s at most"), ("1e9", 1e6, "60s, 5m or 1h")],
+)
+def test_what_is_too_long_is_told_the_most(text: str, most: float, says: str) -> None:
+    with pytest.raises(BadInput, match=f"--for '{text}' .*; .*{says}"):
+        read_duration(text, "--for", most)
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "soon", "5 m", "1w", "nan", "inf", "s", "\x1b"])
 def test_what_is_none_is_refused_with_the_name_of_the_option(text: str) -> None:
     with pytest.raises(BadInput, match="--for") as error:
         read_duration(text, "--for", 1e6)

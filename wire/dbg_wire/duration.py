@@ -14,6 +14,12 @@ def read_duration(text: str, name: str, most: float) -> float:
     """Return the seconds that a text means. Raise BadInput, naming the option, if it means none or too many."""
     found = _SPAN.fullmatch(text)
     seconds = float(found[1]) * _SECONDS[found[2]] if found is not None else 0.0
-    if not 0 < seconds <= most:
+    if seconds > most:
+        raise BadInput(f"{name} {printable(text)!r} is longer than can be", f"give {_shown(most)} at most")
+    if seconds <= 0:
         raise BadInput(f"{name} {printable(text)!r} is no span of time", "write one such as 60s, 5m or 1h")
     return seconds
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds / 86400:g}d" if seconds >= 86400 else f"{seconds:g}s"

@@ -53,11 +53,17 @@ class OnEvent:
         words: Sequence[str],
         environ: Mapping[str, str],
         *,
+        directory: str | None = None,
         limit: float = LIMIT_SECONDS,
         grace: float = GRACE_SECONDS,
     ) -> None:
-        """Begin to wait for events; ``words`` are the program and its arguments, ``limit`` and ``grace`` seconds."""
+        """Begin to wait for events.
+
+        ``words`` are the program and its arguments, which runs in ``directory`` (None: where the broker does);
+        ``limit`` and ``grace`` are seconds.
+        """
         self._words = list(words)
+        self._directory = directory
         self._environ = {name: value for name, value in environ.items() if not name.startswith(_KEPT_OUT)}
         self._limit, self._grace = limit, grace
         self._waiting: queue.Queue[Event | None] = queue.Queue(MAX_WAITING)
@@ -112,6 +118,7 @@ class OnEvent:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=self._environ,
+                cwd=self._directory,
                 start_new_session=True,
             )
         except OSError as error:

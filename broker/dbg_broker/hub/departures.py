@@ -83,16 +83,21 @@ def bound_answers(hub: Hub) -> None:
             lost(hub, link.connection)
 
 
-def bound_ranks(hub: Hub) -> None:
-    """Close the connected rank that takes most memory, until those of all are within their bound."""
-    while (key := hub.live_bytes.heaviest()) is not None:
-        hub.live_bytes.forget(key)
-        hub.meters.budgets.hit(Payer.RANK, Budget.MEMORY)
-        link = hub.ranks.get(key)
+def bound_ranks(hub: Hub, key: str) -> None:
+    """Close this rank if it takes more memory than one may, and the heaviest ones until all are within their bound."""
+    if hub.live_bytes.is_too_much(key):
+        _close_heavy(hub, key, Budget.MEMORY_OF_RANK, "it says too much to keep")
+    while (heaviest := hub.live_bytes.heaviest()) is not None:
+        _close_heavy(hub, heaviest, Budget.MEMORY, "all ranks say too much to keep, and it most")
+
+
+def _close_heavy(hub: Hub, key: str, budget: Budget, why: str) -> None:
+    """Close a rank and its guard, which speaks for the rank; both may come back."""
+    hub.live_bytes.forget(key)
+    hub.meters.budgets.hit(Payer.RANK, budget)
+    for link in (hub.ranks.get(key), hub.guards.get(key)):
         if link is not None:
-            logger.warning(
-                "the rank at %s is closed: all ranks say too much to keep, and it most", link.connection.peer
-            )
+            logger.warning("the rank at %s is closed: %s", link.connection.peer, why)
             link.connection.close(close_codes.SLOW, "what it reports takes too much memory", flush=False)
             lost(hub, link.connection)
 
@@ -119,6 +124,8 @@ def _guard_left(hub: Hub, link: RankLink) -> None:
     if key is None or hub.guards.get(key) is not link:
         return
     del hub.guards[key]
+    if key not in hub.ranks:
+        hub.live_bytes.forget(key)
     rank = hub.registry.find(key)
     if rank is not None and rank.is_live and key not in hub.ranks:
         # The rank itself has never connected, and its guard is gone now.

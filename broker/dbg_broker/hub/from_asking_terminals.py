@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from dbg_broker.audit.entries import What
+from dbg_broker.audit.questions import text_of
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import audited, departures, onlookers, to_guards
 from dbg_broker.hub.links import TerminalLink
@@ -71,7 +72,9 @@ def take(hub: Hub, link: TerminalLink, message: Question) -> None:
         hub.refuse(link.connection, RefusalCode.FULL, str(error), message.request)
         return
     hub.slow_down(link, ASKED_COST * len(keys))
-    audited.note(hub, link, What.QUESTION, message.keys, action=message.action.value, text=message.text)
+    noted = text_of(message, audits_input=hub.audits_input)
+    if noted is not None:
+        audited.note(hub, link, What.QUESTION, message.keys, action=message.action.value, text=noted)
     departures.bound_answers(hub)
     if not hub.questions.is_open(number):
         # This terminal had most waiting answers, and is closed.

@@ -21,7 +21,7 @@ from dbg_wire import limits
 from dbg_wire.codec import UnknownType, decode
 from dbg_wire.errors import PeerError
 from dbg_wire.log_form import LogForm
-from dbg_wire.messages import Message, Pulse, RefusalCode, Register, Report, Sender
+from dbg_wire.messages import Message, Pulse, RefusalCode, Register, Report, Sender, Testimony
 
 logger = logging.getLogger("dbg_broker")
 
@@ -209,10 +209,14 @@ class Reception:
             self._close_bad(connection, error)
 
     def _note_memory(self, link: RankLink, message: Message, length: int) -> None:
-        """Count what is kept of a rank's message; if that is too much of all, the heaviest rank is closed."""
-        if link.rank is not None and isinstance(message, (Register, Report, Pulse)):
-            self._hub.live_bytes.note(link.rank.key, type(message).__name__, length)
-            departures.bound_ranks(self._hub)
+        """Count what is kept of a message of a rank or of its guard; a rank that takes too much is closed."""
+        key = link.guard_of if link.rank is None else link.rank.key
+        if key is not None and isinstance(message, (Register, Report, Pulse, Testimony)):
+            # A guard's later word replaces the stack of its first one, and not the registration that came with it.
+            has_registration = isinstance(message, Testimony) and message.registration is not None
+            kind = Register if has_registration else type(message)
+            self._hub.live_bytes.note(key, kind.__name__, length)
+            departures.bound_ranks(self._hub, key)
 
     def data_received(self, connection: PeerConnection, data: bytes) -> None:
         """Take terminal bytes."""

@@ -45,6 +45,8 @@ class Budget(enum.Enum):
     """Bytes and messages in a second; the peer is read more slowly."""
     MEMORY = "memory"
     """Bytes of what connected ranks have said, or of answers that wait for terminals; the heaviest is closed."""
+    MEMORY_OF_RANK = "memory_of_rank"
+    """Bytes of what one connected rank and its guard have said; it is closed."""
     ASKS = "asks"
     """Questions to one rank, in a second and open at once."""
     DEEDS = "deeds"

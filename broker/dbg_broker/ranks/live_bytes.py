@@ -5,6 +5,10 @@ from __future__ import annotations
 MEMORY_OF_TEXT = 4
 """Bytes of memory for each character of a message that is kept: short texts take more memory than they are long."""
 
+MAX_RANK_BYTES = 4 * 1024 * 1024
+"""Bytes for one connected rank: as many breakpoints as a rank may report, with the longest paths and conditions, take
+half of it, and a usual rank a hundredth."""
+
 MAX_LIVE_BYTES = 512 * 1024 * 1024
 """Bytes for all connected ranks: 20,000 of them with a report, breakpoints and a stack of 6 KiB together fit."""
 
@@ -27,8 +31,15 @@ class LiveBytes:
         """Forget a rank that is not connected any more; an unknown one is no error."""
         self.size -= sum(self._said.pop(key, {}).values())
 
+    def is_too_much(self, key: str) -> bool:
+        """Tell whether a rank alone takes more than one may."""
+        return self._of(key) > MAX_RANK_BYTES
+
     def heaviest(self) -> str | None:
         """Return the rank that takes most, if all together take too much."""
         if self.size <= MAX_LIVE_BYTES:
             return None
-        return max(self._said, key=lambda key: sum(self._said[key].values()))
+        return max(self._said, key=self._of)
+
+    def _of(self, key: str) -> int:
+        return sum(self._said.get(key, {}).values())

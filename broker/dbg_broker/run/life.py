@@ -27,10 +27,11 @@ from dbg_wire.home import home_directory
 from dbg_wire.run_terminal import Task, Told
 
 from . import keeper
+from .broker_options import broker_options
 from .environment import is_for_many_hosts, job_environment, job_name
 from .job_terminal import JobTerminal, is_wanted
 from .job_token import token_file_of
-from .own_broker import Found, find_or_start
+from .own_broker import Found, find_or_start, notes_of
 from .own_programs import own_command, own_environment
 from .plan import Plan, make_plan
 from .remembered import Folder, Remembered, folder_of
@@ -128,6 +129,7 @@ class _RunLife:
         self._tmux = surroundings.tmux
         self._name = job_name(plan.command, number, self._environ.get(JOB))
         self._listen = plan.wishes.listen or ("0.0.0.0" if is_for_many_hosts(plan.command) else "")  # noqa: S104
+        self._options = broker_options(plan.wishes, plan.directory)
         self._screen = Screen()
         self._status: int | None = None
         self._left = False
@@ -219,18 +221,9 @@ class _RunLife:
         return TerminalProcess(task, self._environ, self._home)
 
     def _tell_beginning(self, task: Task) -> None:
-        for note in self._plan.notes:
+        plan = self._plan
+        for note in (*plan.notes, *notes_of(self._broker, plan.wishes, self._options, plan.command)):
             self._say(note)
-        if self._broker.is_loopback and is_for_many_hosts(self._plan.command):
-            self._say(
-                f"the broker at {printable(self._broker.url)} can't be reached from other hosts; stop it, and the "
-                "run starts one that can, or start `dbg-broker serve --listen 0.0.0.0`"
-            )
-        if self._broker.process is not None and not self._broker.is_loopback:
-            why = (
-                "as --listen asks" if self._plan.wishes.listen else "since this command may start ranks on other hosts"
-            )
-            self._say(f"the broker listens beyond this host, at {printable(self._broker.url)}, {why}")
         self._say(f"job {self._name}, its output in {printable(task.output)}")
         when = "if this terminal closes" if task.attach else "there is no terminal here; from one"
         self._say(f"{when}: {self._way_back}")
@@ -349,7 +342,7 @@ class _RunLife:
             self._find_broker()
 
     def _find_broker(self) -> None:
-        self._broker = find_or_start(self._home, self._listen, self._environ)
+        self._broker = find_or_start(self._home, self._listen, self._options, self._environ)
         if self._broker.process is not None:
             self._brokers.append(self._broker.process)
 

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dbg_broker.home.in_use import hold
-from dbg_broker.home.rendezvous import lock, open_home, read_rendezvous
+from dbg_broker.home.rendezvous import lock, open_home, read_private, read_rendezvous, write_private
 from dbg_wire.endpoint import is_loopback, wrong_host_reason
 from dbg_wire.environment import BROKER
 from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, printable
+from dbg_wire.rendezvous import Rendezvous
 
+from .broker_options import Options, StartedBy, format_started, notes_on, options_of, words_of
+from .environment import is_for_many_hosts
 from .own_programs import own_command, own_environment
+from .settings import Wishes
 
 LOG_FILE = "run-broker.log"
 """The log of a run's own broker; each broker begins it anew."""
+
+STARTED_FILE = "run-broker.json"
+"""Which broker a run has started last, and with which options, for the runs that find it."""
 
 ANSWER_SECONDS = 2.0
 """Seconds given to a broker on another host: a broker on this cluster takes milliseconds."""
@@ -45,18 +53,23 @@ class CantServe(DbgError):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The broker of a run: ``hold`` keeps it if it is on this host; ``process`` is set if the run started it."""
+    """The broker of a run: ``hold`` keeps it if it is on this host; ``process`` is set if the run started it.
+
+    ``options`` are those that a run has handed to it; none if it was started in another way.
+    """
 
     url: str
     hold: int | None = None
     process: subprocess.Popen[bytes] | None = None
     is_loopback: bool = False
+    options: Options = ()
 
 
-def find_or_start(home: str, listen: str, environ: Mapping[str, str]) -> Found:
+def find_or_start(home: str, listen: str, options: Options, environ: Mapping[str, str]) -> Found:
     """Return the broker for a job: one that DBG_BROKER or the home names, else a new one that listens at ``listen``.
 
-    Blocks until it answers. Raise DbgError if the broker that DBG_BROKER names does not, or if none can be started.
+    Only a new one is given the ``options``. Blocks until it answers. Raise DbgError if the broker that DBG_BROKER names
+    does not, or if none can be started.
     """
     if environ.get(BROKER):
         return _named(home, environ)
@@ -68,12 +81,27 @@ def find_or_start(home: str, listen: str, environ: Mapping[str, str]) -> Found:
         free = lock(folder)
         if free is not None:
             free.release()
-            found = _start(folder, listen, environ)
+            found = _start(folder, listen, options, environ)
             if found is not None:
                 return found
         # Another broker starts or ends, perhaps that of another run. A wait for its lock has no time limit.
         time.sleep(ATTEMPT_PAUSE_SECONDS)
     raise CantServe(f"another one has held the lock of {folder} for long, and does not serve")
+
+
+def notes_of(found: Found, wishes: Wishes, options: Options, command: tuple[str, ...]) -> Iterator[str]:
+    """Return what the user should know of the broker of a run, as sentences."""
+    url = printable(found.url)
+    if found.is_loopback and is_for_many_hosts(command):
+        yield (
+            f"the broker at {url} can't be reached from other hosts; stop it, and the run starts one that can, or "
+            "start `dbg-broker serve --listen 0.0.0.0`"
+        )
+    if found.process is None:
+        yield from notes_on(options, found.options, found.url)
+    elif not found.is_loopback:
+        why = "as --listen asks" if wishes.listen else "since this command may start ranks on other hosts"
+        yield f"the broker listens beyond this host, at {url}, {why}"
 
 
 def _running(home: Path) -> Found | None:
@@ -87,10 +115,24 @@ def _running(home: Path) -> Found | None:
         reason = wrong_host_reason(rendezvous.endpoint, rendezvous.host, socket.gethostname(), who="terminal")
         is_near = reason is None and rendezvous.host == socket.gethostname()
         if (held is not None and is_near) or (reason is None and _answers(home)):
-            return Found(rendezvous.url, held, is_loopback=is_loopback(rendezvous.endpoint))
+            options = _options(home, rendezvous)
+            return Found(rendezvous.url, held, is_loopback=is_loopback(rendezvous.endpoint), options=options)
     if held is not None:
         os.close(held)
     return None
+
+
+def _options(home: Path, rendezvous: Rendezvous) -> Options:
+    """Return what a run has handed to this broker when it started it."""
+    with contextlib.suppress(BadSecretFile):
+        return options_of(read_private(home / STARTED_FILE), rendezvous.host, rendezvous.pid)
+    return ()
+
+
+def _note_start(home: Path, options: Options, pid: int) -> None:
+    """Tell later runs of a new broker; they would only say less without it."""
+    with contextlib.suppress(BadSecretFile):
+        write_private(home / STARTED_FILE, format_started(StartedBy(socket.gethostname(), pid, options)))
 
 
 def _answers(home: Path) -> bool:
@@ -111,9 +153,10 @@ def _named(home: str, environ: Mapping[str, str]) -> Found:
     return Found(reach.endpoint.url)
 
 
-def _start(home: Path, listen: str, environ: Mapping[str, str]) -> Found | None:
+def _start(home: Path, listen: str, options: Options, environ: Mapping[str, str]) -> Found | None:
     """Start a broker and wait until it serves; return None if another one was first. Raise CantServe."""
     arguments = ["serve", "--while-used", "--home", str(home), *(["--listen", listen] if listen else [])]
+    arguments += words_of(options)
     with open(home / LOG_FILE, "w", encoding="utf-8", opener=_private) as log:
         process = subprocess.Popen(
             own_command("dbg_broker.cli", arguments),
@@ -131,7 +174,8 @@ def _start(home: Path, listen: str, environ: Mapping[str, str]) -> Found | None:
         is_ready = bool(process.stdout.readline())
     found = _running(home) if is_ready else None
     if found is not None:
-        return replace(found, process=process)
+        _note_start(home, options, process.pid)
+        return replace(found, process=process, options=options)
     # It has ended, or can't be reached from here, and then is of no use.
     process.terminate()
     process.wait()

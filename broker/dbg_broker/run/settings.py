@@ -35,6 +35,13 @@ class Wishes:
     output: str | None = None
     pty: str | None = None
     hang_after: str | None = None
+    allow: tuple[str, ...] = ()
+    audit_input: bool = False
+    record: str | None = None
+    record_input: bool = False
+    record_max: str | None = None
+    on_event: str | None = None
+    max_lease: str | None = None
 
     def with_changes(self, given: Wishes) -> Wishes:
         """Return these wishes, replaced by those that are given now; a new stop replaces all stops."""

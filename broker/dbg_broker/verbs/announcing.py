@@ -47,6 +47,8 @@ def announce(
         say(f"records each stop in {settings.record.directory}; to play one:  dbg-attach --replay FILE")
     if settings.classic is not None and classic is not None:
         _announce_classic(settings.classic, classic.getsockname()[1], say)
+        if settings.max_lease is not None:
+            say("--max-lease does not hold there: a stock debugger goes on by its own keys alone")
     if not endpoint.secure:
         logger.warning(
             "--insecure: tokens and sessions cross the network in the clear, and anybody who takes this port later may "

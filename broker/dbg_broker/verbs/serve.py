@@ -179,7 +179,7 @@ def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) ->
     """Begin what tells others of what happens: events, the audit log, recordings. Return what notes an entry."""
     settings, pid = setup.settings, os.getpid()
     if settings.on_event:
-        on_event = OnEvent(settings.on_event, os.environ)
+        on_event = OnEvent(settings.on_event, os.environ, directory=settings.event_directory)
         ending.callback(on_event.close)
         hub.occasions = Occasions(on_event.tell, clock=hub.clock, wall=time.time, schedule=hub.schedule)
     audit = AuditLog(setup.home)

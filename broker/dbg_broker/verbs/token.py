@@ -25,6 +25,7 @@ from dbg_broker.home.issued import (
 )
 from dbg_broker.home.job_tokens import renew_job_tokens
 from dbg_broker.home.rendezvous import read_rendezvous
+from dbg_broker.home.token_lock import tokens_locked
 from dbg_broker.home.tokens import digest_of, job_token, load_tokens, new_token, rotate_tokens
 from dbg_broker.verbs.telling import tell_broker
 from dbg_broker.verbs.which_broker import token_of
@@ -61,6 +62,8 @@ def print_token(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> int:
     if wishes.role is not Role.RANK and is_without_files(home):
         _print_from_memory(home, wishes, say, aside)
         return 0
+    if wishes.name is not None and not NAME.fullmatch(wishes.name):
+        raise BadInput(f"--name {printable(wishes.name)!r} is no name", "use up to 64 of A-Z a-z 0-9 . _ -")
     if wishes.name is None and wishes.seconds is None:
         if wishes.job is None:
             say(token_of(wishes.role, home))
@@ -96,14 +99,13 @@ def _print_from_memory(home: Path, wishes: TokenWishes, say: Say, aside: Say) ->
 
 
 def _make(home: Path, wishes: TokenWishes, say: Say, aside: Say) -> None:
-    name = wishes.name or f"{wishes.role.value}-{secrets.token_hex(3)}"
-    if not NAME.fullmatch(name):
-        raise BadInput(f"--name {printable(name)!r} is no name", "use up to 64 of A-Z a-z 0-9 . _ -")
+    name = wishes.name if wishes.name is not None else f"{wishes.role.value}-{secrets.token_hex(3)}"
     _require_tls(home)
     now, text = time.time(), new_token()
     expires = None if wishes.seconds is None else now + wishes.seconds
     made = IssuedToken(name=name, role=wishes.role, digest=digest_of(text), made=now, job=wishes.job, expires=expires)
-    save_issued(home, with_token(load_issued(home), made))
+    with tokens_locked(home):
+        save_issued(home, with_token(load_issued(home), made))
     _note(home, What.TOKEN_MADE, f"{name}, {_described(made, now)}", job=wishes.job or "")
     tell_broker(home, aside)
     say(text)
@@ -126,7 +128,8 @@ def list_tokens(home: Path, say: Say, *, as_json: bool) -> int:
 
 def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
     """Take a token back; connections that were made with it end at once. Raise DbgError."""
-    save_issued(home, without_token(load_issued(home), name))
+    with tokens_locked(home):
+        save_issued(home, without_token(load_issued(home), name))
     _note(home, What.TOKEN_REVOKED, name)
     say(f"{name} is revoked{tell_broker(home, aside)}")
     return 0
@@ -135,9 +138,10 @@ def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
 def rotate(home: Path, say: Say, aside: Say) -> int:
     """Replace the home's own three tokens; terminals that have the old ones are closed. Raise DbgError."""
     _require_tls(home)
-    tokens = load_tokens(home)
-    after = rotate_tokens(home)
-    renew_job_tokens(home, after)
+    with tokens_locked(home):
+        tokens = load_tokens(home)
+        after = rotate_tokens(home)
+        renew_job_tokens(home, after)
     _note(home, What.TOKENS_ROTATED, "")
     told = tell_broker(home, aside, driver=None if is_without_files(home) else tokens.driver)
     say(

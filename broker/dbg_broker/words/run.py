@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from dbg_broker.words.account import add_account_options
 from dbg_broker.words.command_parser import Verbs
 
 
@@ -13,7 +14,8 @@ def add_run(verbs: Verbs) -> argparse.ArgumentParser:
         "run",
         usage="dbg-broker run [options] -- COMMAND …    or    dbg-broker run --again [options]",
         help="run a command, and attach this terminal wherever one of its ranks stops",
-        epilog="Ctrl-C goes to the job. Leaving the debugger leaves the job running; closing the terminal, too.",
+        epilog="Ctrl-C goes to the job. Leaving the debugger leaves the job running; closing the terminal, too. "
+        "--allow to --max-lease are for a broker that the run starts; one that serves already stays as it is.",
     )
     run.add_argument(
         "--stop-at",
@@ -60,5 +62,6 @@ def add_run(verbs: Verbs) -> argparse.ArgumentParser:
         metavar="HOST:PORT",
         help="where a broker of its own listens (default: everywhere under srun, mpirun and alike, else 127.0.0.1)",
     )
+    add_account_options(run.add_argument_group("options of a broker of its own, where none serves this home yet"))
     run.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return run

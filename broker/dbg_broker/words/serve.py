@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from dbg_broker.words.account import add_account_options
 from dbg_broker.words.command_parser import Verbs
 
 
@@ -15,14 +16,6 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
         metavar="HOST:PORT",
         help="where to listen (default: 127.0.0.1:6900, or a free port if that is taken; 0.0.0.0 lets other hosts in; "
         "where systemd holds a socket for the service, at that one)",
-    )
-    serve.add_argument(
-        "--allow",
-        metavar="NET",
-        action="append",
-        default=[],
-        help="take ranks and terminals from this network alone, e.g. 10.0.0.0/8; may be given again; this host always "
-        "may (default: from everywhere)",
     )
     serve.add_argument(
         "--certificate",
@@ -58,47 +51,15 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
         action="store_true",
         help="the same where other hosts reach it, too: whoever is on the network can read and take over everything",
     )
-    serve.add_argument(
-        "--audit-input",
-        action="store_true",
-        help="have the audit log hold what is typed, too, passwords included (default: who did what, and no keys)",
-    )
-    serve.add_argument(
-        "--record",
-        metavar="DIR",
-        help="record what each stop shows, from the first terminal on it to its end, in DIR/JOB/HOST-RANK-stopN-TIME"
-        ".cast; `dbg-attach --replay FILE` plays one (default: record nothing)",
-    )
-    serve.add_argument(
-        "--record-input",
-        action="store_true",
-        help="record the keys as well, passwords included (default: what is shown, and who typed when)",
-    )
-    serve.add_argument(
-        "--record-max",
-        metavar="SIZE",
-        help="bytes that all recordings may take, e.g. 500M or 10G; the oldest are removed beyond it (default: 2G; a "
-        "file takes 64M, and the rest of its stop is not recorded)",
-    )
-    serve.add_argument(
-        "--on-event",
-        metavar="CMD",
-        help="run this command, with a JSON document on its stdin, for the first stop of a run, a crash, a hang that "
-        "`why` or `run --hang-after` finds, a stop that ends by itself soon, and a refused token (default: none)",
-    )
-    serve.add_argument(
-        "--max-lease",
-        metavar="S",
-        help="let a stop end by itself when nobody has typed at it for so long, e.g. 8h: in seconds, or with s, m, h "
-        "or d; ranks of an older release do not know of it (default: a stop lasts until somebody ends it)",
-    )
+    add_account_options(serve)
     serve.add_argument(
         "--log-format",
         choices=("text", "json"),
         default="text",
         help="write the log as text, or as one JSON document a line (default: text)",
     )
-    # `run` starts its own broker with this option.
+    # `run` starts its own broker with these two.
     serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
+    serve.add_argument("--event-directory", help=argparse.SUPPRESS)
     serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
     return serve

@@ -21,8 +21,7 @@ def add_token(verbs: Verbs) -> argparse.ArgumentParser:
     token.add_argument(
         "--role",
         choices=("rank", "driver", "watcher"),
-        default="rank",
-        help="what it lets its bearer be: a rank, a terminal that types, or one that looks (default: %(default)s)",
+        help="what it lets its bearer be: a rank, a terminal that types, or one that looks (default: rank)",
     )
     token.add_argument("--job", metavar="JOB", help="for this job alone")
     token.add_argument(

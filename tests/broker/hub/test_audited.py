@@ -11,6 +11,7 @@ from dbg_broker.audit.entries import Entry, What
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import audited
 from dbg_wire.codec import Input
+from dbg_wire.inspection import Inspection, Sight, encode_inspection
 from dbg_wire.messages import Action, Answers, Detach, Interrupt, Mode, Question, Seat, Take
 from tests.broker.peers import Broker, registration
 
@@ -63,6 +64,16 @@ async def test_what_is_typed_is_noted_if_that_is_wished(broker: Broker, noted: l
     await driver.send(Input(session=1, stop=1, generation=1, offset=0, data=b"p x\xff"))
     await rank.expect_data()
     assert [entry.text for entry in noted if entry.what is What.INPUT] == ["p x\\xff"]
+
+
+async def test_what_an_ide_asks_is_noted_in_words_and_not_while_it_is_typed(broker: Broker, noted: list[Entry]) -> None:
+    await broker.rank()
+    driver = await broker.terminal()
+    for request, sight in enumerate((Sight.COMPLETIONS, Sight.VALUE)):
+        text = encode_inspection(Inspection(sight=sight, text="loss", begin=4))
+        await driver.say(Question(request=request, keys=(KEY,), action=Action.INSPECT, seconds=0.1, text=text))
+        await driver.expect(Answers)
+    assert [(entry.action, entry.text) for entry in noted if entry.what is What.QUESTION] == [("inspect", "loss")]
 
 
 async def test_a_question_to_many_ranks_is_one_entry_for_each_job(broker: Broker, noted: list[Entry]) -> None:

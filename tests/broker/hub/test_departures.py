@@ -9,10 +9,10 @@ import pytest
 from dbg_broker.hub import close_codes
 from dbg_broker.net.budgets import Budget, Payer
 from dbg_broker.ranks import live_bytes
-from dbg_wire import limits
-from dbg_wire.messages import Audience, Report
-from dbg_wire.ranks import Breakpoint, RankState
-from tests.broker.peers import RUNNING, Broker, registration
+from dbg_wire import limits, messages
+from dbg_wire.messages import Audience, Finding, Pulse, Report, Sender, Welcome
+from dbg_wire.ranks import Breakpoint, Place, RankState
+from tests.broker.peers import RUNNING, WHERE, Broker, Peer, registration
 
 
 async def test_if_ranks_say_too_much_the_heaviest_is_closed_and_no_other(
@@ -35,3 +35,34 @@ async def test_if_ranks_say_too_much_the_heaviest_is_closed_and_no_other(
     await broker.rank(3)
     assert broker.hub.live_bytes.size < limits.MIB
     await terminal.cut()
+
+
+DEEP = (Place(file="/" + "x" * 4000, line=1, function="f"),) * limits.MAX_STACK_FRAMES
+MOST = tuple(Breakpoint(file=f"/{line}/{'x' * 4000}", line=1, condition="c" * 900) for line in range(100))
+
+
+async def test_a_rank_that_says_more_than_one_may_is_closed_and_no_other(broker: Broker) -> None:
+    other, heavy = await broker.rank(0), await broker.rank(1)
+    # All breakpoints that a rank may have are kept.
+    await heavy.say(Report(report=replace(RUNNING, user_breakpoints=MOST)))
+    await heavy.say(Pulse(where=WHERE, frames=(WHERE,) * limits.MAX_STACK_FRAMES))
+    await heavy.say(Pulse(where=WHERE, frames=DEEP))
+    assert await heavy.closed() == (close_codes.SLOW, "what it reports takes too much memory")
+    budgets = broker.hub.meters.budgets
+    assert (budgets.of(Payer.RANK, Budget.MEMORY_OF_RANK), budgets.of(Payer.RANK, Budget.MEMORY)) == (1, 0)
+    await broker.seated(registration(0).key)
+    await other.expect(Audience, lambda audience: audience.driven)
+
+
+async def test_what_a_guard_says_counts_as_said_by_its_rank(broker: Broker) -> None:
+    """A guard may enter a rank that has never connected; what it says is kept as well."""
+    guard = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
+    said = registration(0, report=replace(RUNNING, user_breakpoints=MOST))
+    testimony = messages.Testimony(minor=2, key=said.key, kind=Finding.SUSPENDED, frames=(WHERE,), registration=said)
+    await guard.say(testimony)
+    await guard.expect(Welcome)
+    assert broker.hub.live_bytes.size > limits.MIB
+
+    await guard.say(replace(testimony, registration=None, frames=DEEP))
+    assert await guard.closed() == (close_codes.SLOW, "what it reports takes too much memory")
+    assert (broker.hub.live_bytes.size, len(broker.hub.guards)) == (0, 0)

@@ -31,3 +31,15 @@ def test_the_heaviest_goes_if_all_together_are_too_much(monkeypatch: pytest.Monk
     assert live.heaviest() == "heavy"
     live.forget("heavy")
     assert live.heaviest() is None
+
+
+def test_one_rank_is_too_much_by_what_it_said_last() -> None:
+    live, most = LiveBytes(), live_bytes.MAX_RANK_BYTES // MEMORY_OF_TEXT
+    live.note("a", "report", most - 1)
+    live.note("a", "pulse", 1)
+    live.note("b", "report", 1)
+    assert [live.is_too_much(key) for key in ("a", "b", "unknown")] == [False, False, False]
+    live.note("b", "report", most + 1)
+    assert [live.is_too_much(key) for key in ("a", "b")] == [False, True]
+    live.note("b", "report", 1)
+    assert not live.is_too_much("b")

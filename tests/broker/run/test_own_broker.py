@@ -13,7 +13,9 @@ import pytest
 
 from dbg_broker.home.rendezvous import lock, read_rendezvous
 from dbg_broker.run import own_broker
-from dbg_broker.run.own_broker import CantServe, Found, find_or_start
+from dbg_broker.run.broker_options import Option, Options
+from dbg_broker.run.own_broker import CantServe, Found, find_or_start, notes_of
+from dbg_broker.run.settings import Wishes
 from dbg_wire.errors import BrokerUnreachable
 from tests.broker.processes import Serve, environment
 from tests.support.time_unit import seconds
@@ -28,10 +30,10 @@ def find(home: Path) -> Iterator[Find]:
     """Find or start a broker; the brokers that were started end with the test."""
     every: list[Found] = []
 
-    def find_one(listen: str = "127.0.0.1:0", **changes: str) -> Found:
+    def find_one(listen: str = "127.0.0.1:0", options: Options = (), **changes: str) -> Found:
         environ = environment(home, {**IDLE, **changes})
         del environ["PYTHONWARNINGS"]
-        every.append(find_or_start(str(home), listen, environ))
+        every.append(find_or_start(str(home), listen, options, environ))
         return every[-1]
 
     yield find_one
@@ -96,6 +98,43 @@ def test_several_runs_at_once_have_one_broker(find: Find) -> None:
     assert len({one.url for one in found}) == 1
     assert sum(one.process is not None for one in found) == 1
     assert all(one.hold is not None for one in found)
+
+
+def test_a_new_one_gets_the_options_of_the_run_and_later_runs_know_them(find: Find, home: Path, tmp_path: Path) -> None:
+    options = (Option("--record", str(tmp_path / "casts")), Option("--max-lease", "8h"))
+    first, second = find(options=options), find()
+    assert first.process is not None
+    assert second.process is None
+    assert (first.options, second.options) == (options, options)
+    # The broker makes the directory before it serves.
+    assert (tmp_path / "casts").is_dir()
+    release(first)
+    release(second)
+    first.process.wait(seconds(20))
+
+    # What the file tells is of another broker now.
+    assert find().options == ()
+
+
+def test_options_that_a_broker_refuses_say_why(find: Find) -> None:
+    with pytest.raises(CantServe, match=r"no broker could be started: dbg-broker: --record /dev/null can't be written"):
+        find(options=(Option("--record", "/dev/null"),))
+
+
+@pytest.mark.parametrize(
+    ("found", "options", "command", "says"),
+    [
+        (Found("wss://a:1", is_loopback=True), (), "python", []),
+        (Found("wss://a:1", is_loopback=True), (), "srun", ["can't be reached from other hosts"]),
+        (Found("wss://a:1"), (Option("--max-lease", "8h"),), "python", ["--max-lease changes nothing there"]),
+    ],
+)
+def test_what_a_user_should_know_of_the_broker_is_told(
+    found: Found, options: Options, command: str, says: list[str]
+) -> None:
+    notes = list(notes_of(found, Wishes(), options, (command, "train.py")))
+    assert len(notes) == len(says)
+    assert all(text in note for text, note in zip(says, notes, strict=True))
 
 
 def test_one_that_was_killed_is_replaced(find: Find, home: Path) -> None:

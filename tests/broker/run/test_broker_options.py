@@ -1,0 +1,107 @@
+"""The options that a run hands to a broker of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_broker.cli import parse
+from dbg_broker.run.broker_options import (
+    Option,
+    StartedBy,
+    broker_options,
+    format_started,
+    notes_on,
+    options_of,
+    words_of,
+)
+from dbg_broker.run.settings import Wishes
+from dbg_broker.settings import ServeSettings, serve_settings
+from dbg_wire.errors import BadInput
+
+ALL = Wishes(
+    allow=("10.0.0.0/8", "::1"),
+    audit_input=True,
+    record="casts",
+    record_input=True,
+    record_max="1G",
+    on_event="sh -c 'cat > told'",
+    max_lease="8h",
+)
+
+
+def served(wishes: Wishes, directory: str) -> ServeSettings:
+    """Return what the run's broker makes of the options; it runs at the root."""
+    words = ["serve", *words_of(broker_options(wishes, directory))]
+    return serve_settings(parse(words), {"DBG_HOME": "/h"}, "/")
+
+
+def test_the_broker_has_what_serve_makes_of_the_same_words_in_the_directory_of_the_run() -> None:
+    words = ["--allow", "10.0.0.0/8", "--allow", "::1", "--audit-input", "--record", "casts", "--record-input"]
+    words += ["--record-max", "1G", "--on-event", "sh -c 'cat > told'", "--max-lease", "8h"]
+    typed = serve_settings(parse(["serve", *words]), {"DBG_HOME": "/h"}, "/work")
+    assert served(ALL, "/work") == replace(typed, event_directory="/work")
+    assert broker_options(Wishes(), "/work") == ()
+
+
+def test_a_program_of_the_directory_is_found_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "-tell me.sh"
+    program.touch(0o700)
+    settings = served(Wishes(on_event="'./-tell me.sh' --now"), str(tmp_path))
+    assert settings.on_event == (f"{tmp_path}/./-tell me.sh", "--now")
+    assert settings.event_directory == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "named"),
+    [
+        (Wishes(allow=("10.0.0.0/40",)), "--allow '10.0.0.0/40' is no network"),
+        (Wishes(record=""), "--record is empty"),
+        (Wishes(record_input=True), "nothing is recorded"),
+        (Wishes(record="d", record_max="1K"), "--record-max '1K'"),
+        (Wishes(on_event="no-such-program"), "no program here"),
+        (Wishes(max_lease="soon"), "--max-lease 'soon'"),
+    ],
+)
+def test_what_can_not_be_used_is_refused_before_anything_is_started(wishes: Wishes, named: str) -> None:
+    with pytest.raises(BadInput, match=named):
+        broker_options(wishes, "/work")
+
+
+RECORD, LEASE = Option("--record", "/it's"), Option("--max-lease", "8h")
+HIDDEN = Option("--event-directory", "/work")
+
+
+def test_a_broker_that_serves_already_is_told_of_in_one_sentence() -> None:
+    url = "wss://login1:6900"
+    assert list(notes_on((), (), url)) == []
+    assert list(notes_on((RECORD, HIDDEN), (RECORD, HIDDEN), url)) == []
+    (both,) = notes_on((RECORD, LEASE), (), url)
+    assert both == (
+        "the broker at wss://login1:6900 runs already, and --record and --max-lease change nothing there; stop it, "
+        "and the run starts one of its own with what you gave"
+    )
+    (other,) = notes_on((LEASE,), (RECORD, Option("--max-lease", "1h")), url)
+    assert "--max-lease changes nothing there" in other
+    (left,) = notes_on((), (RECORD, Option("--audit-input"), HIDDEN), url)
+    assert left.endswith("was started by an earlier run, and still has its --record '/it'\"'\"'s' --audit-input")
+
+
+OPTIONS = st.lists(st.builds(Option, st.text(), st.text())).map(tuple)
+
+
+@given(options=OPTIONS)
+def test_later_runs_read_what_was_told_of_this_broker_and_no_other(options: tuple[Option, ...]) -> None:
+    text = format_started(StartedBy("login1", 4711, options))
+    assert options_of(text, "login1", 4711) == options
+    assert options_of(text, "login2", 4711) == options_of(text, "login1", 4712) == ()
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{", '{"host":"h","pid":1}', '{"host":"h","pid":1,"options":[[1]]}'])
+def test_what_no_run_has_written_tells_of_no_options(text: str | None) -> None:
+    assert options_of(text, "h", 1) == ()
