@@ -63,7 +63,7 @@ class Console:
         """Return the answer to a command, None for what is an expression. Raises DbgError."""
         asked = _QUESTION.fullmatch(text.strip())
         if asked is not None and is_target(asked["ranks"]):
-            return str(await self._ranks(asked["ranks"]).eval(asked["text"]))
+            return str(await self._ranks(asked["ranks"]).eval(asked["text"])).rstrip("\n")
         word, _, rest = text.strip().partition(" ")
         command, ranks = self._commands.get(word), rest.strip()
         if command is None or (ranks and not (command.takes and is_target(ranks))):

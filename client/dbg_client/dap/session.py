@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
@@ -75,7 +76,8 @@ class Session:
     # -------------------------------------------------------------------------------------------------------- requests
 
     async def _configured(self, arguments: Message) -> None:
-        self.threads.begin()
+        # The IDE has the response before the first event.
+        asyncio.get_running_loop().call_soon(self.threads.begin)
         if not self._window.ranks:
             self._window.tell(f"No rank fits {self._window.target.text} yet; it shows up here when it comes.")
 
