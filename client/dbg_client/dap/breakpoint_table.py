@@ -187,7 +187,9 @@ class _Told:
             return f"set in {self._names(rank for ranks in self._at.values() for rank in ranks)}"
         parts = [f"not in {self._names(ranks)}: {why}" for why, ranks in self._lacking.items()]
         parts += [f"at line {line} in {self._names(ranks)}" for line, ranks in self._at.items() if line != usual]
-        parts += [note if len(at) == len(self._ranks) else f"{self._names(at)}: {note}" for note, at in self._notes.items()]
+        parts += [
+            note if len(at) == len(self._ranks) else f"{self._names(at)}: {note}" for note, at in self._notes.items()
+        ]
         left_out = len(parts) - MAX_REASONS
         return "; ".join(parts[:MAX_REASONS]) + (f"; and {left_out} more" if left_out > 0 else "")
 
