@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.targets import Target, parse_target
@@ -11,6 +11,7 @@ from dbg_wire.targets import Target, parse_target
 from ..core.switchboard import Switchboard
 from .capabilities import CAPABILITIES, Client
 from .messages import Message, Request, Send, refusal, response
+from .session import Do, Session
 from .window import Window
 
 MAX_OPEN = 256
@@ -21,9 +22,6 @@ USUAL_TARGET = "all"
 
 Connect = Callable[[str], Switchboard]
 """Returns a switchboard, not open yet, that greets the broker as a client of this name: ``VS Code``, say."""
-
-Do = Callable[[Message], Awaitable["Message | None"]]
-"""Carries out a request with these arguments, and returns the body of its response."""
 
 
 def admit_anybody(arguments: Message) -> None:
@@ -45,14 +43,13 @@ class Adapter:
         self._send = send
         self._admit = admit
         self._client = Client()
-        self._window: Window | None = None
+        self._session: Session | None = None
         self._open: dict[int, asyncio.Task[None]] = {}
         self.ended = asyncio.Event()
         self._requests: dict[str, Do] = {
             "initialize": self._initialize,
             "attach": self._attach,
             "launch": self._launch,
-            "configurationDone": self._configured,
             "disconnect": self._disconnect,
             "terminate": self._terminate,
             "cancel": self._cancel,
@@ -72,8 +69,9 @@ class Adapter:
         for task in list(self._open.values()):
             task.cancel()
         await asyncio.gather(*self._open.values(), return_exceptions=True)
-        if self._window is not None:
-            await self._window.switchboard.close()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
     # -------------------------------------------------------------------------------------------------------- requests
 
@@ -81,7 +79,7 @@ class Adapter:
         do = self._requests.get(request.command)
         try:
             if do is None:
-                raise BadInput(f"this adapter has no request {printable(request.command, 60)!r}", "it has no effect")
+                raise self._why_not(request)
             body = await do(request.arguments)
         except asyncio.CancelledError:
             self._send(refusal(request, "cancelled"))
@@ -102,20 +100,18 @@ class Adapter:
 
     async def _attach(self, arguments: Message) -> None:
         self._admit(arguments)
-        if self._window is not None:
+        if self._session is not None:
             raise BadInput("this window is attached already", "disconnect it first")
         target = self._target or parse_target(str(arguments.get("target", USUAL_TARGET)))
         switchboard = self._connect(self._client.name)
         await switchboard.open()
-        self._window = Window(switchboard, target, self._send)
+        self._session = Session(Window(switchboard, target, self._send), self._client)
+        self._requests.update(self._session.requests)
 
     async def _launch(self, arguments: Message) -> None:
         raise BadInput(
             "this adapter starts no program", 'start the job as usual, and write `"request": "attach"` in launch.json'
         )
-
-    async def _configured(self, arguments: Message) -> None:
-        self._attached()
 
     async def _disconnect(self, arguments: Message) -> None:
         """Leave the ranks as they are: the session ends when the IDE has the answer."""
@@ -128,7 +124,7 @@ class Adapter:
         if task is not None and task is not asyncio.current_task():
             task.cancel()
 
-    def _attached(self) -> Window:
-        if self._window is None:
-            raise BadInput("this window is not attached", "send `attach` first")
-        return self._window
+    def _why_not(self, request: Request) -> BadInput:
+        if self._session is None:
+            return BadInput("this window is not attached", "send `attach` first")
+        return BadInput(f"this adapter has no request {printable(request.command, 60)!r}", "do without it")

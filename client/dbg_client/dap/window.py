@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from dbg_wire.errors import BadInput, NoSuchRank
+from dbg_wire.errors import NoSuchRank
 from dbg_wire.inspection import Inspected, Inspection, decode_inspected, encode_inspection
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
 from dbg_wire.ranks import RankInfo, RankState
@@ -14,6 +14,7 @@ from dbg_wire.targets import Target, select
 from ..api.errors import RankError
 from ..core.asking import Asker
 from ..core.switchboard import Switchboard
+from ..words.commands import read_scope
 from .messages import Message, Send, event, output
 
 AT_ONCE = 12
@@ -29,6 +30,7 @@ class Window:
     def __init__(self, switchboard: Switchboard, target: Target, send: Send) -> None:
         self.switchboard = switchboard
         self.target = target
+        self._job = ""
         self._send = send
         self._free = asyncio.Semaphore(AT_ONCE)
 
@@ -42,7 +44,23 @@ class Window:
             found = select(self.target, self.switchboard.directory.ranks).ranks
         except NoSuchRank:
             return ()
+        self._keep_job(found)
         return tuple(rank for rank in found if rank.state is not RankState.EXITED)
+
+    @property
+    def job(self) -> str:
+        """Return the job of the window's ranks, the first one's of several. Raises NoSuchRank."""
+        if not self._job:
+            _ = self.ranks
+        if not self._job:
+            raise NoSuchRank(self.target.text, len(self.switchboard.directory.ranks))
+        return self._job
+
+    def _keep_job(self, found: Sequence[RankInfo]) -> None:
+        """Stay with the job whose ranks were found first: another one that starts is not for this window."""
+        if not self._job:
+            self._job = found[0].job
+            self.target = read_scope(self.target, self._job)
 
     @property
     def may_act(self) -> bool:
@@ -93,10 +111,3 @@ class Window:
     def tell(self, text: str, category: str = "console") -> None:
         """Print lines in the debug console; ``important`` as category opens a window with them in VS Code."""
         self._send(output(text, category))
-
-    def require_driver(self, deed: str) -> None:
-        """Raise BadInput where the token only lets the window look."""
-        if not self.may_act:
-            raise BadInput(
-                f"this window has a watcher's token, which does not let it {deed}", "start it with a driver's token"
-            )
