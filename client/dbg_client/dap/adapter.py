@@ -11,6 +11,7 @@ from dbg_wire.targets import Target, parse_target
 from ..core.switchboard import Switchboard
 from .capabilities import CAPABILITIES, Client
 from .messages import Message, Request, Send, refusal, response
+from .paths import read_mappings
 from .session import Do, Session
 from .window import Window
 
@@ -102,10 +103,11 @@ class Adapter:
         self._admit(arguments)
         if self._session is not None:
             raise BadInput("this window is attached already", "disconnect it first")
+        paths = read_mappings(arguments.get("pathMappings"))
         target = self._target or parse_target(str(arguments.get("target", USUAL_TARGET)))
         switchboard = self._connect(self._client.name)
         await switchboard.open()
-        self._session = Session(Window(switchboard, target, self._send), self._client)
+        self._session = Session(Window(switchboard, target, self._send), self._client, paths)
         self._requests.update(self._session.requests)
 
     async def _launch(self, arguments: Message) -> None:
@@ -115,6 +117,8 @@ class Adapter:
 
     async def _disconnect(self, arguments: Message) -> None:
         """Leave the ranks as they are: the session ends when the IDE has the answer."""
+        if self._session is not None:
+            await self._session.leave()
 
     async def _terminate(self, arguments: Message) -> None:
         raise BadInput("a window does not end a job", "`dbg-attach TARGET --kill` ends ranks; disconnect leaves them")

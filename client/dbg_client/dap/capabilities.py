@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dbg_wire.errors import printable
 
+from .asked_breakpoints import EXCEPTION_FILTERS
 from .messages import Message
 
 MAX_NAME = 40
@@ -23,6 +24,10 @@ CAPABILITIES: Message = {
     "supportsSingleThreadExecutionRequests": True,
     "supportsCancelRequest": True,
     "supportsClipboardContext": True,
+    "supportsConditionalBreakpoints": True,
+    "supportsHitConditionalBreakpoints": True,
+    "supportsLogPoints": True,
+    "exceptionBreakpointFilters": EXCEPTION_FILTERS,
     "supportTerminateDebuggee": False,
     "supportSuspendDebuggee": False,
     "supportsRestartFrame": False,

@@ -18,6 +18,8 @@ MAX_BODY = 4 * 1024 * 1024
 MAX_HEADER = 4096
 """Bytes of the header fields of one message; there is one field in use, of some 20 bytes."""
 
+_FIELDS = (b"content-length", b"content-type")
+
 _END_OF_HEADER = b"\r\n\r\n"
 
 
@@ -93,14 +95,20 @@ def frame(document: dict[str, Any]) -> bytes:
 
 
 def _length(header: bytes) -> int:
+    found: int | None = None
     for line in header.split(b"\r\n"):
         name, _, value = line.partition(b":")
-        if name.strip().lower() == b"content-length":
-            digits = value.strip()
+        field, digits = name.strip().lower(), value.strip()
+        # A web page can have a browser send HTTP to a port of this host, and such a header has other fields.
+        if field not in _FIELDS or (field == b"content-length" and found is not None):
+            raise LostFrames(f"a header with {_shown(line)}")
+        if field == b"content-length":
             if not digits.isdigit() or len(digits) > 12 or int(digits) > MAX_BODY:
                 raise LostFrames(f"a message of {_shown(digits)} bytes, where {MAX_BODY} are the most")
-            return int(digits)
-    raise LostFrames(f"a header without a Content-Length: {_shown(header)}")
+            found = int(digits)
+    if found is None:
+        raise LostFrames(f"a header without a Content-Length: {_shown(header)}")
+    return found
 
 
 def _document(body: bytes) -> Frame:

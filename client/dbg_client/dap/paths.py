@@ -55,7 +55,8 @@ def read_mappings(given: object) -> Paths:
         raise BadInput(
             f"pathMappings is {printable(repr(given), 60)}", f"give a list of at most {MAX_MAPPINGS} pairs of roots"
         )
-    return Paths([_pair(one) for one in given])
+    # VS Code's Python extension adds "." for the debuggee's own folder, which differs from rank to rank.
+    return Paths([pair for pair in map(_pair, given) if pair[1] != "."])
 
 
 def _pair(one: object) -> tuple[str, str]:

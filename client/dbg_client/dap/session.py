@@ -9,13 +9,16 @@ from functools import partial
 
 from dbg_wire.errors import BadInput
 
+from .breakpoints import Breakpoints
 from .capabilities import Client
 from .console import Console
-from .frames import Frames, PlainSources, Sources
+from .frames import Frames
 from .keyboard import Keyboard
 from .listing import Threads
 from .messages import Message
 from .moves import STEPS, Moves
+from .paths import Paths
+from .source import Sources
 from .values import Values
 from .window import Window
 
@@ -29,24 +32,30 @@ CONSOLE = "repl"
 class Session:
     """An attached window, from the request to attach to its end; belongs to one event loop."""
 
-    def __init__(self, window: Window, client: Client, sources: Sources | None = None) -> None:
+    def __init__(self, window: Window, client: Client, paths: Paths) -> None:
         self._window = window
         self._client = client
         self.threads = Threads(window)
         self._keyboard = Keyboard(window)
-        self._frames = Frames(window, self.threads, sources or PlainSources(), client.first_line, client.first_column)
+        self._sources = Sources(window, paths, knows_invalidated=client.knows_invalidated)
+        self._breakpoints = Breakpoints(window, paths, client.first_line)
+        self._frames = Frames(window, self.threads, self._sources, client.first_line, client.first_column)
         self._values = Values(window, self.threads, self._frames, self._keyboard)
         self._moves = Moves(window, self.threads, self._keyboard)
         self._console = Console(window, self.threads, self._keyboard)
         self._watching = ExitStack()
         for part in (self.threads, self._keyboard):
             self._watching.enter_context(window.switchboard.watched_by(part))
+        self._following = asyncio.create_task(self._breakpoints.follow())
 
     @property
     def requests(self) -> dict[str, Do]:
         """Return what each request of the IDE does."""
         return {
             "configurationDone": self._configured,
+            "setBreakpoints": self._breakpoints.set,
+            "setExceptionBreakpoints": self._breakpoints.set_exceptions,
+            "source": self._sources.content,
             "threads": self.threads.threads,
             "stackTrace": self._frames.stack_trace,
             "scopes": self._values.scopes,
@@ -64,8 +73,15 @@ class Session:
             "reverseContinue": partial(_refuse, "no rank runs back"),
         }
 
+    async def leave(self) -> None:
+        """Take the IDE's breakpoints with it: nobody would be there when a rank stops at them. Never an error."""
+        await self._breakpoints.leave()
+
     async def close(self) -> None:
         """Leave the ranks as they are, and the broker. Never an error."""
+        self._following.cancel()
+        await asyncio.gather(self._following, return_exceptions=True)
+        await self._sources.close()
         self.threads.close()
         self._moves.close()
         self._frames.close()

@@ -26,6 +26,8 @@ def target_and_port(arguments: Arguments) -> tuple[str | None, int | None]:
 
 
 def _refuse_contradictions(arguments: Arguments) -> None:
+    if arguments.wait is not None:
+        raise BadInput("--wait waits for one stop, and an IDE is told of each", "leave --wait out")
     if arguments.no_secret and arguments.port is None:
         raise BadInput("--no-secret is for a port, and stdin and stdout have no need of a secret", "add --dap")
     if arguments.vscode and arguments.port is not None:

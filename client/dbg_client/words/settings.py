@@ -98,7 +98,7 @@ class CommandSettings:
     ``replay`` is the recording to play, ``idle`` the longest pause in it in seconds.
     ``breakpoints_to`` is the file in which a pane of that run tells its breakpoints, None anywhere else. ``shell`` is
     the one to complete for, ``pager`` the command for long answers, empty for none. ``port`` is where an IDE is
-    served, 0 for a free one, None for stdin and stdout. ``notes`` are sentences for the user, told before anything else.
+    served, 0 for a free one, None for stdin and stdout. ``notes`` are sentences for the user, told before all else.
     """
 
     target: str | None
@@ -265,8 +265,6 @@ def _refuse_contradictions(arguments: Arguments, verb: Verb) -> None:
         raise BadInput("--all adds exited ranks to --list and --where", "add one of them, or write `all` for all ranks")
     if verb in (Verb.CONFIG, Verb.COMPLETION, Verb.HELP, Verb.ADOPT, Verb.MCP) and arguments.wait is not None:
         raise BadInput(f"--wait waits for a rank, and {called} is about none", "give one of them")
-    if verb is Verb.DAP and arguments.wait is not None:
-        raise BadInput("--wait waits for one stop, and an IDE is told of each", "leave --wait out")
     if verb is Verb.INTERRUPT and arguments.wait is not None:
         raise BadInput("--wait waits for a stop and --interrupt makes one", "give one of them")
 
