@@ -15,6 +15,9 @@ MAX_NAME = 40
 UNNAMED = "IDE"
 """The name of a client that tells none."""
 
+SHORT_NAMES = {"Visual Studio Code": "VS Code", "Visual Studio Code - Insiders": "VS Code Insiders"}
+"""What people call a client that tells a longer name: it stands in the lines of many terminals."""
+
 CAPABILITIES: Message = {
     "supportsConfigurationDoneRequest": True,
     "supportsEvaluateForHovers": True,
@@ -51,7 +54,7 @@ class Client:
         said = arguments.get("clientName") or arguments.get("clientID")
         name = printable(said, MAX_NAME).strip() if isinstance(said, str) else ""
         return cls(
-            name=name or UNNAMED,
+            name=SHORT_NAMES.get(name, name) or UNNAMED,
             first_line=0 if arguments.get("linesStartAt1") is False else 1,
             first_column=0 if arguments.get("columnsStartAt1") is False else 1,
             knows_invalidated=arguments.get("supportsInvalidatedEvent") is True,

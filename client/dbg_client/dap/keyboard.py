@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from dbg_wire.codec import Output
 from dbg_wire.engines import PDB
@@ -24,6 +25,10 @@ TICK_SECONDS = 1.0
 """Seconds between two looks at the clock, as in a terminal."""
 
 
+OPEN_SECONDS = 5.0
+"""Seconds for a debugger to open at a rank; after them the rank is asked all the same, and says what it does."""
+
+
 class Keyboard:
     """The seat of the window at one rank, on the window's own connection; watches the broker."""
 
@@ -34,6 +39,8 @@ class Keyboard:
         self._changing = asyncio.Lock()
         self._ticking: asyncio.Task[None] | None = None
         self._was_driving = False
+        self._drawn: int | None = None
+        """The debugger's session that has shown something at this seat."""
 
     def is_ours(self, rank: RankInfo) -> bool:
         """Tell whether this window has the keyboard of a rank."""
@@ -46,9 +53,10 @@ class Keyboard:
             raise _types(rank.driver, rank)
 
     async def hold(self, rank: RankInfo) -> None:
-        """Have the keyboard of a rank; that of another one is left. Raises BadInput where somebody else types there.
+        """Have the keyboard of a rank, and its debugger open; the keyboard of another rank is left.
 
-        A watcher's token gives no keyboard: nothing is asked then, and the broker refuses what follows.
+        Where a program has called ``set_trace()`` the rank may be at the next line then. Raises BadInput where somebody
+        else types. A watcher's token gives no keyboard: nothing is asked then, and the broker refuses what follows.
         """
         if not self._window.may_act:
             return
@@ -56,6 +64,13 @@ class Keyboard:
             if not self.is_ours(rank):
                 self.require_free(rank)
                 await self._attach(rank, Mode.DRIVE)
+
+    async def hold_if_open(self, rank: RankInfo) -> None:
+        """Have the keyboard of a rank whose debugger is open; another one is not moved for it. Raises BadInput."""
+        if rank.engine is not None:
+            await self.hold(rank)
+        else:
+            self.require_free(rank)
 
     async def seize(self, rank: RankInfo) -> None:
         """Take the keyboard of a rank from whoever has it. Raises a DbgError if the broker does not give it."""
@@ -95,6 +110,7 @@ class Keyboard:
         elif isinstance(event, Down):
             attachment.link_down(event.reason, now)
         elif isinstance(event, Output):
+            self._drawn = event.session
             self._perform(attachment, attachment.output(event, now))
         else:
             directory = self._window.switchboard.directory
@@ -108,7 +124,7 @@ class Keyboard:
     async def _attach(self, rank: RankInfo, mode: Mode) -> None:
         # A connection has one seat, and the new one replaces it.
         attachment = Attachment(rank, mode, SIZE, colors=8, wish=Wish(default=PDB))
-        self._attachment, self._failed, self._was_driving = attachment, None, False
+        self._attachment, self._failed, self._was_driving, self._drawn = attachment, None, False, None
         if self._ticking is None:
             self._ticking = asyncio.create_task(self._tick())
         self._perform(attachment, attachment.attach())
@@ -127,6 +143,16 @@ class Keyboard:
             driver = attachment.driver
             self.give()
             raise _types(driver, rank)
+        with suppress(asyncio.TimeoutError):
+            await self._window.switchboard.until(lambda: self._is_open(attachment) or None, OPEN_SECONDS)
+
+    def _is_open(self, attachment: Attachment) -> bool:
+        """Tell whether the debugger waits for the user: its session is told before it has come to its line."""
+        report = attachment.report
+        if report is None or report.stop is None or self._attachment is not attachment:
+            return True
+        session = report.session
+        return report.prompt is not None or (session is not None and session.number == self._drawn)
 
     async def _tick(self) -> None:
         while True:

@@ -143,9 +143,11 @@ class Threads:
             self._tell_stop(told)
 
     def _tell_stop(self, told: Stopped) -> None:
-        keeps_focus = not told.is_ours and self.focus is not None and self.table.stands(self.focus.key)
+        rank = self.rank(told.thread)
+        focus = self.focus if self.focus is not None and self.table.stands(self.focus.key) else rank
+        keeps_focus = not told.is_ours and focus.key != rank.key
         if not keeps_focus:
-            self.focus = self.rank(told.thread)
+            self.focus = rank
         body = {
             "reason": told.reason,
             "description": told.description,

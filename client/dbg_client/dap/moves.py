@@ -34,14 +34,35 @@ class Moves:
         rank = self._threads.standing(arguments.get("threadId"))
         if rank.state is RankState.HELD:
             raise BadInput(f"{printable(rank.address)} is held, waiting for other ranks", "continue lets it go on")
-        await self._keyboard.hold(rank)
-        await self._begin(rank, Action.COMMAND, STEPS[request])
+        if not self._window.may_act:
+            # The broker refuses, and the request is answered with its sentence.
+            await self._window.ask_one(Action.COMMAND, rank, STEPS[request])
+            return
+        before = rank.where
+        self._threads.table.hush(rank.key, on=True)
+        try:
+            await self._keyboard.hold(rank)
+        except BaseException:
+            self._threads.table.hush(rank.key, on=False)
+            raise
+        has_moved = self._window.now(rank).where != before
+        self._threads.table.begin_move(rank.key, is_step=True)
+        if has_moved and request != "stepOut":
+            # The debugger's opening has led from the call of set_trace() to the next line, which is the step.
+            asyncio.get_running_loop().call_soon(self._end, rank)
+        else:
+            self._start(rank, Action.COMMAND, STEPS[request])
 
     async def go_on(self, arguments: Message) -> Message:
         """Carry out ``continue``: a stopped rank goes on, a held one waits no longer."""
         rank = self._threads.standing(arguments.get("threadId"))
         self._keyboard.require_free(rank)
-        await self._begin(rank, Action.RELEASE if rank.state is RankState.HELD else Action.CONTINUE)
+        action = Action.RELEASE if rank.state is RankState.HELD else Action.CONTINUE
+        if self._window.may_act:
+            self._threads.table.begin_move(rank.key, is_step=False)
+            self._start(rank, action)
+        else:
+            await self._window.ask_one(action, rank)
         return {"allThreadsContinued": False}
 
     async def pause(self, arguments: Message) -> None:
@@ -65,14 +86,7 @@ class Moves:
         for task in list(self._open):
             task.cancel()
 
-    async def _begin(self, rank: RankInfo, action: Action, text: str = "") -> None:
-        if not self._threads.table.stands(rank.key):
-            raise BadInput(f"{printable(rank.address)} is running", "pause it first")
-        if not self._window.may_act:
-            # The broker refuses, and the request is answered with its sentence.
-            await self._window.ask_one(action, rank, text)
-            return
-        self._threads.table.begin_move(rank.key, is_step=action is Action.COMMAND)
+    def _start(self, rank: RankInfo, action: Action, text: str = "") -> None:
         task = asyncio.create_task(self._finish(rank, action, text))
         self._open.add(task)
         task.add_done_callback(self._open.discard)
@@ -89,5 +103,8 @@ class Moves:
         except DbgError as error:
             failed = True
             self._window.tell(str(error), "important")
+        self._end(rank, failed=failed)
+
+    def _end(self, rank: RankInfo, *, failed: bool = False) -> None:
         self._threads.table.end_move(rank.key, failed=failed)
         self._threads.look()

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 
-from dbg_wire.errors import BadInput
+from dbg_wire.errors import BadInput, DbgError
 
 from .breakpoints import Breakpoints
 from .capabilities import Client
@@ -123,9 +123,11 @@ class Session:
         words = [{"label": word, "start": 0, "length": len(before)} for word in self._console.completions(before)]
         try:
             frame = (await self._with_frame(arguments))["frameId"]
-        except BadInput:
-            return {"targets": words}
-        return {"targets": [*words, *await self._values.completions(text, len(before), frame)]}
+            found = await self._values.completions(text, len(before), frame)
+        except DbgError:
+            # No rank is selected, or it runs by now: nobody wants to read that while typing.
+            found = []
+        return {"targets": [*words, *found]}
 
     async def _set_variable(self, arguments: Message) -> Message:
         body = await self._values.set_variable(arguments)

@@ -120,9 +120,17 @@ class ThreadTable:
 
     # ----------------------------------------------------------------------------------------------- the window's deeds
 
+    def hush(self, key: str, *, on: bool) -> None:
+        """Tell nothing of a rank while its debugger is opened for a move, or after all that has failed tell it."""
+        seen = self._seen.get(key)
+        if seen is not None:
+            seen.is_moving = on
+
     def begin_move(self, key: str, *, is_step: bool) -> None:
         """Note that this window makes a rank move: it is told nothing of that rank until :meth:`end_move`."""
-        seen = self._seen[key]
+        seen = self._seen.get(key)
+        if seen is None:
+            return
         seen.left = None if is_step else seen.moment
         seen.version += 1
         seen.is_moving = seen.is_ours = True

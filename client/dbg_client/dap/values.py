@@ -71,7 +71,7 @@ class Values:
     async def set_variable(self, arguments: Message) -> Message:
         """Carry out ``setVariable``."""
         rank, holder = self._holder(arguments.get("variablesReference"))
-        await self._keyboard.hold(rank)
+        await self._keyboard.hold_if_open(rank)
         question = Inspection(
             sight=Sight.ASSIGN,
             scope=holder.scope or Scope.LOCALS,
