@@ -69,11 +69,15 @@ ThreadEvent = Started | Exited | Continued | Stopped
 
 @dataclass(slots=True)
 class _Seen:
-    """What the window knows of one rank. ``moment`` is None while it runs, or has yet to be told of."""
+    """What the window knows of one rank. ``moment`` is None while it runs, or has yet to be told of.
+
+    ``stop`` is the number of the stop that the IDE was told of last.
+    """
 
     thread: int
     version: int = 0
     moment: Hashable = None
+    stop: int | None = None
     left: Hashable = None
     is_moving: bool = False
     is_stepping: bool = False
@@ -191,13 +195,13 @@ class ThreadTable:
         else:
             seen.left = None if moment is not None else seen.left
         if moment == seen.moment:
-            return [_stopped(rank, seen)] if is_new and moment is not None else []
+            return [_stopped(rank, seen, again=True)] if is_new and moment is not None else []
         seen.moment = moment
         seen.version += 1
         if moment is None:
             seen.is_ours = seen.is_stepping = False
             return [] if is_new else [Continued(seen.thread)]
-        told = _stopped(rank, seen)
+        told, seen.stop = _stopped(rank, seen), rank.stop
         seen.is_ours = seen.is_stepping = False
         return [told]
 
@@ -226,10 +230,12 @@ def moment_of(rank: RankInfo) -> Hashable:
     return rank.state is RankState.HELD, rank.occasion, rank.where
 
 
-def _stopped(rank: RankInfo, seen: _Seen) -> Stopped:
+def _stopped(rank: RankInfo, seen: _Seen, *, again: bool = False) -> Stopped:
     reason = "held" if rank.state is RankState.HELD else rank.reason or "breakpoint"
-    if seen.is_stepping and reason not in (CRASH, "held"):
-        return Stopped(seen.thread, "step", "Paused on step", is_ours=True)
+    # A move within one stop is a step, of this window or of a terminal; older brokers do not number stops.
+    is_step = seen.is_stepping if rank.stop is None else seen.stop == rank.stop
+    if is_step and not again and reason not in (CRASH, "held"):
+        return Stopped(seen.thread, "step", "Paused on step", is_ours=seen.is_ours)
     return Stopped(
         seen.thread,
         _REASONS.get(reason, reason),
