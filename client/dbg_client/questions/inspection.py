@@ -1,0 +1,32 @@
+"""Look into one stopped rank as an IDE does: values in levels, assignments, source, the exception."""
+
+from __future__ import annotations
+
+from dbg_wire.errors import PeerError
+from dbg_wire.inspection import Inspected, Inspection, decode_inspected, encode_inspection
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.ranks import RankInfo
+from dbg_wire.records import fitted
+
+from ..core.asking import Asker
+
+
+async def inspect(
+    asker: Asker, rank: RankInfo, question: Inspection, *, frame: str = ""
+) -> tuple[RankAnswer, Inspected]:
+    """Ask one rank about its values, and return its answer with what its rows tell.
+
+    What is told is empty if the answer is no value: the answer's text says why. Raises DbgError if the broker fails.
+    """
+    (answer,) = await asker.ask(Action.INSPECT, [rank], encode_inspection(question), frame=frame)
+    return read_inspected(answer)
+
+
+def read_inspected(answer: RankAnswer) -> tuple[RankAnswer, Inspected]:
+    """Return an answer with what its rows tell; an error in place of rows that can't be read."""
+    if answer.kind is not Kind.VALUE:
+        return answer, Inspected()
+    try:
+        return answer, decode_inspected(answer.rows)
+    except PeerError as error:
+        return fitted(RankAnswer, key=answer.key, kind=Kind.ERROR, text=str(error)), Inspected()
