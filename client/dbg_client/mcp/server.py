@@ -28,7 +28,8 @@ from .protocol import (
     text_result,
 )
 from .rest import Rests
-from .tools import TOOLS, Tool
+from .tool import Tool
+from .tools import TOOLS
 
 MAX_LINE = 1024 * 1024
 """Bytes of one line of the client; an expression or a command is far shorter."""

@@ -41,9 +41,14 @@ class BreakpointAnswer:
     said: tuple[Said, ...]
     states: States
 
-    def at(self, asked: LineOfFile) -> dict[str, BreakpointState]:
-        """Return the breakpoint that was asked for at a line, by the key of each rank that tells of it."""
-        return {key: state for key, states in self.states.items() for state in states if asked_line(state) == asked}
+    def at(self, line: LineOfFile) -> dict[str, BreakpointState]:
+        """Return the breakpoint that was asked for at a line, or else is there, by the key of each rank that has it."""
+        found = {}
+        for key, states in self.states.items():
+            near = [one for one in states if one.file == line.file and line.line in (one.asked, one.line)]
+            if near:
+                found[key] = max(near, key=lambda one: one.asked == line.line)
+        return found
 
     def said_of(self, asked: LineOfFile) -> tuple[Said, ...]:
         """Return what each rank says of the breakpoint of a line, as answers that can be grouped.

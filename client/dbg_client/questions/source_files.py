@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 import posixpath
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Action
@@ -29,8 +30,8 @@ async def file_in_ranks(asker: Asker, ranks: Sequence[RankInfo], name: str) -> s
     if not found:
         answers = await asker.ask(Action.WHERE, ranks)
         found = files_named(name, (frame.file for answer in answers for frame in answer.frames))
-    if not found and os.path.isfile(name):
-        found = [os.path.abspath(name)]
+    if not found:
+        found = await asyncio.to_thread(_of_this_host, name)
     if not found:
         raise BadInput(f"no rank stands in a file {printable(name)!r}", "give its absolute path")
     if len(found) > 1:
@@ -42,6 +43,11 @@ def files_named(name: str, paths: Iterable[str]) -> list[str]:
     """Return the different absolute paths that end with this name, in order."""
     end = posixpath.normpath(f"/{name}")
     return sorted({path for path in paths if path.startswith("/") and path.endswith(end)}) if name else []
+
+
+def _of_this_host(name: str) -> list[str]:
+    path = Path(name)
+    return [str(path.absolute())] if name and path.is_file() else []
 
 
 def _several(paths: Sequence[str]) -> str:
