@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from dbg_wire.codec import Output
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.messages import Action, Kind, Mode, RankAnswer, Refusal, StopInfo
+from dbg_wire.messages import Action, Kind, Mode, RankAnswer, StopInfo
 from dbg_wire.ranks import Place, RankInfo, RankState
 
 from ..attachment.attachment import Attachment
-from ..attachment.effects import Effects, Finish, Open, Send, Wake
+from ..attachment.effects import Effect
 from ..core.asking import Asker
 from ..core.choose import is_ready
-from ..core.link import Down, Event, Up
+from ..core.link import Event
 from ..core.switchboard import Switchboard
+from ..driving import Driving
 from ..errors import RankEnded, RankVanished, TimedOut
 from ..words.engine import Wish
 from .answers import safe_text
@@ -26,9 +26,6 @@ from .variables import ExceptionInfo, Variable
 
 SIZE = (24, 80)
 """Rows and columns that a program offers a debugger; it reads values and not screens."""
-
-TICK_SECONDS = 1.0
-"""Seconds between two looks at the clock, as in a terminal."""
 
 AT_A_FRAME = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
 """Questions that are answered at the frame at which the program looks."""
@@ -44,13 +41,12 @@ class AsyncStop:
         self._switchboard = switchboard
         self._engine = engine
         self._mode = mode
-        self._loop = asyncio.get_running_loop()
-        self._failed: DbgError | None = None
+        self._failed: BaseException | None = None
         self._is_over = False
         self._left: int | None = None
         self._up = 0
         """How many frames above the innermost one the program looks."""
-        self._attachment = self._new_attachment(rank)
+        self._driving = Driving(switchboard, self._new_attachment(rank), self)
         self._values = Values(self._ask_values, rank.address)
 
     # ------------------------------------------------------------------------------------------------- what is known
@@ -164,9 +160,14 @@ class AsyncStop:
 
     # ---------------------------------------------------------------------------------------------------- attachment
 
-    async def open(self) -> None:
-        """Take the seat. Raises KeyboardTaken, or why the rank can't be attached to."""
-        self._perform(self._attachment.attach())
+    @asynccontextmanager
+    async def seated(self) -> AsyncIterator[None]:
+        """Hold the keyboard until the block ends. Raises KeyboardTaken, or why the rank can't be attached to."""
+        async with self._driving.seated():
+            await self._wait_for_seat()
+            yield
+
+    async def _wait_for_seat(self) -> None:
         seconds = self._switchboard.seconds
         try:
             await self._switchboard.until(self._is_open, seconds)
@@ -180,51 +181,30 @@ class AsyncStop:
             raise self._failed
         return self._attachment.opened or None
 
-    def claims(self, refusal: Refusal) -> bool:
-        """Tell whether a refusal is the answer to the request for a seat."""
-        return self._attachment.asks
+    def opened(self) -> None:
+        """Take note that the seat is there."""
+        self._is_over, self._failed = False, None
 
-    async def take(self, event: Event) -> None:
-        """Take what comes from the broker."""
-        now, attachment = self._loop.time(), self._attachment
-        if isinstance(event, Up):
-            attachment.link_up(now)
-        elif isinstance(event, Down):
-            attachment.link_down(event.reason, now)
-        elif isinstance(event, Output):
-            self._perform(attachment.output(event, now))
-        else:
-            directory = self._switchboard.directory
-            if directory.complete and attachment.link_down_since is None:
-                self._perform(attachment.rank_listed(directory.by_key.get(attachment.rank.key), now))
-            self._perform(attachment.message(event, now))
+    def finished(self, error: DbgError | None) -> None:
+        """Take note that the stop is over."""
+        self._is_over, self._failed = True, error
 
-    async def tick(self) -> None:
-        """Do what is due by the clock, until cancelled."""
-        while True:
-            await asyncio.sleep(TICK_SECONDS)
-            self._perform(self._attachment.tick(self._loop.time()))
+    def failed(self, error: BaseException) -> None:
+        """Have the program's next call raise an error."""
+        self._is_over, self._failed = True, error
 
-    def leave(self) -> None:
-        """Leave the rank as it is."""
-        self._perform(self._attachment.leave())
+    def show(self, effect: Effect) -> None:
+        """Show nothing: a program reads values and not screens."""
+
+    async def changed(self, event: Event | None) -> None:
+        """Do nothing: what the program waits for is looked at after each event."""
+
+    @property
+    def _attachment(self) -> Attachment:
+        return self._driving.attachment
 
     def _new_attachment(self, rank: RankInfo) -> Attachment:
         return Attachment(rank, self._mode, SIZE, colors=8, wish=Wish(asked=self._engine))
-
-    def _perform(self, effects: Effects) -> None:
-        for effect in effects:
-            if isinstance(effect, Send):
-                self._switchboard.send(effect.item)
-            elif isinstance(effect, Wake):
-                self._loop.call_later(effect.seconds, self._wake)
-            elif isinstance(effect, Finish):
-                self._is_over, self._failed = True, effect.error
-            elif isinstance(effect, Open):
-                self._is_over, self._failed = False, None
-
-    def _wake(self) -> None:
-        self._perform(self._attachment.tick(self._loop.time()))
 
     # --------------------------------------------------------------------------------------------------------- inner
 
@@ -241,13 +221,14 @@ class AsyncStop:
         rank, report = self.rank, self._attachment.report
         if rank.state is RankState.EXITED:
             raise RankEnded(rank)
+        if self._failed is not None and not isinstance(self._failed, DbgError):
+            raise self._failed
         if self._is_over:
             if rank.key not in self._switchboard.directory.by_key:
                 raise RankVanished(rank.address)
             if is_ready(rank):
                 self._is_over = False
-                self._attachment = self._new_attachment(rank)
-                self._perform(self._attachment.attach())
+                self._driving.go_to(self._new_attachment(rank))
             return None
         if report is None or report.stop is None or not self._attachment.opened or report.stop.number == self._left:
             return None
@@ -306,14 +287,7 @@ async def open_stop(
     await own.open()
     try:
         stop = AsyncStop(own, rank, engine, Mode.TAKE if take else Mode.DRIVE)
-        ticking = asyncio.create_task(stop.tick())
-        try:
-            with own.watched_by(stop):
-                await stop.open()
-                yield stop
-        finally:
-            ticking.cancel()
-            await asyncio.gather(ticking, return_exceptions=True)
-            stop.leave()
+        async with stop.seated():
+            yield stop
     finally:
         await own.close()

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 from dbg_wire.codec import Output
 from dbg_wire.engines import DEFAULT_ENGINE, LINE_ENGINE
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.messages import Mode, Refusal
+from dbg_wire.messages import Mode
 from dbg_wire.ranks import Breakpoint, RankInfo
 
 from ..attachment.attachment import Attachment
-from ..attachment.effects import Bell, Effects, Finish, Open, Send, Wake
+from ..attachment.effects import Bell, Effect, Effects
 from ..core.choose import neighbour
-from ..core.directory import LISTS, Directory
+from ..core.directory import Directory
 from ..core.link import Down, Event, Up
 from ..core.switchboard import Switchboard
+from ..driving import Driving
 from ..streams import tell
 from ..views.pages import help_text
 from ..views.session_status import Others, count_others
@@ -34,9 +35,6 @@ from .screen import RawTerminal
 
 if TYPE_CHECKING:
     from ..actions.in_session import Answering
-
-TICK_SECONDS = 1.0
-"""Seconds between two looks at the clock: the status line counts seconds."""
 
 STDIN, STDOUT = 0, 1
 
@@ -69,7 +67,7 @@ class Session:
         self._raw = RawDisplay(self, self._terminal)
         self._display: Display | None = None
         self._prefix = key_name(options.prefix) if options.prefix else ""
-        self._attachment = self._attachment_to(rank, options.mode, options.frame)
+        self._driving = Driving(switchboard, self._attachment_to(rank, options.mode, options.frame), self)
         self._back: RankInfo | None = None
         self._choosing = asyncio.Lock()
         self._lending: asyncio.Task[None] | None = None
@@ -77,7 +75,7 @@ class Session:
     @property
     def attachment(self) -> Attachment:
         """Return the present rank's attachment."""
-        return self._attachment
+        return self._driving.attachment
 
     @property
     def breakpoints(self) -> tuple[Breakpoint, ...]:
@@ -86,27 +84,22 @@ class Session:
         return self.options.breakpoints.all
 
     def _note_breakpoints(self) -> None:
-        if self._attachment.opened:
-            self.options.breakpoints.note(self._attachment.rank.key, self._attachment.breakpoints)
+        if self.attachment.opened:
+            self.options.breakpoints.note(self.attachment.rank.key, self.attachment.breakpoints)
 
     async def run(self) -> SessionOutcome:
         """Attach, and return how the session ended. Raises BadInput where stdin is no terminal."""
         with self._terminal:
             self._catch_signals()
             self._loop.set_exception_handler(self._callback_failed)
-            tasks = [self._loop.create_task(self.watched(part)) for part in (self._tick(),)]
             try:
-                with self._switchboard.watched_by(self):
-                    self.perform(self._attachment.attach())
-                    if not self._switchboard.is_up:
-                        self._attachment.link_down(self._directory.away or "", self.now())
+                async with self._driving.seated():
                     return await self._done
             finally:
                 self._loop.set_exception_handler(None)
-                await _end_tasks([*tasks, self._lending])
+                await _end(self._lending)
                 if self._display is not None:
                     await self._display.close()
-                self.perform(self._attachment.leave())
                 self._release_signals()
 
     @property
@@ -143,7 +136,7 @@ class Session:
 
     def now(self) -> float:
         """Return monotonic seconds."""
-        return self._loop.time()
+        return self._driving.now()
 
     # ------------------------------------------------------------------------------------------------------ life cycle
 
@@ -159,13 +152,14 @@ class Session:
             startup=self.options.startup.for_rank(rank.key),
         )
 
-    def _opened(self) -> None:
+    def opened(self) -> None:
+        """Show the rank from its beginning."""
         moved, self._back = self._back is not None, None
-        self.others = count_others(self._attachment.rank, self._directory.ranks)
+        self.others = count_others(self.attachment.rank, self._directory.ranks)
         if self._display is not None:
-            address = self._attachment.rank.address
+            address = self.attachment.rank.address
             if moved:
-                self._attachment.say(f"attached to {address}", self.now())
+                self.attachment.say(f"attached to {address}", self.now())
             self._display.begin(address)
 
     async def _show_display(self, *, guess: bool = False) -> None:
@@ -174,7 +168,7 @@ class Session:
             await self._choose_display(guess)
 
     async def _choose_display(self, guess: bool) -> None:
-        attachment = self._attachment
+        attachment = self.attachment
         if not attachment.opened or self._done.done() or self._lending is not None:
             return
         engine = attachment.engine
@@ -201,17 +195,18 @@ class Session:
         return LineDisplay(self)
 
     def _first_line(self) -> str:
-        engine = self._attachment.engine
+        engine = self.attachment.engine
         shown = f" ({COMMON_NAMES.get(engine, printable(engine))})" if engine else ""
         leave = f"{self._prefix} d detaches, {self._prefix} ? helps." if self._prefix else "Close the window to detach."
         note = f" {printable(self.options.note)}" if self.options.note else ""
-        return f"Attached to {printable(self._attachment.rank.address)}{shown}. {leave}{note}"
+        return f"Attached to {printable(self.attachment.rank.address)}{shown}. {leave}{note}"
 
-    def _finish(self, error: DbgError | None) -> None:
-        if error is not None and not self._attachment.opened and self._back is not None:
+    def finished(self, error: DbgError | None) -> None:
+        """End the session with its rank, or go back to the rank that the user has come from."""
+        if error is not None and not self.attachment.opened and self._back is not None:
             # There is no seat at the rank that the user wanted to go to, so the session goes back.
             self._go_to(self._back)
-            self._attachment.say(str(error), self.now())
+            self.attachment.say(str(error), self.now())
             return
         self._end(End.WENT_ON if error is None else End.FAILED, error)
 
@@ -222,8 +217,8 @@ class Session:
     def _end(self, end: End, error: DbgError | None = None) -> None:
         if not self._done.done():
             # The rank as the list has it now: a later search knows the ended stop by that.
-            rank = self._directory.by_key.get(self._attachment.rank.key, self._attachment.rank)
-            attachment = self._attachment
+            rank = self._directory.by_key.get(self.attachment.rank.key, self.attachment.rank)
+            attachment = self.attachment
             loss = attachment.unread_loss(self.now())
             self._done.set_result(SessionOutcome(end, rank, attachment.opened, error, loss, self.breakpoints))
 
@@ -234,72 +229,36 @@ class Session:
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            if self._done.done():
-                raise
-            self._done.set_exception(error)
+            self.failed(error)
+
+    def failed(self, error: BaseException) -> None:
+        """End the session with an error; raises it if the session is over."""
+        if self._done.done():
+            raise error
+        self._done.set_exception(error)
 
     # ------------------------------------------------------------------------------------------------------ the broker
 
-    def claims(self, refusal: Refusal) -> bool:
-        """Tell whether a refusal is the answer to the request for a seat."""
-        return self._attachment.asks
-
-    async def take(self, event: Event) -> None:
-        """Take what comes from the broker; an error ends the session."""
-        await self.watched(self._take(event))
-
-    async def _take(self, event: Event) -> None:
-        now = self.now()
-        if isinstance(event, Up):
-            self._attachment.link_up(now)
-        elif isinstance(event, Down):
-            self._attachment.link_down(event.reason, now)
-        elif isinstance(event, Output):
-            self.perform(self._attachment.output(event, now))
-        else:
-            if isinstance(event, LISTS):
-                self._list_changed(now)
-            self.perform(self._attachment.message(event, now))
-            self._note_breakpoints()
-            await self._show_display()
-        self._paint()
-
-    def _list_changed(self, now: float) -> None:
-        rank = self._attachment.rank
-        if self._directory.complete and self._attachment.link_down_since is None:
-            self.perform(self._attachment.rank_listed(self._directory.by_key.get(rank.key), now))
-
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(TICK_SECONDS)
+    async def changed(self, event: Event | None) -> None:
+        """Show what has changed: the debugger that is open, and the status line."""
+        if event is None:
             # Here and not at each change: among thousands of ranks there is always one that changes.
-            self.others = count_others(self._attachment.rank, self._directory.ranks)
-            self.perform(self._attachment.tick(self.now()))
-            await self._show_display(guess=True)
-            self._paint()
+            self.others = count_others(self.attachment.rank, self._directory.ranks)
+        if not isinstance(event, (Up, Down, Output)):
+            self._note_breakpoints()
+            await self._show_display(guess=event is None)
+        if self._display is not None:
+            self.attachment.broker_silent_since = self._switchboard.silent_since
+            self._display.paint()
 
     def perform(self, effects: Effects) -> None:
         """Carry out effects, in order."""
-        for effect in effects:
-            if isinstance(effect, Send):
-                self._switchboard.send(effect.item)
-            elif isinstance(effect, Open):
-                self._opened()
-            elif isinstance(effect, Finish):
-                self._finish(effect.error)
-                return
-            elif isinstance(effect, Wake):
-                self._loop.call_later(effect.seconds, self._wake)
-            elif self._display is not None:
-                self._display.show(effect)
+        self._driving.perform(effects)
 
-    def _wake(self) -> None:
-        self.perform(self._attachment.tick(self.now()))
-
-    def _paint(self) -> None:
+    def show(self, effect: Effect) -> None:
+        """Carry out an effect that is about the screen."""
         if self._display is not None:
-            self._attachment.broker_silent_since = self._switchboard.silent_since
-            self._display.paint()
+            self._display.show(effect)
 
     def _resized(self) -> None:
         (self._display or self._raw).resized()
@@ -311,31 +270,30 @@ class Session:
         if key in ("d", "."):
             self.detach()
         elif key == "w":
-            self.perform(self._attachment.take(self.now()))
+            self.perform(self.attachment.take(self.now()))
         elif key in ("n", "p"):
             self._go_to_neighbour(1 if key == "n" else -1)
         elif key == "R":
-            self._attachment.say(where_to_run_again(self._attachment.rank), self.now())
+            self.attachment.say(where_to_run_again(self.attachment.rank), self.now())
             self.perform([Bell()])
         else:
             return False
         return True
 
     def _go_to_neighbour(self, step: int) -> None:
-        rank = neighbour(self._attachment.rank, self._directory.ranks, step)
+        rank = neighbour(self.attachment.rank, self._directory.ranks, step)
         if rank is None:
-            self._attachment.say("no other rank of this job is stopped", self.now())
+            self.attachment.say("no other rank of this job is stopped", self.now())
             self.perform([Bell()])
         else:
             self._go_to(rank)
 
     def _go_to(self, rank: RankInfo) -> None:
-        left = self._attachment
+        left = self.attachment
         self._back = left.rank if left.opened else None
         self._note_breakpoints()
         mode = Mode.WATCH if self.options.mode is Mode.WATCH else Mode.DRIVE
-        self._attachment = self._attachment_to(rank, mode)
-        self.perform(self._attachment.attach())
+        self._driving.go_to(self._attachment_to(rank, mode))
 
     def lends(self, key: str) -> bool:
         """Tell whether the key behind the prefix opens something that takes the terminal for a while."""
@@ -373,7 +331,7 @@ class Session:
         from .command_line import SessionCommandLine
 
         line = SessionCommandLine(
-            self._answers(), self._attachment.rank, color=self.options.color, prefix=self.options.prefix
+            self._answers(), self.attachment.rank, color=self.options.color, prefix=self.options.prefix
         )
         return await line.run(typed_ahead)
 
@@ -393,7 +351,7 @@ class Session:
         finally:
             self._lending = None
             display.resume()
-        if rank is not None and rank.key != self._attachment.rank.key:
+        if rank is not None and rank.key != self.attachment.rank.key:
             self._go_to(rank)
         if unused:
             display.take_keys(unused)
@@ -405,8 +363,7 @@ def where_to_run_again(rank: RankInfo) -> str:
     return f"press R in the terminal of its `dbg-broker run`; or type `dbg-broker run --again` in {directory}"
 
 
-async def _end_tasks(tasks: list[asyncio.Task[None] | None]) -> None:
-    running = [task for task in tasks if task is not None]
-    for task in running:
+async def _end(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
         task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,139 @@
+"""One seat at a rank: the attachment of a terminal or a program, joined to the broker's link until both are left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from dbg_wire.codec import Output
+from dbg_wire.errors import DbgError
+from dbg_wire.messages import Refusal
+
+from .attachment.attachment import Attachment
+from .attachment.effects import Effect, Effects, Finish, Open, Send, Wake
+from .core.directory import LISTS
+from .core.link import Down, Event, Up
+from .core.switchboard import Switchboard
+
+TICK_SECONDS = 1.0
+"""Seconds between two looks at the clock: a rank's grace period ends, and a status line counts seconds."""
+
+
+class Face(Protocol):
+    """What sits at the rank: a terminal's session, a program's stop, a keyboard of an IDE."""
+
+    def opened(self) -> None:
+        """Take note that the seat is there; comes once for each rank attached to."""
+
+    def finished(self, error: DbgError | None) -> None:
+        """Take note that the rank is left; ``error`` has the sentence, None: it went on."""
+
+    def failed(self, error: BaseException) -> None:
+        """Take note of a fault of ours, after which the attachment is of no use."""
+
+    def show(self, effect: Effect) -> None:
+        """Carry out an effect that is about the screen."""
+
+    async def changed(self, event: Event | None) -> None:
+        """Follow what may have changed at the attachment: after each event, and each second (None)."""
+
+
+class Driving:
+    """Feed an attachment with what the broker says and with time, and carry out what follows, until it is left.
+
+    Belongs to one event loop. The connection of ``switchboard`` has this one seat. Effects that are about a screen, and
+    the beginning and the end of the seat, go to ``face``.
+    """
+
+    def __init__(self, switchboard: Switchboard, attachment: Attachment, face: Face) -> None:
+        self.attachment = attachment
+        self._switchboard = switchboard
+        self._face = face
+        self._loop = asyncio.get_running_loop()
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return self._loop.time()
+
+    @asynccontextmanager
+    async def seated(self) -> AsyncIterator[None]:
+        """Ask for the seat, and leave the rank as it is when the block ends."""
+        ticking = self._loop.create_task(self._tick())
+        try:
+            with self._switchboard.watched_by(self):
+                self.perform(self.attachment.attach())
+                if not self._switchboard.is_up:
+                    self.attachment.link_down(self._switchboard.directory.away or "", self.now())
+                yield
+        finally:
+            ticking.cancel()
+            await asyncio.gather(ticking, return_exceptions=True)
+            self.perform(self.attachment.leave())
+
+    def go_to(self, attachment: Attachment) -> None:
+        """Ask for the seat of another attachment in place of the present one."""
+        self.attachment = attachment
+        self.perform(attachment.attach())
+
+    def perform(self, effects: Effects) -> None:
+        """Carry out effects, in order; nothing follows the end."""
+        for effect in effects:
+            if isinstance(effect, Send):
+                self._switchboard.send(effect.item)
+            elif isinstance(effect, Wake):
+                self._loop.call_later(effect.seconds, self._wake)
+            elif isinstance(effect, Open):
+                self._face.opened()
+            elif isinstance(effect, Finish):
+                self._face.finished(effect.error)
+                return
+            else:
+                self._face.show(effect)
+
+    def claims(self, refusal: Refusal) -> bool:
+        """Tell whether a refusal is the answer to the request for a seat."""
+        return self.attachment.asks
+
+    async def take(self, event: Event) -> None:
+        """Take what comes from the broker; an error is the face's."""
+        try:
+            self._take(event)
+            await self._face.changed(event)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._face.failed(error)
+
+    def _take(self, event: Event) -> None:
+        now = self.now()
+        if isinstance(event, Up):
+            self.attachment.link_up(now)
+        elif isinstance(event, Down):
+            self.attachment.link_down(event.reason, now)
+        elif isinstance(event, Output):
+            self.perform(self.attachment.output(event, now))
+        else:
+            if isinstance(event, LISTS):
+                self._list_changed(now)
+            self.perform(self.attachment.message(event, now))
+
+    def _list_changed(self, now: float) -> None:
+        directory = self._switchboard.directory
+        if directory.complete and self.attachment.link_down_since is None:
+            self.perform(self.attachment.rank_listed(directory.by_key.get(self.attachment.rank.key), now))
+
+    async def _tick(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(TICK_SECONDS)
+                self._wake()
+                await self._face.changed(None)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._face.failed(error)
+
+    def _wake(self) -> None:
+        self.perform(self.attachment.tick(self.now()))
