@@ -25,6 +25,13 @@ class SharedBreakpoints(Protocol):
     lines: dict[str, list[int]]
     """The lines with breakpoints by file, as bdb keeps them. All debuggers share them."""
 
+    @property
+    def are_traced(self) -> bool:
+        """Tell whether a thread that runs on must be traced for a breakpoint."""
+
+    def chosen_at(self, frame: FrameType, file: str, line: int) -> tuple[bool, Any]:
+        """Tell whether breakpoints that bdb does not know are set, and which one stops the traced frame at its line."""
+
     def look(self) -> None:
         """Take in the breakpoints that are set now, before anything is shown; in the stopped thread."""
 

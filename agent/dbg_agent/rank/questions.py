@@ -29,9 +29,9 @@ from ..stop.inbox import GoOn, Move, OpenDebugger, RunJob, WantedMove
 from ..stop.own_frames import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
 from ..stop.stops import SLOW_STEP_SECONDS
 from .break_in import AT_ONCE_SECONDS, BreakIn
-from .debuggers import Debuggers
 from .position import Position
 from .viewpoint import place_at
+from .with_breakpoints import RankWithBreakpoints
 
 if TYPE_CHECKING:
     from .evaluate import Evaluated
@@ -73,10 +73,9 @@ INTERRUPT_AGAIN_SECONDS = 1.0
 """Seconds after which work that goes on is interrupted again; the work has this time to clean up."""
 
 
-class AskedRank(Port, Protocol):
+class AskedRank(RankWithBreakpoints, Port, Protocol):
     """The parts of a rank that its answers need."""
 
-    debuggers: Debuggers
     break_in: BreakIn
     position: Position
     settings: Settings
@@ -279,6 +278,23 @@ class Questions:
         told = (place,) if is_moved else ()
         self.answer(ask, evaluated.kind, evaluated.text, frames=told, frame=place, **digests)
 
+    def _breakpoints(self, ask: Ask) -> None:
+        if ask.withdrawn:
+            return
+        stops, stop = self._rank.stops, self._rank.stops.current[0]
+        if stop is None or not stops.is_halted or stops.is_busy:
+            from .set_breakpoints import answer_beside
+
+            answer_beside(self._rank, ask, self.answer)
+            return
+        asked = time.monotonic()
+        self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._answer_breakpoints(ask))))
+
+    def _answer_breakpoints(self, ask: Ask) -> None:
+        from .set_breakpoints import answer_here
+
+        answer_here(self._rank, ask, self.answer)
+
     def _command(self, ask: Ask) -> None:
         stop = self._halted(ask)
         if stop is None:
@@ -441,6 +457,7 @@ _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {
     Action.EVAL: Questions._eval,
     Action.COMMAND: Questions._command,
     Action.WHERE: Questions._where,
+    Action.BREAKPOINTS: Questions._breakpoints,
     Action.INTERRUPT: Questions._interrupt,
     Action.RELEASE: Questions._release,
     Action.EXEC: Questions._call_guard,

@@ -170,6 +170,13 @@ class Stopping:
             self._arrive(frame, reason, name)
             self._serve(frame, name, interact)
 
+    def has_just_halted(self, frame: FrameType) -> bool:
+        """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
+        if self.stepped_to != (id(frame), frame.f_lineno):
+            return False
+        self.stepped_to = None
+        return True
+
     def reveal(self) -> None:
         """Report the calling thread's stop if it was not reported so far, since it waits for a user now."""
         stops = self._rank.stops
