@@ -34,6 +34,7 @@ from .viewpoint import place_at
 from .with_breakpoints import RankWithBreakpoints
 
 if TYPE_CHECKING:
+    from ..inspection.inspector import Inspector
     from .evaluate import Evaluated
 
 MOVES = {
@@ -92,6 +93,8 @@ class Questions:
         self._kept: tuple[str, object] | None = None
         """The digest of the last value that was answered at this stop, and the value. Only the stopped thread changes
         it, so that the value's finalizer runs there."""
+        self._inspector: Inspector | None = None
+        """What IDEs have asked for; made at the first question."""
 
     def on_ask(self, ask: Ask) -> None:
         """Answer now, or when the stopped thread has done the work."""
@@ -214,6 +217,25 @@ class Questions:
             evaluate = partial(self._evaluate_here, ask)
             self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, evaluate)))
 
+    def _inspect(self, ask: Ask) -> None:
+        stop, asked = self._halted(ask), time.monotonic()
+        if stop is not None:
+            self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._tell_inspected(ask))))
+
+    def _tell_inspected(self, ask: Ask) -> None:
+        from ..inspection.answers import inspected
+
+        if self._inspector is None:
+            from ..inspection.inspector import Inspector
+
+            self._inspector = Inspector(self._rank)
+        at = self._found(ask, self._rank.stopping.view.find)
+        if at is not None:
+            is_open = self._rank.stops.phase is StopPhase.OPEN
+            engine = self._rank.debuggers.last if is_open else None
+            kind, text, rows = inspected(self._inspector, ask, at, engine)
+            self.answer(ask, kind, text, rows=rows, frame=place_at(at))
+
     def _tell_parts(self, ask: Ask) -> None:
         from ..values.parts import parts_of
 
@@ -234,11 +256,16 @@ class Questions:
 
     def _forget_soon(self, stop: int, kept: tuple[str, object]) -> None:
         if self._kept is kept:
-            self._rank.inbox.put(stop, RunJob(self.forget))
+            self._rank.inbox.put(stop, RunJob(self._forget_kept))
+
+    def _forget_kept(self) -> None:
+        self._kept = None
 
     def forget(self) -> None:
-        """Forget the kept value; in the stopped thread."""
+        """Forget all values of the stop; in the stopped thread."""
         self._kept = None
+        if self._inspector is not None:
+            self._inspector.forget()
 
     def _evaluate_here(self, ask: Ask) -> None:
         self._evaluate(ask, self._rank.stopping.view.find)
@@ -455,6 +482,7 @@ _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {
     Action.KILL: Questions._kill,
     Action.SCREEN: Questions._screen,
     Action.EVAL: Questions._eval,
+    Action.INSPECT: Questions._inspect,
     Action.COMMAND: Questions._command,
     Action.WHERE: Questions._where,
     Action.BREAKPOINTS: Questions._breakpoints,

@@ -341,6 +341,8 @@ class Stopping:
             self.end()
             return True
         self.reveal()
+        # Values that were only shown must not live on in a step, which may run for long.
+        rank.questions.forget()
         self.frame = None
         self.view.end()
         number = rank.stops.step()
@@ -366,6 +368,8 @@ class Stopping:
     def end(self) -> None:
         """End the current stop, if it is not over."""
         rank = self._rank
+        # A finalizer of a value runs while the stop is still this thread's.
+        rank.questions.forget()
         self.frame = self.crash = None
         self.view.end()
         rank.debuggers.stop_ends()
