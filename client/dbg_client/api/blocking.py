@@ -141,6 +141,13 @@ class Ranks:
         """Return the first of these ranks that is stopped, as soon as one is. Raises TimedOut after ``seconds``."""
         return self._thread.do(self._ranks.wait(seconds))
 
+    def wait_for_each(self, seconds: float | None = None) -> tuple[RankInfo, ...]:
+        """Return these ranks as soon as all of them that live are stopped; ranks that come meanwhile count, too.
+
+        Raises TimedOut after ``seconds``, which names those that are not, and RankEnded if all have exited.
+        """
+        return self._thread.do(self._ranks.wait_for_each(seconds))
+
     @contextmanager
     def attach(self, engine: str | None = "pdb", *, take: bool = False) -> Iterator[Stop]:
         """Hold the keyboard of the one stopped rank that this is, until the block ends; the rank stays stopped."""

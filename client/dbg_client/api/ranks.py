@@ -7,10 +7,10 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from dbg_wire.errors import printable
+from dbg_wire.errors import NoSuchRank, printable
 from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.messages import Action, Look, RankAnswer
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Target
 
 from ..core.asking import Asker
@@ -20,7 +20,7 @@ from ..core.news import RankChange
 from ..core.rank_evidence import read_evidence
 from ..core.roll_call import call_roll
 from ..core.switchboard import Switchboard
-from ..errors import TimedOut
+from ..errors import RankEnded, TimedOut
 from ..questions.breakpoints import BreakpointAnswer, ask_breakpoints
 from ..questions.cause import look_for_cause, ranks_of_runs
 from ..questions.source_files import file_in_ranks
@@ -205,6 +205,28 @@ class AsyncRanks:
         """Return the first of these ranks that is stopped, as soon as one is. Raises TimedOut after ``seconds``."""
         return await first_stop(self._switchboard, self._memory, self._target(), seconds)
 
+    async def wait_for_each(self, seconds: float | None = None) -> tuple[RankInfo, ...]:
+        """Return these ranks as soon as all of them that live are stopped; ranks that come meanwhile count, too.
+
+        Raises TimedOut after ``seconds``, which names those that are not, and RankEnded if all have exited.
+        """
+        target, directory = self._target(), self._switchboard.directory
+
+        def split() -> tuple[list[RankInfo], list[RankInfo]]:
+            return split_by_stop(target, directory.ranks, self._memory.without_resumed(directory.ranks))
+
+        def all_of_them() -> tuple[RankInfo, ...] | None:
+            stopped, others = split() if directory.complete else ([], [])
+            return tuple(stopped) if stopped and not others else None
+
+        try:
+            return await self._switchboard.until(all_of_them, seconds)
+        except asyncio.TimeoutError:
+            stopped, others = split()
+            names = Naming([*stopped, *others]).names(others) or printable(target.text)
+            of = f" of {len(stopped) + len(others)} ranks" if stopped else ""
+            raise TimedOut(f"{names}{of} did not stop within {seconds:g} s") from None
+
     @asynccontextmanager
     async def attach(self, engine: str | None = "pdb", *, take: bool = False) -> AsyncIterator[AsyncStop]:
         """Hold the keyboard of the one stopped rank that this is, until the block ends; the rank stays stopped.
@@ -299,3 +321,23 @@ def _keys(ranks: Sequence[RankInfo]) -> set[str]:
 
 async def _line_in(asker: Asker, ranks: Sequence[RankInfo], file: str, line: int) -> LineOfFile:
     return given(LineOfFile, file=await file_in_ranks(asker, ranks, os.fspath(file)), line=line)
+
+
+def split_by_stop(
+    target: Target, ranks: Sequence[RankInfo], still: Sequence[RankInfo]
+) -> tuple[list[RankInfo], list[RankInfo]]:
+    """Return the ranks of a target that live: those that are stopped and were not told to go on, and the others.
+
+    ``still`` are the ranks that were not told to go on. Both are empty while none has come. Raises RankEnded if all
+    have exited.
+    """
+    try:
+        found = find(target, ranks).ranks
+    except NoSuchRank:
+        return [], []
+    living = [one for one in found if one.state in LIVE_STATES]
+    if not living:
+        raise RankEnded(found[0])
+    kept = _keys(still)
+    stopped = [one for one in living if is_ready(one) and one.key in kept]
+    return stopped, [one for one in living if one not in stopped]

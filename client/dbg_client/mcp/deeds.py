@@ -16,8 +16,9 @@ from ..core.roll_call import call_roll
 from ..views.list import show_table
 from ..views.missing import absent_only, absent_rows
 from ..views.naming import order
+from .next_step import with_tools
 from .run import start_run
-from .tool import Given
+from .tool import WATCHER, Given
 
 MAX_WAIT = 300.0
 """Seconds that one call may wait; agents give a call up after some minutes."""
@@ -42,7 +43,7 @@ async def show_where(broker: AsyncBroker, given: Given) -> str:
 
 
 async def say_why(broker: AsyncBroker, given: Given) -> str:
-    return str(await _chosen(broker, given).why())
+    return with_tools(str(await _chosen(broker, given).why()), may_change=broker.role != WATCHER)
 
 
 async def show_collectives(broker: AsyncBroker, given: Given) -> str:
@@ -78,9 +79,15 @@ async def wait_for_stop(broker: AsyncBroker, given: Given) -> str:
     if not 0 < seconds <= MAX_WAIT:
         raise BadInput(f"seconds are {seconds:g}", f"give up to {MAX_WAIT:g}")
     wanted = str(given.get("ranks", "all"))
-    rank = await (broker.job(given["job"])[wanted].wait(seconds) if "job" in given else broker.wait(wanted, seconds))
-    where = await broker.job(rank.job)[rank.address].where()
-    return f"{_stop_of(rank)}\n{where.tree()}"
+    if given.get("each", False):
+        stopped = await broker.job(given.get("job"))[wanted].wait_for_each(seconds)
+    elif "job" in given:
+        stopped = (await broker.job(given["job"])[wanted].wait(seconds),)
+    else:
+        stopped = (await broker.wait(wanted, seconds),)
+    several = [rank.rank for rank in stopped] if len(stopped) > 1 else stopped[0].address
+    where = await broker.job(stopped[0].job)[several].where()
+    return "\n".join([*map(_stop_of, stopped), where.tree()])
 
 
 async def show_variables(broker: AsyncBroker, given: Given) -> str:
@@ -93,23 +100,25 @@ async def show_variables(broker: AsyncBroker, given: Given) -> str:
         frame=given.get("frame", ""),
         timeout=given.get("seconds"),
     )
-    lines = [_shown(one) for one in found]
+    lines = list(map(_shown, found))
     if len(found) == MAX_VARIABLES:
         lines.append(f"[there may be more: ask with from={begin + len(found)}]")
     return "\n".join(lines) or "nothing"
 
 
 def _shown(one: Variable) -> str:
+    if one.is_lazy:
+        return f"{one.name}: not looked at" + (f"; evaluate {one.expression}" if one.expression else "")
     parts = one.named + one.indexed
-    text = "not looked at, since that runs code of the program" if one.is_lazy else one.text
-    return f"{one.name}: {text}" + (f"  ({parts} parts)" if parts else "")
+    return f"{one.name}: {one.text}" + (f"  ({parts} part{'s' if parts > 1 else ''})" if parts else "")
 
 
 async def show_source(broker: AsyncBroker, given: Given) -> str:
     ranks = _chosen(broker, given)
     file, line, around = given.get("file", ""), given.get("line"), int(given.get("around", 10))
-    if line is None and not file:
-        line = next((rank.where.line for rank in ranks.list() if rank.where is not None), None)
+    if not file:
+        file = _present_file(ranks)
+        line = line or next(rank.where.line for rank in ranks.list() if rank.where is not None)
     first, count = (1, 0) if line is None else (max(1, line - around), 2 * around + 1)
     source = await ranks.source(file, begin=first, count=count)
     return f"{source.path}, {source.total} lines\n{source}"
@@ -138,8 +147,8 @@ def _present_file(ranks: AsyncRanks) -> str:
     """Return the file in which all of these ranks that are stopped stand. Raises BadInput."""
     files = {rank.where.file for rank in ranks.list() if rank.where is not None}
     if len(files) != 1:
-        stand = f"these ranks stand in {len(files)} files" if files else "none of these ranks is stopped in a file"
-        raise BadInput(f"line is given without file, and {stand}", "give file")
+        stand = f"these ranks stand in {len(files)} files" if files else "none of these ranks is stopped in one"
+        raise BadInput(f"no file is given, and {stand}", "give file")
     return files.pop()
 
 

@@ -28,7 +28,7 @@ from .protocol import (
     text_result,
 )
 from .rest import Rests
-from .tool import Tool
+from .tool import WATCHER, Tool
 from .tools import TOOLS
 
 MAX_LINE = 1024 * 1024
@@ -56,9 +56,6 @@ MORE = {
     },
     "annotations": {"readOnlyHint": True, "openWorldHint": False},
 }
-
-WATCHER = "watcher"
-"""The role whose tokens let a terminal look and nothing else."""
 
 Write = Callable[[bytes], None]
 Connect = Callable[[], Awaitable[AsyncBroker]]

@@ -12,6 +12,9 @@ from ..api.broker import AsyncBroker
 
 Given = Mapping[str, Any]
 
+WATCHER = "watcher"
+"""The role whose tokens let a terminal look and nothing else."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:

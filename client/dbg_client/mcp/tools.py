@@ -88,8 +88,14 @@ TOOLS: tuple[Tool, ...] = (
     ),
     Tool(
         name="wait_for_stop",
-        help="Wait until one of the ranks stops, and return where it is and its stack.",
-        takes={"ranks": RANKS, "job": JOB, "seconds": {"type": "number", "description": "up to 300, 30 by default"}},
+        help="Wait until one of the ranks stops, and return where it is and its stack. Ranks that are stopped already "
+        "count: name the others.",
+        takes={
+            "ranks": RANKS,
+            "job": JOB,
+            "each": flag("wait until all of these ranks are stopped"),
+            "seconds": {"type": "number", "description": "up to 300, 30 by default"},
+        },
         do=deeds.wait_for_stop,
     ),
     Tool(
