@@ -46,12 +46,8 @@ def _public(kind: type) -> set[str]:
     attributes = set(re.findall(r"self\.([a-z]\w*)(?:: [^=]+)? =", source))
     fields = set(getattr(kind, "__dataclass_fields__", {}))
     inherited = set() if kind.__base__ in (object, None) else _public(kind.__base__)
-    members = {name for name in vars(kind) if not name.startswith("_") and name not in _INTERNAL}
+    members = {name for name in vars(kind) if not name.startswith("_")}
     return members | attributes | fields | inherited
-
-
-_INTERNAL = {"open", "take", "tick", "leave", "claims"}
-"""What `open_stop` calls of an AsyncStop."""
 
 
 def _named(members: str, name: str) -> set[str]:

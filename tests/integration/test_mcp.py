@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from mcp import ClientSession, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp.types import TextContent
+from mcp.types import Implementation, TextContent
 
 from dbg_client.mcp.tools import TOOLS
 from dbg_dial.deadline import within
@@ -37,11 +37,12 @@ os.kill(os.getpid(), 9)
 
 
 @asynccontextmanager
-async def agent(home: Path, variables: Mapping[str, str] = {}) -> AsyncIterator[ClientSession]:
-    """Start the server as an agent does, and shake hands."""
+async def agent(home: Path, variables: Mapping[str, str] = {}, name: str = "tests") -> AsyncIterator[ClientSession]:
+    """Start the server as an agent of this name does, and shake hands."""
     environment = {**clean_environment({}, home), "DBG_HOME": str(home), **variables}
     server = StdioServerParameters(command=sys.executable, args=["-m", "dbg_client", "mcp"], env=environment)
-    async with stdio_client(server) as streams, ClientSession(*streams) as session:
+    client = Implementation(name=name, version="1")
+    async with stdio_client(server) as streams, ClientSession(*streams, client_info=client) as session:
         await session.initialize()
         yield session
 

@@ -16,6 +16,7 @@ from dbg_broker.net.rate import RateLimit
 from dbg_broker.ranks.questions import Finished
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.changes import PendingChanges
+from dbg_broker.terminals.deeds import DeedPaces
 from dbg_wire.messages import Answers, Ask, Finding, Message
 
 
@@ -91,6 +92,8 @@ class TerminalLink:
     changes: PendingChanges = field(default_factory=PendingChanges)
     answers: deque[Unread] = field(default_factory=deque)
     told: set[str] | None = None
+    deeds: DeedPaces | None = None
+    """What it is told of the deeds of others at the rank where it sits."""
     is_supplied: bool = False
     """Whether what waits for it is being sent, in slices."""
 

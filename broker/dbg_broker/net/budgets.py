@@ -47,6 +47,8 @@ class Budget(enum.Enum):
     """Bytes of what connected ranks have said, or of answers that wait for terminals; the heaviest is closed."""
     ASKS = "asks"
     """Questions to one rank, in a second and open at once."""
+    DEEDS = "deeds"
+    """What one terminal does at a rank, told to another that looks on; more is counted and summed up."""
     PLACES = "places"
     """Connections of one role."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -87,14 +88,22 @@ class AsyncBroker:
         return list(dict.fromkeys(rank.job for rank in ranks if rank.state in LIVE_STATES))
 
 
-async def open_broker(broker: str | None = None, timeout: float = TIMEOUT) -> AsyncBroker:
+async def open_broker(
+    broker: str | None = None, timeout: float = TIMEOUT, *, program: str | None = None
+) -> AsyncBroker:
     """Return a connection to a broker, whose ranks are known by then; the caller closes it.
 
-    Raises NoBroker, BrokerUnreachable, or a Refused.
+    ``program`` is what other users see behind the user's name; None for ``Python`` or ``notebook``, as it is. Raises
+    NoBroker, BrokerUnreachable, or a Refused.
     """
-    switchboard = switchboard_to(broker, timeout)
+    switchboard = switchboard_to(broker, timeout, program=_this_program() if program is None else program)
     await switchboard.open()
     return AsyncBroker(switchboard)
+
+
+def _this_program() -> str:
+    # The kernel of a notebook has loaded this; a program that only has it installed has not.
+    return "notebook" if "ipykernel" in sys.modules else "Python"
 
 
 @asynccontextmanager

@@ -31,22 +31,71 @@ AT_A_FRAME = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
 """Questions that are answered at the frame at which the program looks."""
 
 
+class _Seat:
+    """The seat of a program, which shows nothing: whether it is there, and why it is not."""
+
+    def __init__(self, switchboard: Switchboard, rank: RankInfo, engine: str | None, mode: Mode) -> None:
+        self.is_over = False
+        self.error: BaseException | None = None
+        self._switchboard = switchboard
+        self._engine = engine
+        self._mode = mode
+        self.driving = Driving(switchboard, self._attachment_to(rank), self)
+
+    async def wait_until_open(self) -> None:
+        """Wait for the seat. Raises KeyboardTaken, TimedOut, or why the rank can't be attached to."""
+        attachment, seconds = self.driving.attachment, self._switchboard.seconds
+        try:
+            await self._switchboard.until(self._is_open, seconds)
+        except asyncio.TimeoutError:
+            raise TimedOut(f"{printable(attachment.rank.address)} gave no seat within {seconds:g} s") from None
+        if not attachment.driving:
+            raise KeyboardTaken(attachment.rank.address, attachment.driver)
+
+    def take_again(self, rank: RankInfo) -> None:
+        """Ask for the seat anew, at the rank as it is now."""
+        self.is_over = False
+        self.driving.go_to(self._attachment_to(rank))
+
+    def opened(self) -> None:
+        """Take note that the seat is there."""
+        self.is_over, self.error = False, None
+
+    def finished(self, error: DbgError | None) -> None:
+        """Take note that the stop is over."""
+        self.is_over, self.error = True, error
+
+    def failed(self, error: BaseException) -> None:
+        """Have the program's next call raise an error."""
+        self.is_over, self.error = True, error
+
+    def show(self, effect: Effect) -> None:
+        """Show nothing: a program reads values and not screens."""
+
+    async def changed(self, event: Event | None) -> None:
+        """Do nothing: what the program waits for is looked at after each event."""
+
+    def _is_open(self) -> bool | None:
+        if self.error is not None:
+            raise self.error
+        return self.driving.attachment.opened or None
+
+    def _attachment_to(self, rank: RankInfo) -> Attachment:
+        return Attachment(rank, self._mode, SIZE, colors=8, wish=Wish(asked=self._engine))
+
+
 class AsyncStop:
     """A stopped rank whose keyboard this program holds; belongs to the event loop of its broker.
 
     The rank stays stopped when the program leaves it, and when the program dies.
     """
 
-    def __init__(self, switchboard: Switchboard, rank: RankInfo, engine: str | None, mode: Mode) -> None:
+    def __init__(self, switchboard: Switchboard, seat: _Seat) -> None:
         self._switchboard = switchboard
-        self._engine = engine
-        self._mode = mode
-        self._failed: BaseException | None = None
-        self._is_over = False
+        self._seat = seat
         self._left: int | None = None
         self._up = 0
         """How many frames above the innermost one the program looks."""
-        self._driving = Driving(switchboard, self._new_attachment(rank), self)
         self._values = Values(self._ask_values, rank.address)
 
     # ------------------------------------------------------------------------------------------------- what is known
@@ -158,62 +207,18 @@ class AsyncStop:
         except asyncio.TimeoutError:
             raise TimedOut(f"{printable(self.rank.address)} did not stop within {seconds:g} s") from None
 
-    # ---------------------------------------------------------------------------------------------------- attachment
-
-    @asynccontextmanager
-    async def seated(self) -> AsyncIterator[None]:
-        """Hold the keyboard until the block ends. Raises KeyboardTaken, or why the rank can't be attached to."""
-        async with self._driving.seated():
-            await self._wait_for_seat()
-            yield
-
-    async def _wait_for_seat(self) -> None:
-        seconds = self._switchboard.seconds
-        try:
-            await self._switchboard.until(self._is_open, seconds)
-        except asyncio.TimeoutError:
-            raise TimedOut(f"{printable(self.rank.address)} gave no seat within {seconds:g} s") from None
-        if not self._attachment.driving:
-            raise KeyboardTaken(self.rank.address, self._attachment.driver)
-
-    def _is_open(self) -> bool | None:
-        if self._failed is not None:
-            raise self._failed
-        return self._attachment.opened or None
-
-    def opened(self) -> None:
-        """Take note that the seat is there."""
-        self._is_over, self._failed = False, None
-
-    def finished(self, error: DbgError | None) -> None:
-        """Take note that the stop is over."""
-        self._is_over, self._failed = True, error
-
-    def failed(self, error: BaseException) -> None:
-        """Have the program's next call raise an error."""
-        self._is_over, self._failed = True, error
-
-    def show(self, effect: Effect) -> None:
-        """Show nothing: a program reads values and not screens."""
-
-    async def changed(self, event: Event | None) -> None:
-        """Do nothing: what the program waits for is looked at after each event."""
+    # --------------------------------------------------------------------------------------------------------- inner
 
     @property
     def _attachment(self) -> Attachment:
-        return self._driving.attachment
-
-    def _new_attachment(self, rank: RankInfo) -> Attachment:
-        return Attachment(rank, self._mode, SIZE, colors=8, wish=Wish(asked=self._engine))
-
-    # --------------------------------------------------------------------------------------------------------- inner
+        return self._seat.driving.attachment
 
     @property
     def _stop(self) -> StopInfo:
         report = self._attachment.report
-        if self._failed is not None:
-            raise self._failed
-        if self._is_over or report is None or report.stop is None:
+        if self._seat.error is not None:
+            raise self._seat.error
+        if self._seat.is_over or report is None or report.stop is None:
             raise StopEnded(self.rank.address, "the rank went on")
         return report.stop
 
@@ -221,14 +226,13 @@ class AsyncStop:
         rank, report = self.rank, self._attachment.report
         if rank.state is RankState.EXITED:
             raise RankEnded(rank)
-        if self._failed is not None and not isinstance(self._failed, DbgError):
-            raise self._failed
-        if self._is_over:
+        if self._seat.error is not None and not isinstance(self._seat.error, DbgError):
+            raise self._seat.error
+        if self._seat.is_over:
             if rank.key not in self._switchboard.directory.by_key:
                 raise RankVanished(rank.address)
             if is_ready(rank):
-                self._is_over = False
-                self._driving.go_to(self._new_attachment(rank))
+                self._seat.take_again(rank)
             return None
         if report is None or report.stop is None or not self._attachment.opened or report.stop.number == self._left:
             return None
@@ -286,8 +290,9 @@ async def open_stop(
     own = switchboard.another()
     await own.open()
     try:
-        stop = AsyncStop(own, rank, engine, Mode.TAKE if take else Mode.DRIVE)
-        async with stop.seated():
-            yield stop
+        seat = _Seat(own, rank, engine, Mode.TAKE if take else Mode.DRIVE)
+        async with seat.driving.seated():
+            await seat.wait_until_open()
+            yield AsyncStop(own, seat)
     finally:
         await own.close()

@@ -88,6 +88,8 @@ class Attachment:
         self.lost_since: float | None = None
         self.moving_since: float | None = None
         self._went_on_at: float | None = None
+        self.ended_by = ""
+        """What somebody else did that has ended the stop, in words; empty if nobody did."""
         self.pulse: Place | None = None
         self.waits_in = ""
         """The collective that the rank's step is in, as far as its last pulse tells."""
@@ -193,7 +195,7 @@ class Attachment:
             return []
         self.rank = listed
         if listed.state is RankState.EXITED:
-            return [self._finish_with(listed)]
+            return [self._finish_with(listed, now)]
         if listed.state is RankState.LOST:
             self.lost_since = now if self.lost_since is None else self.lost_since
             return []
@@ -223,8 +225,11 @@ class Attachment:
             self.pulse = message.where
             steps = self.report is not None and self.report.stop is not None and self.report.stepping
             self.waits_in = collective_of(message.frames) if steps else ""
-        elif isinstance(message, Notice) and self.engine != LINE_ENGINE:
-            self.say(message.text, now)
+        elif isinstance(message, Notice):
+            if message.ends_stop:
+                self._notices.ends_stop(message.text, now)
+            if self.engine != LINE_ENGINE:
+                self.say(message.text, now)
         return self.conversation.message(message)
 
     def output(self, frame: Output, now: float) -> Effects:
@@ -340,7 +345,7 @@ class Attachment:
         if first:
             self._tell_engine(now)
         if seat.rank.state is RankState.EXITED:
-            effects.append(self._finish_with(seat.rank))
+            effects.append(self._finish_with(seat.rank, now))
         effects += self._send_again(now)
         early, self._early = self._early, b""
         return effects + (self.keys(early, now) if early else [])
@@ -400,11 +405,13 @@ class Attachment:
             return [Finish(None)]
         if self._went_on_at is not None:
             return []
-        self._went_on_at = now
+        self._went_on_at, self.ended_by = now, self._notices.ended_by(now)
         return [Wake(NEXT_STOP_SECONDS)]
 
-    def _finish_with(self, ended: RankInfo) -> Finish:
+    def _finish_with(self, ended: RankInfo, now: float) -> Finish:
         """End the session with its rank; if the stop had ended before, the user is told that the rank went on."""
+        if self._went_on_at is None:
+            self.ended_by = self._notices.ended_by(now)
         return Finish(RankEnded(ended) if self._went_on_at is None else None)
 
     def _fit(self, before: RankReport | None, report: RankReport, now: float) -> Effects:

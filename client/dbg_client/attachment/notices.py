@@ -9,12 +9,24 @@ NOTICE_SECONDS = 8.0
 """Seconds for which a notice stands in the status line: time to look down and read a sentence."""
 
 
+END_SECONDS = 5.0
+"""Seconds in which a stop ends by what somebody else did; one that ends later has another reason."""
+
+
 class Notices:
     """The one notice that stands now; a newer one replaces it."""
 
     def __init__(self) -> None:
-        self._text = self._loss = ""
-        self._until = 0.0
+        self._text = self._loss = self._ending = ""
+        self._until = self._ends_until = 0.0
+
+    def ends_stop(self, text: str, now: float) -> None:
+        """Take note of what somebody else did that ends the stop."""
+        self._ending, self._ends_until = text, now + END_SECONDS
+
+    def ended_by(self, now: float) -> str:
+        """Return what somebody else did by which a stop ends now; empty if nobody did."""
+        return self._ending if now < self._ends_until else ""
 
     def say(self, text: str, now: float) -> None:
         """Show a notice for a while."""

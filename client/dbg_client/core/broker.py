@@ -6,15 +6,29 @@ import os
 from collections.abc import Mapping
 
 from dbg_dial.user import user_name
+from dbg_wire.errors import printable
 
 from .link import BrokerLink
 from .reach import find_reach
 from .switchboard import Switchboard
 
+MAX_PROGRAM = 60
+"""Characters of a program's name, which stands behind its user's."""
 
-def switchboard_to(address: str | None, seconds: float, environ: Mapping[str, str] = os.environ) -> Switchboard:
+
+def switchboard_to(
+    address: str | None, seconds: float, environ: Mapping[str, str] = os.environ, *, program: str = ""
+) -> Switchboard:
     """Return a switchboard, not open yet, to ``address`` or to where the environment or ``broker.json`` says.
 
-    One dial takes ``seconds`` at most, and so do the list of ranks and, usually, a question.
+    One dial takes ``seconds`` at most, and so do the list of ranks and, usually, a question. ``program`` tells other
+    users what asks and types here, empty for a terminal.
     """
-    return Switchboard(lambda: BrokerLink(lambda: find_reach(address, environ), user_name(), seconds), seconds)
+    name = person_name(program)
+    return Switchboard(lambda: BrokerLink(lambda: find_reach(address, environ), name, seconds), seconds)
+
+
+def person_name(program: str) -> str:
+    """Return by what name other users see this program: ``user@host``, or ``user@host (program)``."""
+    shown = " ".join(printable(program.strip(), MAX_PROGRAM).split())
+    return f"{user_name()} ({shown})" if shown else user_name()

@@ -58,7 +58,8 @@ MORE = {
 }
 
 Write = Callable[[bytes], None]
-Connect = Callable[[], Awaitable[AsyncBroker]]
+Connect = Callable[[str], Awaitable[AsyncBroker]]
+"""Dial the broker as the program of this name."""
 
 
 class McpServer:
@@ -68,6 +69,7 @@ class McpServer:
         self._connect = connect
         self._write = write
         self._broker: AsyncBroker | None = None
+        self._client = "agent"
         self._dialling = asyncio.Lock()
         self._rests = Rests()
         self._open: dict[RequestId, asyncio.Task[None]] = {}
@@ -98,6 +100,7 @@ class McpServer:
 
     async def _answer(self, call: Call, request: RequestId) -> bytes:
         if call.method == "initialize":
+            self._client = _client_name(call.params.get("clientInfo")) or self._client
             return result_line(
                 request,
                 {
@@ -162,8 +165,14 @@ class McpServer:
     async def _connected(self) -> AsyncBroker:
         async with self._dialling:
             if self._broker is None:
-                self._broker = await self._connect()
+                self._broker = await self._connect(self._client)
             return self._broker
+
+
+def _client_name(info: object) -> str:
+    """Return what the client calls itself, for other users to see."""
+    name = info.get("name") if isinstance(info, dict) else None
+    return name.strip() if isinstance(name, str) else ""
 
 
 async def serve_mcp(settings: CommandSettings) -> int:
@@ -174,7 +183,11 @@ async def serve_mcp(settings: CommandSettings) -> int:
     reader = asyncio.StreamReader(limit=MAX_LINE)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     output = sys.stdout.fileno()
-    server = McpServer(lambda: open_broker(settings.broker, settings.timeout), lambda line: _write_all(output, line))
+
+    def connect(program: str) -> Awaitable[AsyncBroker]:
+        return open_broker(settings.broker, settings.timeout, program=program)
+
+    server = McpServer(connect, lambda line: _write_all(output, line))
     try:
         while line := await _next_line(reader):
             if line.strip():

@@ -31,7 +31,7 @@ from ..errors import NoTerminal, RankEnded
 from ..streams import has_cursor, show_waiting, tell
 from ..words.settings import CommandSettings
 from .options import SessionOptions
-from .outcome import End, SessionOutcome, how_it_ended
+from .outcome import MAX_DEED, End, SessionOutcome, how_it_ended
 from .session import Picked, Session
 from .startup import Startup, read_startup
 
@@ -182,6 +182,8 @@ class Attaching:
 
     def _tell(self, outcome: SessionOutcome) -> int:
         if outcome.error is not None:
+            if outcome.ended_by:
+                tell(f"{printable(outcome.ended_by, MAX_DEED)}.")
             raise outcome.error
         if outcome.end is End.WENT_ON:
             tell(f"{how_it_ended(outcome)}; --follow waits for its next stop")

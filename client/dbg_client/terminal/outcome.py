@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.ranks import Breakpoint, RankInfo
 
+MAX_DEED = 600
+"""Characters of what somebody else did: two names and a command."""
+
 
 class End(enum.Enum):
     """The ways in which a session ends."""
@@ -23,7 +26,8 @@ class SessionOutcome:
     """How a session ended, and at which rank.
 
     ``error`` says why it failed, ``opened`` whether it began, ``loss`` which keys were discarded right before.
-    ``breakpoints`` are those that people have set in the ranks of the session, ordered by file and line.
+    ``breakpoints`` are those that people have set in the ranks of the session, ordered by file and line. ``ended_by``
+    is what somebody else did that has ended the stop, in words, empty if nobody did.
     """
 
     end: End
@@ -32,10 +36,12 @@ class SessionOutcome:
     error: DbgError | None = None
     loss: str | None = None
     breakpoints: tuple[Breakpoint, ...] = ()
+    ended_by: str = ""
 
 
 def how_it_ended(outcome: SessionOutcome) -> str:
     """Return how the session ended, in a few words without a full stop."""
+    by = printable(outcome.ended_by, MAX_DEED)
     if outcome.error is not None:
-        return str(outcome.error)
-    return f"{printable(outcome.rank.address)} went on"
+        return f"{by}: {outcome.error}" if by else str(outcome.error)
+    return f"{printable(outcome.rank.address)} went on{f': {by}' if by else ''}"

@@ -219,8 +219,8 @@ class Session:
             # The rank as the list has it now: a later search knows the ended stop by that.
             rank = self._directory.by_key.get(self.attachment.rank.key, self.attachment.rank)
             attachment = self.attachment
-            loss = attachment.unread_loss(self.now())
-            self._done.set_result(SessionOutcome(end, rank, attachment.opened, error, loss, self.breakpoints))
+            loss, by = attachment.unread_loss(self.now()), "" if end is End.DETACHED else attachment.ended_by
+            self._done.set_result(SessionOutcome(end, rank, attachment.opened, error, loss, self.breakpoints, by))
 
     async def watched(self, part: Awaitable[None]) -> None:
         """Run a part of the session; what it raises ends all of it."""

@@ -189,7 +189,9 @@ class Source(Message, sender=(Sender.AGENT, Sender.BROKER)):
 class Notice(Message, sender=(Sender.AGENT, Sender.BROKER)):
     """Tell the terminals on the rank a sentence that has no place on its screen or in its log.
 
-    The broker says in one that the session is recorded.
+    The broker says in one that the session is recorded, and in another what somebody else has done at the rank by a
+    question; ``ends_stop`` tells that the stop ends by that.
     """
 
     text: str
+    ends_stop: bool = False

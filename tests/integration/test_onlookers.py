@@ -1,0 +1,72 @@
+"""What an agent, a program and a command do at ranks shows in the terminals that look on, and who ended a stop."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import dbg_client
+from tests.conftest import OpenTerminal
+from tests.integration.test_mcp import agent, call
+from tests.support.broker import running_broker
+from tests.support.processes import Processes
+from tests.support.pudb_terminal import sit_in_pudb
+from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states
+from tests.support.terminal import Terminal
+
+pytestmark = pytest.mark.integration
+
+TRAIN = """\
+import dbg_agent, os, threading
+rank = int(os.environ["RANK"])
+loss = 0.25
+dbg_agent.set_trace(engine="pudb" if rank else "pdb")
+loss += 1
+loss += 1
+threading.Event().wait()
+"""
+WENT_ON = 7
+
+
+def test_terminals_are_told_what_others_do(
+    processes: Processes, home: Path, open_terminal: OpenTerminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DBG_HOME", str(home))
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 2)
+    wait_until_states(home, dict.fromkeys(range(2), "stopped"))
+    lines = open_terminal(attach_command("0"), 30, 150)
+    lines.wait_for("(Pdb)")
+    screen = sit_in_pudb(open_terminal, "1", cols=150)
+
+    asyncio.run(ask_and_step(home, [lines, screen]))
+    with dbg_client.connect() as broker:
+        broker.job()["0"].command("p loss")
+    lines.wait_for(re.compile(r'"\S+@\S+ \(Python\)" ran `p loss`'))
+    attach(home, "1", "-c", "p loss + 1")
+    screen.wait_for(re.compile(r'"\S+@[^ "]+" ran `p loss \+ 1`'))
+
+    asyncio.run(let_go(home))
+    for terminal in (lines, screen):
+        assert terminal.exit_status() == WENT_ON
+        terminal.wait_for(re.compile(r':\d went on: "\S+@\S+ \(claude-code\)" let it go on; --follow waits'))
+
+
+async def ask_and_step(home: Path, terminals: Sequence[Terminal]) -> None:
+    """Do what needs an answer, which is the terminals' sign that it was done."""
+    async with agent(home, name="claude\n-code") as session:
+        await call(session, "eval", expression="loss\\\n+ 1", ranks="0-1")
+        for terminal in terminals:
+            await asyncio.to_thread(terminal.wait_for, re.compile(r'"\S+@\S+ \(claude\\n-code\)" asked `loss\\ …`'))
+        await call(session, "command", command="n", ranks="0-1")
+        for terminal in terminals:
+            await asyncio.to_thread(terminal.wait_for, re.compile(r'"\S+@\S+ \(claude\\n-code\)" ran `n`'))
+
+
+async def let_go(home: Path) -> None:
+    async with agent(home, name="claude-code") as session:
+        await call(session, "continue", ranks="0-1")
