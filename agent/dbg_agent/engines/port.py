@@ -42,6 +42,9 @@ class View(Protocol):
     opening: FrameType | None
     """The frame that a debugger shows first; None if that is the frame of the stop."""
 
+    def frames(self) -> list[FrameAt]:
+        """Return the program's frames at this stop, outermost first."""
+
     def find(self, wanted: str) -> FrameAt | None:
         """Return the frame that a user asks for, or the one that is looked at; raise NoSuchFrame."""
 

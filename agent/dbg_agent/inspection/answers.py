@@ -14,6 +14,7 @@ from ..engines.engine import Engine
 from ..stop.own_frames import FrameAt
 from .handles import NoSuchHandle
 from .inspector import Inspector, Place, Refused
+from .source_text import NotLoaded
 
 
 def inspected(inspector: Inspector, ask: Ask, at: FrameAt, engine: Engine | None) -> tuple[Kind, str, tuple[str, ...]]:
@@ -25,7 +26,7 @@ def inspected(inspector: Inspector, ask: Ask, at: FrameAt, engine: Engine | None
         question = decode_inspection(ask.text)
         place = Place(at[0], _known_locals(at[0], engine), ask.seconds / 2)
         return Kind.VALUE, "", encode_inspected(inspector.answer(question, place))
-    except (Refused, NoSuchHandle, PeerError) as error:
+    except (Refused, NoSuchHandle, NotLoaded, PeerError) as error:
         return Kind.ERROR, str(error), ()
 
 

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
-from dbg_wire.inspection import MAX_VARIABLES, Inspection, InspectionRecord, Parts, Sight, Variable
+from dbg_wire.inspection import (
+    MAX_VARIABLES,
+    Completion,
+    ExceptionSeen,
+    Inspection,
+    InspectionRecord,
+    Parts,
+    Sight,
+    Variable,
+)
 from dbg_wire.records import fitted
 
+from ..engines.port import ShownStop
+from ..stop.loaded_sources import Loaded
 from ..values.answer_text import abridged, error_text
 from ..values.describe import describe
+from .completing import completions
 from .evaluation import Evaluation
 from .expressions import root_of
 from .handles import Handles
@@ -19,6 +32,11 @@ from .listing import Clock, Listing
 from .namespaces import Namespaces
 from .opening import Opening
 from .part import Opened, Part
+from .seen_exception import seen_exception
+from .source_text import source_text
+
+COMPLETING_SECONDS = 0.5
+"""Seconds for the look at attributes: later completions would come into the next word."""
 
 
 class Refused(Exception):
@@ -34,13 +52,26 @@ class Place:
     seconds: float
 
 
+class InspectedRank(Clock, Protocol):
+    """What the answers need of the rank."""
+
+    @property
+    def loaded(self) -> Loaded:
+        """Return the sources of the process."""
+
+    @property
+    def stopping(self) -> ShownStop:
+        """Return the stop."""
+
+
 class Inspector:
     """What an IDE has asked for at this stop, and the answers."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, rank: InspectedRank) -> None:
+        self._rank = rank
         self.handles = Handles()
         self._opening = Opening()
-        self._listing = Listing(clock, self.handles, self._opening)
+        self._listing = Listing(rank, self.handles, self._opening)
 
     def forget(self) -> None:
         """Forget all values, since the thread goes on."""
@@ -57,7 +88,12 @@ class Inspector:
             return [self._value(question, names, place.seconds)]
         if question.sight is Sight.ASSIGN:
             return [self._assign(question, names, place.seconds)]
-        raise Refused(f"it can't tell `{question.sight.value}`")
+        if question.sight is Sight.COMPLETIONS:
+            return self._completions(question, names)
+        if question.sight is Sight.SOURCE:
+            frames = [frame for frame, _ in self._rank.stopping.view.frames()]
+            return source_text(question.text, question.begin, question.count, frames, self._rank.loaded)
+        return [self._exception()]
 
     def _opened(self, question: Inspection, names: Namespaces) -> Opened:
         if not question.handle:
@@ -97,6 +133,26 @@ class Inspector:
         except Exception as error:
             raise Refused(f"`{question.name}` can't be assigned: {error_text(error)}") from None
         return self._listing.variables([part], seconds)[0]
+
+    def _completions(self, question: Inspection, names: Namespaces) -> list[Completion]:
+        interruptible, ticket = self._rank.interruptible, 0
+        try:
+            with interruptible.running() as ticket:
+                self._rank.call_later(COMPLETING_SECONDS, lambda: interruptible.interrupt(ticket))
+                return completions(question.text, question.begin, names)
+        except KeyboardInterrupt:
+            if not interruptible.was_interrupted(ticket):
+                raise
+        except Exception:  # noqa: S110 - what can't be looked at has no completions
+            pass
+        return []
+
+    def _exception(self) -> ExceptionSeen:
+        crash = self._rank.stopping.crash
+        error = crash.error if crash is not None else sys.exc_info()[1]
+        if error is None:
+            raise Refused("no exception: the rank is not kept for one, and handles none")
+        return seen_exception(error, is_uncaught=crash is not None)
 
     def _run(self, evaluation: Evaluation, text: str) -> Any:
         try:
