@@ -26,17 +26,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dbg_wire.errors import DbgError
+    from dbg_wire.line_breakpoints import BreakpointState
     from dbg_wire.ranks import Place, RankInfo
 
-    from .api.answers import Answer, Collectives, Group, Verdict, Where, Why
-    from .api.blocking import Broker, Job, Ranks, Stop, connect
+    from .api.answers import Answer, Breakpoints, Collectives, Group, Verdict, Where, Why
+    from .api.blocking import Broker, Job, Ranks, connect
+    from .api.blocking_stop import Stop
     from .api.broker import AsyncBroker, aconnect
     from .api.errors import KeyboardTaken, RankError, StopEnded
     from .api.notebook import load_ipython_extension
     from .api.ranks import AsyncJob, AsyncRanks
     from .api.stop import AsyncStop
+    from .api.variables import ExceptionInfo, Variable
     from .core.news import RankChange
     from .errors import TimedOut
+    from .questions.source_text import Source
 
 __all__ = [
     "Answer",
@@ -44,9 +48,12 @@ __all__ = [
     "AsyncJob",
     "AsyncRanks",
     "AsyncStop",
+    "BreakpointState",
+    "Breakpoints",
     "Broker",
     "Collectives",
     "DbgError",
+    "ExceptionInfo",
     "Group",
     "Job",
     "KeyboardTaken",
@@ -55,9 +62,11 @@ __all__ = [
     "RankError",
     "RankInfo",
     "Ranks",
+    "Source",
     "Stop",
     "StopEnded",
     "TimedOut",
+    "Variable",
     "Verdict",
     "Where",
     "Why",
@@ -72,9 +81,12 @@ _MODULES = {
     "AsyncJob": ".api.ranks",
     "AsyncRanks": ".api.ranks",
     "AsyncStop": ".api.stop",
+    "BreakpointState": "dbg_wire.line_breakpoints",
+    "Breakpoints": ".api.answers",
     "Broker": ".api.blocking",
     "Collectives": ".api.answers",
     "DbgError": "dbg_wire.errors",
+    "ExceptionInfo": ".api.variables",
     "Group": ".api.answers",
     "Job": ".api.blocking",
     "KeyboardTaken": ".api.errors",
@@ -83,9 +95,11 @@ _MODULES = {
     "RankError": ".api.errors",
     "RankInfo": "dbg_wire.ranks",
     "Ranks": ".api.blocking",
-    "Stop": ".api.blocking",
+    "Source": ".questions.source_text",
+    "Stop": ".api.blocking_stop",
     "StopEnded": ".api.errors",
     "TimedOut": ".errors",
+    "Variable": ".api.variables",
     "Verdict": ".api.answers",
     "Where": ".api.answers",
     "Why": ".api.answers",

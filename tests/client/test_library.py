@@ -51,8 +51,9 @@ def _public(kind: type) -> set[str]:
 
 
 def _named(members: str, name: str) -> set[str]:
-    if "all of `Ranks`" in members:
-        return _public(dbg_client.Ranks) | _named(members.replace("all of `Ranks`", ""), name)
+    for base in ("Ranks", "Answer"):
+        if f"all of `{base}`" in members:
+            return _public(getattr(dbg_client, base)) | _named(members.replace(f"all of `{base}`", ""), name)
     if "why --json" in members:
         return set(dbg_client.Verdict.__dataclass_fields__)
     return set(re.findall(r"`([a-z]\w*)", members)) - {"job"} | ({"job"} if "Broker" in name else set())

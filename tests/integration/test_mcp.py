@@ -89,8 +89,12 @@ async def look(home: Path) -> None:
 
 async def step(home: Path) -> None:
     async with agent(home) as session:
-        assert "Breakpoint 1" in await call(session, "breakpoints", line=6, ranks="0")
+        told = await call(session, "breakpoints", line=6, ranks="0")
+        assert told.startswith("breakpoint /"), told
+        assert told.endswith("rank_script.py:6: 1 of 1 rank answered, 1 value\n@1  1 rank  0  set"), told
+        assert (await call(session, "breakpoints", file="rank_script.py", line=90)).count("error") == 1
         assert "rank_script.py:6" in await call(session, "breakpoints", ranks="0")
+        assert "no breakpoint at this line" in await call(session, "breakpoints", ranks="0", line=6, clear=True)
         await call(session, "continue", ranks="1-2")
         assert " is stopped (breakpoint)" in await call(session, "wait_for_stop", ranks="1", seconds=seconds(20))
         await call(session, "continue", ranks="1")

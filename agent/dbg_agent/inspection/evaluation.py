@@ -7,8 +7,8 @@ from typing import Any
 from ..stop.capture import Capture, talking_to
 from .namespaces import Namespaces
 
-TYPED = "<dbg-attach dap>"
-"""The file name of typed code in tracebacks and warnings."""
+TYPED = "<dbg-attach -e>"
+"""The file name of typed code in tracebacks and warnings, as in a terminal: an IDE shows the same text."""
 
 
 class Evaluation:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_wire.errors import printable
+from dbg_wire.line_breakpoints import BreakpointState
 from dbg_wire.messages import Kind
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.ranks import Place
@@ -15,6 +16,7 @@ from ..core.collective_matching import Matched
 from ..hang.collectives_table import collectives_document, show_collectives
 from ..hang.explain import Explanation
 from ..hang.show import show_verdicts, verdicts_document
+from ..questions.breakpoints import BreakpointAnswer
 from ..questions.stacks import StackAnswer
 from ..questions.values import ValueAnswer
 from ..views.groups import AnswerGroup, groups_document, show_groups
@@ -94,6 +96,19 @@ class Answer:
         head = str(self).partition("\n")[0]
         rows = [(one.id, one.ranks, _with_difference(one)) for one in self.groups]
         return table_html(head, ("", "ranks", "value"), rows)
+
+
+class Breakpoints(Answer):
+    """What ranks have answered about breakpoints; a rank that can't set one is among the ``errors``.
+
+    ``by_rank`` has all breakpoints of each rank that has answered, by its address.
+    """
+
+    def __init__(self, answer: ValueAnswer, told: BreakpointAnswer) -> None:
+        super().__init__(answer)
+        self.by_rank: Mapping[str, tuple[BreakpointState, ...]] = {
+            rank.address: told.states[rank.key] for rank, _ in told.said if rank.key in told.states
+        }
 
 
 class Where:

@@ -5,113 +5,23 @@ One thread serves one connection. Ctrl-C gives the call up; what a rank has begu
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from dbg_wire.ranks import Place, RankInfo
+from dbg_wire.ranks import RankInfo
 
 from ..core.news import RankChange
-from .answers import Answer, Collectives, Where, Why, table_html
+from ..questions.source_text import Source
+from .answers import Answer, Breakpoints, Collectives, Where, Why, table_html
+from .blocking_stop import Stop
 from .broker import TIMEOUT, AsyncBroker, open_broker
+from .loop_thread import LoopThread
 from .ranks import AsyncJob, AsyncRanks
-from .stop import AsyncStop
 from .targets import Wanted
+from .variables import Variable
 
 T = TypeVar("T")
-
-
-class LoopThread:
-    """A daemon thread that runs an event loop until :meth:`end`."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="dbg-client", daemon=True)
-        self._thread.start()
-
-    def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what a coroutine returns; Ctrl-C cancels it. From any thread but the loop's own."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def end(self) -> None:
-        """End the loop and its thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-
-
-class Stop:
-    """A stopped rank whose keyboard this program holds. The rank stays stopped when the program leaves it, or dies."""
-
-    def __init__(self, stop: AsyncStop, thread: LoopThread) -> None:
-        self._stop = stop
-        self._thread = thread
-
-    @property
-    def rank(self) -> RankInfo:
-        """Return the rank, as the broker lists it now."""
-        return self._stop.rank
-
-    @property
-    def reason(self) -> str:
-        """Return why the rank has stopped: ``breakpoint``, ``interrupt`` or ``crash``. Raises StopEnded."""
-        return self._stop.reason
-
-    @property
-    def place(self) -> Place | None:
-        """Return where the rank has stopped last, as it told by itself. Raises StopEnded."""
-        return self._stop.place
-
-    def stack(self) -> tuple[Place, ...]:
-        """Return the frames of the stopped thread, the outermost first."""
-        return self._thread.do(self._stop.stack())
-
-    def eval(self, expression: str, *, frame: str = "", timeout: float | None = None) -> str:
-        """Return the text of a value, in the bounds of the command line. Raises RankError with its exception."""
-        return self._thread.do(self._stop.eval(expression, frame=frame, timeout=timeout))
-
-    def locals(self, *, frame: str = "") -> dict[str, str]:
-        """Return the text of each local variable of the frame; dunder names are left out."""
-        return self._thread.do(self._stop.locals(frame=frame))
-
-    def command(self, text: str, *, timeout: float | None = None) -> str:
-        """Return what a command of pdb prints. Raises RankError."""
-        return self._thread.do(self._stop.command(text, timeout=timeout))
-
-    def next(self, *, timeout: float | None = None) -> Place:
-        """Go to the next line of this function, and return the place."""
-        return self._thread.do(self._stop.next(timeout=timeout))
-
-    def step(self, *, timeout: float | None = None) -> Place:
-        """Go to the next line, into functions that are called, and return the place."""
-        return self._thread.do(self._stop.step(timeout=timeout))
-
-    def up(self) -> Place:
-        """Look at the frame that has called this one, until the next move, and return its place."""
-        return self._thread.do(self._stop.up())
-
-    def down(self) -> Place:
-        """Look at the frame that this one has called, and return its place."""
-        return self._thread.do(self._stop.down())
-
-    def resume(self) -> None:
-        """Let the rank go on; :meth:`wait` returns at its next stop."""
-        self._thread.do(self._stop.resume())
-
-    def wait(self, seconds: float | None = None) -> Place | None:
-        """Return where the rank stops next. Raises TimedOut after ``seconds``, and RankEnded when it has exited."""
-        return self._thread.do(self._stop.wait(seconds))
 
 
 class Ranks:
@@ -151,6 +61,33 @@ class Ranks:
         """Return the stacks of these ranks, running ones included; with ``threads`` those of all their threads."""
         return self._thread.do(self._ranks.where(threads=threads, timeout=timeout))
 
+    def variables(
+        self,
+        of: str = "",
+        *,
+        scope: str = "locals",
+        begin: int = 0,
+        count: int = 0,
+        frame: str = "",
+        timeout: float | None = None,
+    ) -> tuple[Variable, ...]:
+        """Return variables of the one stopped rank that this is: of its frame, or the parts of an expression's value.
+
+        ``scope`` is ``locals`` or ``globals``. Returns ``count`` of them from number ``begin`` on, and of more than 200
+        the first 200. Raises RankError, NotStopped and AmbiguousTarget.
+        """
+        return self._thread.do(
+            self._ranks.variables(of, scope=scope, begin=begin, count=count, frame=frame, timeout=timeout)
+        )
+
+    def source(self, file: str = "", *, begin: int = 1, count: int = 0, timeout: float | None = None) -> Source:
+        """Return source as the first of these ranks that is stopped has loaded it.
+
+        Returns ``count`` lines from ``begin`` on, or all that follow; without ``file`` of that where the rank stands.
+        Raises RankError, and BadInput for a file that is none of these ranks'.
+        """
+        return self._thread.do(self._ranks.source(file, begin=begin, count=count, timeout=timeout))
+
     def why(self, *, timeout: float | None = None) -> Why:
         """Return why the job of these ranks does not go on; it may look several times, for some seconds."""
         return self._thread.do(self._ranks.why(timeout=timeout))
@@ -171,9 +108,45 @@ class Ranks:
         """Let those of these ranks go on that are held, waiting for others."""
         return self._thread.do(self._ranks.release(timeout=timeout))
 
+    def breakpoints(self, *, timeout: float | None = None) -> Breakpoints:
+        """Return the breakpoints that each of these ranks has, running ones included, those of PuDB and pdb, too."""
+        return self._thread.do(self._ranks.breakpoints(timeout=timeout))
+
+    def set_breakpoint(
+        self,
+        file: str,
+        line: int,
+        *,
+        condition: str = "",
+        hits: str = "",
+        log: str = "",
+        timeout: float | None = None,
+    ) -> Breakpoints:
+        """Set a breakpoint at a line of a file in each of these ranks, running ones included, or change the one there.
+
+        It stops where ``condition`` is true; ``hits`` compares how often the program has come there, as in ``>= 3`` or
+        ``% 100 == 0``; with ``log``, a text with ``{expression}`` in it, the rank prints that and goes on. The answer
+        says who has set it, where it was moved to a line with code, and who says why not. Raises BadInput for a file
+        that is none of these ranks'.
+        """
+        return self._thread.do(
+            self._ranks.set_breakpoint(file, line, condition=condition, hits=hits, log=log, timeout=timeout)
+        )
+
+    def clear_breakpoint(self, file: str, line: int, *, timeout: float | None = None) -> Breakpoints:
+        """Remove the breakpoint of a line from each of these ranks, the line that was asked for or the one it is at."""
+        return self._thread.do(self._ranks.clear_breakpoint(file, line, timeout=timeout))
+
     def wait(self, seconds: float | None = None) -> RankInfo:
         """Return the first of these ranks that is stopped, as soon as one is. Raises TimedOut after ``seconds``."""
         return self._thread.do(self._ranks.wait(seconds))
+
+    def wait_for_each(self, seconds: float | None = None) -> tuple[RankInfo, ...]:
+        """Return these ranks as soon as all of them that live are stopped; ranks that come meanwhile count, too.
+
+        Raises TimedOut after ``seconds``, which names those that are not, and RankEnded if all have exited.
+        """
+        return self._thread.do(self._ranks.wait_for_each(seconds))
 
     @contextmanager
     def attach(self, engine: str | None = "pdb", *, take: bool = False) -> Iterator[Stop]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Look
-from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.errors import NoSuchRank, printable
+from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
+from dbg_wire.messages import Action, Look, RankAnswer
+from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.targets import Target
 
 from ..core.asking import Asker
@@ -18,17 +20,24 @@ from ..core.news import RankChange
 from ..core.rank_evidence import read_evidence
 from ..core.roll_call import call_roll
 from ..core.switchboard import Switchboard
-from ..errors import TimedOut
+from ..errors import RankEnded, TimedOut
+from ..questions.breakpoints import BreakpointAnswer, ask_breakpoints
 from ..questions.cause import look_for_cause, ranks_of_runs
+from ..questions.source_files import file_in_ranks
+from ..questions.source_text import Source, read_source
 from ..questions.stacks import ask_stacks
-from ..questions.values import ValueAnswer, ValueWishes, ask_values
-from ..views.groups import group_answers, remembered
+from ..questions.values import ValueAnswer, ValueWishes, ask_values, who_is_missing
+from ..views.groups import Said, group_answers, remembered
 from ..views.missing import NOBODY_MISSING
 from ..views.naming import Naming
-from .answers import Answer, Collectives, Where, Why
+from .answers import Answer, Breakpoints, Collectives, Where, Why
+from .errors import RankError
+from .given import given
 from .memory import Memory
 from .stop import AsyncStop, open_stop
 from .targets import Wanted, read_wanted, target_text
+from .values import At, Values
+from .variables import Variable
 
 
 class AsyncRanks:
@@ -81,11 +90,49 @@ class AsyncRanks:
             self._asker(timeout),
             ranks,
             known=known,
-            calls=call_roll(known, None, {one.key for one in ranks}),
+            calls=call_roll(known, None, _keys(ranks)),
             threads=threads,
         )
         self._memory.keep(remembered(answer.groups))
         return Where(answer)
+
+    async def variables(
+        self,
+        of: str = "",
+        *,
+        scope: str = "locals",
+        begin: int = 0,
+        count: int = 0,
+        frame: str = "",
+        timeout: float | None = None,
+    ) -> tuple[Variable, ...]:
+        """Return variables of the one stopped rank that this is: of its frame, or the parts of an expression's value.
+
+        ``scope`` is ``locals`` or ``globals``. Returns ``count`` of them from number ``begin`` on, and of more than 200
+        the first 200. Raises RankError, NotStopped and AmbiguousTarget.
+        """
+        rank = choose(self._target(), self._switchboard.directory.ranks).rank
+
+        async def ask(question: str, at: At) -> RankAnswer:
+            (answer,) = await self._asker(at.timeout).ask(Action.INSPECT, [rank], question, frame=at.frame)
+            return answer
+
+        return await Values(ask, rank.address).variables(of or None, scope, begin, count, At(frame, timeout))
+
+    async def source(self, file: str = "", *, begin: int = 1, count: int = 0, timeout: float | None = None) -> Source:
+        """Return source as the first of these ranks that is stopped has loaded it.
+
+        Returns ``count`` lines from ``begin`` on, or all that follow; without ``file`` of that where the rank stands.
+        Raises RankError, and BadInput for a file that is none of these ranks'.
+        """
+        asker, found = self._asker(timeout), self._found()
+        rank = next((one for one in found if is_ready(one)), found[0])
+        name = os.fspath(file) or (rank.where.file if rank.where is not None else "")
+        path = await file_in_ranks(asker, [rank], name)
+        answer, source = await read_source(asker, rank, path, begin=max(begin, 1), count=max(count, 0))
+        if source is None:
+            raise RankError(rank.address, answer.text, answer.kind.value)
+        return source
 
     async def why(self, *, timeout: float | None = None) -> Why:
         """Return why the job of these ranks does not go on; it may look several times, for some seconds."""
@@ -116,9 +163,69 @@ class AsyncRanks:
         held = [one for one in self._found() if one.state is RankState.HELD]
         return await self._deed(Action.RELEASE, "release", held, timeout)
 
+    async def breakpoints(self, *, timeout: float | None = None) -> Breakpoints:
+        """Return the breakpoints that each of these ranks has, running ones included, those of PuDB and pdb, too."""
+        ranks = self._found()
+        answer = await ask_breakpoints(self._asker(timeout), ranks)
+        return self._told("breakpoints", answer, answer.said_of_all(), ranks)
+
+    async def set_breakpoint(
+        self,
+        file: str,
+        line: int,
+        *,
+        condition: str = "",
+        hits: str = "",
+        log: str = "",
+        timeout: float | None = None,
+    ) -> Breakpoints:
+        """Set a breakpoint at a line of a file in each of these ranks, running ones included, or change the one there.
+
+        It stops where ``condition`` is true; ``hits`` compares how often the program has come there, as in ``>= 3`` or
+        ``% 100 == 0``; with ``log``, a text with ``{expression}`` in it, the rank prints that and goes on. The answer
+        says who has set it, where it was moved to a line with code, and who says why not. Raises BadInput for a file
+        that is none of these ranks'.
+        """
+        ranks = self._found()
+        asker = self._asker(timeout)
+        place = await _line_in(asker, ranks, file, line)
+        wish = given(BreakpointWish, file=place.file, line=line, condition=condition, hits=hits, log=log)
+        answer = await ask_breakpoints(asker, ranks, wanted=[wish])
+        return self._told(f"breakpoint {place.file}:{line}", answer, answer.said_of(place), ranks)
+
+    async def clear_breakpoint(self, file: str, line: int, *, timeout: float | None = None) -> Breakpoints:
+        """Remove the breakpoint of a line from each of these ranks, the line that was asked for or the one it is at."""
+        ranks = self._found()
+        asker = self._asker(timeout)
+        place = await _line_in(asker, ranks, file, line)
+        answer = await ask_breakpoints(asker, ranks, clear=[place])
+        return self._told(f"clear {place.file}:{line}", answer, answer.said_of(place), ranks)
+
     async def wait(self, seconds: float | None = None) -> RankInfo:
         """Return the first of these ranks that is stopped, as soon as one is. Raises TimedOut after ``seconds``."""
         return await first_stop(self._switchboard, self._memory, self._target(), seconds)
+
+    async def wait_for_each(self, seconds: float | None = None) -> tuple[RankInfo, ...]:
+        """Return these ranks as soon as all of them that live are stopped; ranks that come meanwhile count, too.
+
+        Raises TimedOut after ``seconds``, which names those that are not, and RankEnded if all have exited.
+        """
+        target, directory = self._target(), self._switchboard.directory
+
+        def split() -> tuple[list[RankInfo], list[RankInfo]]:
+            return split_by_stop(target, directory.ranks, self._memory.without_resumed(directory.ranks))
+
+        def all_of_them() -> tuple[RankInfo, ...] | None:
+            stopped, others = split() if directory.complete else ([], [])
+            return tuple(stopped) if stopped and not others else None
+
+        try:
+            return await self._switchboard.until(all_of_them, seconds)
+        except asyncio.TimeoutError:
+            stopped, others = split()
+            names = Naming([*stopped, *others]).names(others) or printable(target.text)
+            of = f" of {len(stopped) + len(others)} ranks" if stopped else ""
+            raise TimedOut(f"{names}{of} did not stop within {seconds:g} s") from None
 
     @asynccontextmanager
     async def attach(self, engine: str | None = "pdb", *, take: bool = False) -> AsyncIterator[AsyncStop]:
@@ -143,7 +250,7 @@ class AsyncRanks:
 
     async def _values(self, action: Action, text: str, wishes: ValueWishes, timeout: float | None) -> Answer:
         ranks, known = self._found(), self._switchboard.directory.ranks
-        calls = call_roll(known, self._target(), {rank.key for rank in ranks})
+        calls = call_roll(known, self._target(), _keys(ranks))
         answer = await ask_values(self._asker(timeout), ranks, action, text, wishes=wishes, calls=calls)
         self._memory.keep(remembered(answer.groups))
         return Answer(answer)
@@ -154,6 +261,15 @@ class AsyncRanks:
         groups = tuple(group_answers(said, compare=False))
         self._memory.keep(remembered(groups))
         return Answer(ValueAnswer(command=name, said=said, groups=groups, naming=Naming(ranks), missing=NOBODY_MISSING))
+
+    def _told(
+        self, command: str, answer: BreakpointAnswer, said: Sequence[Said], ranks: Sequence[RankInfo]
+    ) -> Breakpoints:
+        groups = tuple(group_answers(said))
+        self._memory.keep(remembered(groups))
+        missing = who_is_missing(ranks, call_roll(self._switchboard.directory.ranks, self._target(), _keys(ranks)))
+        shown = ValueAnswer(command=command, said=tuple(said), groups=groups, naming=Naming(ranks), missing=missing)
+        return Breakpoints(shown, answer)
 
     def __repr__(self) -> str:
         return f"<ranks {target_text(self._wanted)!r} of job {self._job!r}>"
@@ -197,3 +313,31 @@ async def first_stop(switchboard: Switchboard, memory: Memory, target: Target, s
         return (await switchboard.until(chosen, seconds)).rank
     except asyncio.TimeoutError:
         raise TimedOut(f"{printable(target.text)} did not stop within {seconds:g} s") from None
+
+
+def _keys(ranks: Sequence[RankInfo]) -> set[str]:
+    return {rank.key for rank in ranks}
+
+
+async def _line_in(asker: Asker, ranks: Sequence[RankInfo], file: str, line: int) -> LineOfFile:
+    return given(LineOfFile, file=await file_in_ranks(asker, ranks, os.fspath(file)), line=line)
+
+
+def split_by_stop(
+    target: Target, ranks: Sequence[RankInfo], still: Sequence[RankInfo]
+) -> tuple[list[RankInfo], list[RankInfo]]:
+    """Return the ranks of a target that live: those that are stopped and were not told to go on, and the others.
+
+    ``still`` are the ranks that were not told to go on. Both are empty while none has come. Raises RankEnded if all
+    have exited.
+    """
+    try:
+        found = find(target, ranks).ranks
+    except NoSuchRank:
+        return [], []
+    living = [one for one in found if one.state in LIVE_STATES]
+    if not living:
+        raise RankEnded(found[0])
+    kept = _keys(still)
+    stopped = [one for one in living if is_ready(one) and one.key in kept]
+    return stopped, [one for one in living if one not in stopped]

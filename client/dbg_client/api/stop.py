@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from dbg_wire.errors import BadInput, DbgError, printable
@@ -21,15 +21,14 @@ from ..errors import RankEnded, RankVanished, TimedOut
 from ..words.engine import Wish
 from .answers import safe_text
 from .errors import KeyboardTaken, RankError, StopEnded
+from .values import At, Values
+from .variables import ExceptionInfo, Variable
 
 SIZE = (24, 80)
 """Rows and columns that a program offers a debugger; it reads values and not screens."""
 
-MAX_LOCALS = 100
-"""Local variables that are told; a frame with more is generated code."""
-
-AT_ONCE = 8
-"""Questions of one stop that are open at the same time."""
+AT_A_FRAME = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
+"""Questions that are answered at the frame at which the program looks."""
 
 
 class _Seat:
@@ -97,6 +96,7 @@ class AsyncStop:
         self._left: int | None = None
         self._up = 0
         """How many frames above the innermost one the program looks."""
+        self._values = Values(self._ask_values, rank.address)
 
     # ------------------------------------------------------------------------------------------------- what is known
 
@@ -123,20 +123,51 @@ class AsyncStop:
         """Return the text of a value, in the bounds of the command line. Raises RankError with its exception."""
         return safe_text((await self._ask(Action.EVAL, expression, frame=frame, timeout=timeout)).text)
 
+    async def inspect(self, expression: str, *, frame: str = "", timeout: float | None = None) -> Variable:
+        """Return the value of an expression, whose parts :meth:`variables` returns. Raises RankError."""
+        return await self._values.inspect(expression, At(frame, timeout))
+
+    async def variables(
+        self,
+        of: Variable | str | None = None,
+        *,
+        scope: str = "locals",
+        begin: int = 0,
+        count: int = 0,
+        frame: str = "",
+        timeout: float | None = None,
+    ) -> tuple[Variable, ...]:
+        """Return variables of the frame, ``locals`` or ``globals``, or parts of a value, from number ``begin`` on.
+
+        ``of`` is a variable or an expression. Returns ``count`` of them, and of more than 200 the first 200. Raises
+        RankError.
+        """
+        return await self._values.variables(of, scope, begin, count, At(frame, timeout))
+
     async def locals(self, *, frame: str = "") -> dict[str, str]:
-        """Return the text of each local variable of the frame, MAX_LOCALS at most; dunder names are left out."""
-        names = await self._names(frame)
-        free = asyncio.Semaphore(AT_ONCE)
+        """Return the text of each local variable of the frame, of the first 200; dunder names are left out."""
+        return await self._values.locals(At(frame, None))
 
-        async def value(name: str) -> str:
-            async with free:
-                try:
-                    return await self.eval(name, frame=frame)
-                except RankError as error:
-                    return safe_text(error.text)
+    async def set(
+        self,
+        name: str,
+        expression: str,
+        *,
+        of: Variable | str | None = None,
+        scope: str = "locals",
+        frame: str = "",
+        timeout: float | None = None,
+    ) -> Variable:
+        """Assign the value of an expression to a variable of the frame, or to a part of a value, and return what it is.
 
-        texts = await asyncio.gather(*map(value, names))
-        return dict(zip(names, texts, strict=True))
+        Raises RankError for what can't be assigned, with the exception of the expression if that has raised one.
+        """
+        self._needs_keyboard()
+        return await self._values.set(name, expression, of, scope, At(frame, timeout))
+
+    async def exception(self) -> ExceptionInfo | None:
+        """Return the exception for which the rank is kept, or that it handles just now; None without one."""
+        return await self._values.exception()
 
     async def command(self, text: str, *, timeout: float | None = None) -> str:
         """Return what a command of pdb prints. Raises RankError."""
@@ -224,13 +255,14 @@ class AsyncStop:
 
     def _frame(self, action: Action) -> str:
         """Return the frame at which the program looks, as a question names it; empty for the innermost."""
-        return str(-1 - self._up) if self._up and action in (Action.EVAL, Action.COMMAND) else ""
+        return str(-1 - self._up) if self._up and action in AT_A_FRAME else ""
 
-    async def _names(self, frame: str) -> Sequence[str]:
-        # An expression of `eval` sees globals and locals as one; a command of pdb has the frame's own locals.
-        command = f"p ' '.join([name for name in locals() if name[:2] != '__'][:{MAX_LOCALS}])"
-        text = (await self._ask(Action.COMMAND, command, frame=frame)).text
-        return [name for name in text.strip("'\"").split(" ") if name.isidentifier()]
+    async def _ask_values(self, question: str, at: At) -> RankAnswer:
+        return await self._ask(Action.INSPECT, question, frame=at.frame, timeout=at.timeout)
+
+    def _needs_keyboard(self) -> None:
+        if not self._attachment.driving:
+            raise KeyboardTaken(self.rank.address, self._attachment.driver)
 
     async def _ask(
         self, action: Action, text: str = "", *, frame: str = "", timeout: float | None = None
@@ -238,8 +270,8 @@ class AsyncStop:
         rank = self.rank
         if action is not Action.WHERE:
             _ = self._stop
-        if not self._attachment.driving and action in (Action.COMMAND, Action.CONTINUE):
-            raise KeyboardTaken(rank.address, self._attachment.driver)
+        if action in (Action.COMMAND, Action.CONTINUE):
+            self._needs_keyboard()
         asker = Asker(self._switchboard, timeout)
         (answer,) = await asker.ask(action, [rank], text, frame=frame or self._frame(action))
         if answer.kind is not Kind.VALUE:

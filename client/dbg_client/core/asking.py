@@ -9,9 +9,21 @@ from dataclasses import replace
 
 from dbg_dial.deadline import within
 from dbg_wire.errors import printable
-from dbg_wire.messages import Action, Answers, Kind, Look, Message, Progress, Question, RankAnswer, Refusal
+from dbg_wire.messages import (
+    ACTIONS_OF_IDES,
+    Action,
+    Answers,
+    Kind,
+    Look,
+    Message,
+    Progress,
+    Question,
+    RankAnswer,
+    Refusal,
+)
 from dbg_wire.ranks import RankInfo
 from dbg_wire.records import fitted
+from dbg_wire.version import MINOR_OF_IDES
 
 from ..errors import Declined, TimedOut
 from .link import Down
@@ -65,8 +77,11 @@ class Asker:
     ) -> list[RankAnswer]:
         """Return the answers in the order of ``ranks``, one for each.
 
-        Raises TimedOut if the broker itself goes away or is silent, and Declined if it refuses.
+        Raises TimedOut if the broker itself goes away or is silent, and Declined if it refuses, or is too old for this.
         """
+        welcome = self._switchboard.welcome
+        if action in ACTIONS_OF_IDES and welcome is not None and welcome.minor < MINOR_OF_IDES:
+            raise Declined(f"it is of an older release, which has no `{action.value}`")
         rows, columns = self._size()
         question = fitted(
             Question,

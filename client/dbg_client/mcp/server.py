@@ -28,7 +28,8 @@ from .protocol import (
     text_result,
 )
 from .rest import Rests
-from .tools import TOOLS, Tool
+from .tool import WATCHER, Tool
+from .tools import TOOLS
 
 MAX_LINE = 1024 * 1024
 """Bytes of one line of the client; an expression or a command is far shorter."""
@@ -55,9 +56,6 @@ MORE = {
     },
     "annotations": {"readOnlyHint": True, "openWorldHint": False},
 }
-
-WATCHER = "watcher"
-"""The role whose tokens let a terminal look and nothing else."""
 
 Write = Callable[[bytes], None]
 Connect = Callable[[str], Awaitable[AsyncBroker]]

@@ -1,0 +1,180 @@
+"""What the tools do with the ranks: each takes what an agent has given, and returns a text."""
+
+from __future__ import annotations
+
+import time
+
+from dbg_wire.errors import BadInput
+from dbg_wire.inspection import MAX_VARIABLES
+from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
+
+from ..api.broker import AsyncBroker
+from ..api.ranks import AsyncRanks
+from ..api.variables import Variable
+from ..core.listed import there
+from ..core.roll_call import call_roll
+from ..views.list import show_table
+from ..views.missing import absent_only, absent_rows
+from ..views.naming import order
+from .next_step import with_tools
+from .run import start_run
+from .tool import WATCHER, Given
+
+MAX_WAIT = 300.0
+"""Seconds that one call may wait; agents give a call up after some minutes."""
+
+
+def _chosen(broker: AsyncBroker, given: Given, usual: str = "all") -> AsyncRanks:
+    return broker.job(given.get("job"))[str(given.get("ranks", given.get("rank", usual)))]
+
+
+async def list_ranks(broker: AsyncBroker, given: Given) -> str:
+    known = broker.ranks
+    shown = _chosen(broker, given).list() if "ranks" in given or "job" in given else there(known)
+    if not shown:
+        return "no rank is connected"
+    absent = absent_rows(absent_only(call_roll(known)), several_jobs=len({rank.job for rank in shown}) > 1)
+    return show_table(sorted(shown, key=order), time.time(), color=False, fold=True, known=known) + absent
+
+
+async def show_where(broker: AsyncBroker, given: Given) -> str:
+    ranks = _chosen(broker, given)
+    return (await ranks.where(threads=given.get("threads", False), timeout=given.get("seconds"))).tree()
+
+
+async def say_why(broker: AsyncBroker, given: Given) -> str:
+    return with_tools(str(await _chosen(broker, given).why()), may_change=broker.role != WATCHER)
+
+
+async def show_collectives(broker: AsyncBroker, given: Given) -> str:
+    return str(await _chosen(broker, given).collectives())
+
+
+async def evaluate(broker: AsyncBroker, given: Given) -> str:
+    return str(
+        await _chosen(broker, given).eval(
+            given["expression"],
+            frame=given.get("frame", ""),
+            live=given.get("live", False),
+            stats=given.get("stats", False),
+            timeout=given.get("seconds"),
+        )
+    )
+
+
+async def run_command(broker: AsyncBroker, given: Given) -> str:
+    return str(await _chosen(broker, given).command(given["command"], timeout=given.get("seconds")))
+
+
+async def break_in(broker: AsyncBroker, given: Given) -> str:
+    return str(await _chosen(broker, given).interrupt(timeout=given.get("seconds")))
+
+
+async def let_go_on(broker: AsyncBroker, given: Given) -> str:
+    return str(await _chosen(broker, given, "stopped").resume())
+
+
+async def wait_for_stop(broker: AsyncBroker, given: Given) -> str:
+    seconds = float(given.get("seconds", 30.0))
+    if not 0 < seconds <= MAX_WAIT:
+        raise BadInput(f"seconds are {seconds:g}", f"give up to {MAX_WAIT:g}")
+    wanted = str(given.get("ranks", "all"))
+    if given.get("each", False):
+        stopped = await broker.job(given.get("job"))[wanted].wait_for_each(seconds)
+    elif "job" in given:
+        stopped = (await broker.job(given["job"])[wanted].wait(seconds),)
+    else:
+        stopped = (await broker.wait(wanted, seconds),)
+    several = [rank.rank for rank in stopped] if len(stopped) > 1 else stopped[0].address
+    where = await broker.job(stopped[0].job)[several].where()
+    return "\n".join([*map(_stop_of, stopped), where.tree()])
+
+
+async def show_variables(broker: AsyncBroker, given: Given) -> str:
+    ranks = _chosen(broker, given)
+    begin = int(given.get("from", 0))
+    found = await ranks.variables(
+        given.get("of", ""),
+        scope=given.get("scope", "locals"),
+        begin=begin,
+        frame=given.get("frame", ""),
+        timeout=given.get("seconds"),
+    )
+    lines = list(map(_shown, found))
+    if len(found) == MAX_VARIABLES:
+        lines.append(f"[there may be more: ask with from={begin + len(found)}]")
+    return "\n".join(lines) or "nothing"
+
+
+def _shown(one: Variable) -> str:
+    if one.is_lazy:
+        return f"{one.name}: not looked at" + (f"; evaluate {one.expression}" if one.expression else "")
+    parts = one.named + one.indexed
+    return f"{one.name}: {one.text}" + (f"  ({parts} part{'s' if parts > 1 else ''})" if parts else "")
+
+
+async def show_source(broker: AsyncBroker, given: Given) -> str:
+    ranks = _chosen(broker, given)
+    file, line, around = given.get("file", ""), given.get("line"), int(given.get("around", 10))
+    if not file:
+        file = _present_file(ranks)
+        line = line or next(rank.where.line for rank in ranks.list() if rank.where is not None)
+    first, count = (1, 0) if line is None else (max(1, line - around), 2 * around + 1)
+    source = await ranks.source(file, begin=first, count=count)
+    return f"{source.path}, {source.total} lines\n{source}"
+
+
+async def set_breakpoints(broker: AsyncBroker, given: Given) -> str:
+    ranks, seconds = _chosen(broker, given), given.get("seconds")
+    if "line" not in given:
+        return str(await ranks.breakpoints(timeout=seconds))
+    file, line = given.get("file") or _present_file(ranks), given["line"]
+    if given.get("clear", False):
+        return str(await ranks.clear_breakpoint(file, line, timeout=seconds))
+    return str(
+        await ranks.set_breakpoint(
+            file,
+            line,
+            condition=given.get("condition", ""),
+            hits=given.get("hits", ""),
+            log=given.get("log", ""),
+            timeout=seconds,
+        )
+    )
+
+
+def _present_file(ranks: AsyncRanks) -> str:
+    """Return the file in which all of these ranks that are stopped stand. Raises BadInput."""
+    files = {rank.where.file for rank in ranks.list() if rank.where is not None}
+    if len(files) != 1:
+        stand = f"these ranks stand in {len(files)} files" if files else "none of these ranks is stopped in one"
+        raise BadInput(f"no file is given, and {stand}", "give file")
+    return files.pop()
+
+
+async def list_crashes(broker: AsyncBroker, given: Given) -> str:
+    known = [rank for rank in broker.ranks if given.get("job") in (None, rank.job)]
+    kept = [rank for rank in known if rank.state is RankState.STOPPED and rank.reason == "crash"]
+    ended = [rank for rank in known if rank.state is RankState.EXITED and _ended_badly(rank)]
+    lines = [_stop_of(rank) for rank in sorted(kept, key=order)]
+    lines += [f"{rank.full_address} {describe_exit(rank)}" for rank in sorted(ended, key=order)]
+    return "\n".join(lines) or "no rank is kept after a crash, and none has ended badly"
+
+
+async def start_program(broker: AsyncBroker, given: Given) -> str:
+    return await start_run(
+        given["command"],
+        directory=given.get("directory"),
+        stop_at=given.get("stop_at"),
+        post_mortem=given.get("post_mortem", True),
+    )
+
+
+def _ended_badly(rank: RankInfo) -> bool:
+    return rank.exit not in (0, None) or rank.reason == DIED
+
+
+def _stop_of(rank: RankInfo) -> str:
+    where = f" in {rank.where.function} at {rank.where.file}:{rank.where.line}" if rank.where is not None else ""
+    detail = f": {rank.detail}" if rank.detail else ""
+    return f"{rank.full_address} is stopped ({rank.reason}){where}{detail}"

@@ -1,0 +1,173 @@
+"""Set, clear and list breakpoints in any number of ranks, running ones included, and group what they answer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dbg_wire.errors import BadInput, PeerError, printable
+from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
+from dbg_wire.line_breakpoints import (
+    BreakpointState,
+    BreakpointsWish,
+    BreakpointWish,
+    LineOfFile,
+    decode_breakpoints,
+    encode_wish,
+)
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.ranks import RankInfo
+from dbg_wire.records import fitted
+
+from ..core.asking import Asker
+from ..views.groups import Said
+
+NO_BREAKPOINTS = "no breakpoints"
+NONE_AT_LINE = "no breakpoint at this line"
+CANT_BE_SET = "it can't be set"
+
+States = Mapping[str, tuple[BreakpointState, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakpointAnswer:
+    """What breakpoints ranks have, and why others don't tell.
+
+    ``states`` has the breakpoints of each rank that has answered, by its key; among them are those that it was asked to
+    set just now and could not set. ``said`` has an answer for each rank that was asked, of whatever kind.
+    """
+
+    said: tuple[Said, ...]
+    states: States
+
+    def at(self, line: LineOfFile) -> dict[str, BreakpointState]:
+        """Return the breakpoint that was asked for at a line, or else is there, by the key of each rank that has it."""
+        found = {}
+        for key, states in self.states.items():
+            near = [one for one in states if one.file == line.file and line.line in (one.asked, one.line)]
+            if near:
+                found[key] = max(near, key=lambda one: one.asked == line.line)
+        return found
+
+    def said_of(self, asked: LineOfFile) -> tuple[Said, ...]:
+        """Return what each rank says of the breakpoint of a line, as answers that can be grouped.
+
+        A rank that can't set it answers with an error; one that has moved it tells its line.
+        """
+        states = self.at(asked)
+        return tuple(
+            (rank, _said(answer, *outcome(states.get(rank.key)))) if rank.key in self.states else (rank, answer)
+            for rank, answer in self.said
+        )
+
+    def said_of_all(self) -> tuple[Said, ...]:
+        """Return the breakpoints of each rank, one on a line, as answers that can be grouped."""
+        return tuple(
+            (rank, _said(answer, Kind.VALUE, _listed(self.states[rank.key])))
+            if rank.key in self.states
+            else (rank, answer)
+            for rank, answer in self.said
+        )
+
+
+async def ask_breakpoints(
+    asker: Asker, ranks: Sequence[RankInfo], *, clear: Sequence[LineOfFile] = (), wanted: Sequence[BreakpointWish] = ()
+) -> BreakpointAnswer:
+    """Have ranks clear breakpoints, and then set those that are wanted; return all that each rank has by then.
+
+    A wish for a line that has a breakpoint already changes that one. Wishes that are longer than one question go out in
+    several, one after the other. Raises BadInput for a wish that no question holds, and DbgError if the broker fails.
+    """
+    said: dict[str, RankAnswer] = {}
+    states: dict[str, dict[LineOfFile, BreakpointState]] = {rank.key: {} for rank in ranks}
+    asked = list(ranks)
+    for wish in split_wishes(clear, wanted):
+        answers = await asker.ask(Action.BREAKPOINTS, asked, encode_wish(wish)) if asked else []
+        for rank, answer in zip(asked, answers, strict=True):
+            said[rank.key], told = _read(answer)
+            # A breakpoint that could not be set is told by the answer to its own question.
+            refused = {line: state for line, state in states[rank.key].items() if not state.is_set}
+            states[rank.key] = {**refused, **{asked_line(state): state for state in told}}
+        asked = [rank for rank in asked if said[rank.key].kind is Kind.VALUE]
+    return BreakpointAnswer(
+        said=tuple((rank, said[rank.key]) for rank in ranks),
+        states={rank.key: tuple(states[rank.key].values()) for rank in asked},
+    )
+
+
+def split_wishes(clear: Sequence[LineOfFile], wanted: Sequence[BreakpointWish]) -> list[BreakpointsWish]:
+    """Return wishes that each fit into one question, those to clear first; an empty one if nothing is wanted.
+
+    Raises BadInput for a breakpoint whose texts are too long.
+    """
+    wishes = [BreakpointsWish()]
+    every: list[LineOfFile | BreakpointWish] = [*clear, *wanted]
+    for one in every:
+        alone = _with(BreakpointsWish(), one)
+        if len(encode_wish(alone)) > MAX_TEXT:
+            what = f"the breakpoint at line {one.line} of {printable(one.file)} has too long a text"
+            raise BadInput(what, "shorten its condition or its log")
+        last = wishes[-1]
+        is_full = len(last.clear) == MAX_BREAKPOINTS or len(last.set) == MAX_BREAKPOINTS
+        longer = None if is_full else _with(last, one)
+        if longer is not None and len(encode_wish(longer)) <= MAX_TEXT:
+            wishes[-1] = longer
+        else:
+            wishes.append(alone)
+    return wishes
+
+
+def asked_line(state: BreakpointState) -> LineOfFile:
+    """Return the line by which a breakpoint was asked for."""
+    return LineOfFile(file=state.file, line=state.asked)
+
+
+def outcome(state: BreakpointState | None) -> tuple[Kind, str]:
+    """Return what a rank says of one breakpoint: a value if it is set or not there, an error if it can't be set."""
+    if state is None:
+        return Kind.VALUE, NONE_AT_LINE
+    if not state.is_set:
+        return Kind.ERROR, state.problem or CANT_BE_SET
+    moved = f" at line {state.line}" if state.line != state.asked else ""
+    return Kind.VALUE, f"set{moved}" + (f"; {state.problem}" if state.problem else "")
+
+
+def describe(state: BreakpointState) -> str:
+    """Return one breakpoint in a line: its place, when it stops or what it logs, and what is odd about it."""
+    words = [f"{state.file}:{state.line}"]
+    words += [f"if {state.condition}"] if state.condition else []
+    words += [f"hits {state.hits}"] if state.hits else []
+    words += [f"log {state.log!r}"] if state.log else []
+    problem = state.problem if state.is_set else f"not set: {state.problem or CANT_BE_SET}"
+    moved = f"asked for line {state.asked}" if state.asked != state.line else ""
+    odd = "; ".join(filter(None, (moved, problem)))
+    return " ".join(words) + (f" ({odd})" if odd else "")
+
+
+def _listed(states: Sequence[BreakpointState]) -> str:
+    return (
+        "\n".join(describe(state) for state in sorted(states, key=lambda one: (one.file, one.line))) or NO_BREAKPOINTS
+    )
+
+
+def _read(answer: RankAnswer) -> tuple[RankAnswer, tuple[BreakpointState, ...]]:
+    """Return an answer and its breakpoints; an error in place of rows that can't be read."""
+    if answer.kind is not Kind.VALUE:
+        return answer, ()
+    try:
+        return answer, decode_breakpoints(answer.rows)
+    except PeerError as error:
+        return fitted(RankAnswer, key=answer.key, kind=Kind.ERROR, text=str(error)), ()
+
+
+def _said(answer: RankAnswer, kind: Kind, text: str) -> RankAnswer:
+    # Each text is whole, and its digest says so: a text of several lines counts as cut without one.
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return fitted(RankAnswer, key=answer.key, kind=kind, text=text, digest=digest, exact=digest)
+
+
+def _with(wish: BreakpointsWish, one: LineOfFile | BreakpointWish) -> BreakpointsWish:
+    if isinstance(one, BreakpointWish):
+        return replace(wish, set=(*wish.set, one))
+    return replace(wish, clear=(*wish.clear, one))

@@ -1,0 +1,69 @@
+"""Read source as a rank has loaded it, a part at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dbg_wire.errors import printable
+from dbg_wire.inspection import Inspection, Sight, SourceText
+from dbg_wire.limits import MAX_PATH, MAX_TEXT
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.ranks import RankInfo
+
+from ..core.asking import Asker
+from .inspection import inspect
+
+MAX_ANSWERS = 256
+"""Questions for one text: four million characters, above which nobody reads a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Lines of a source file as a rank has loaded it, with what a terminal would obey escaped.
+
+    ``begin`` is the number of the first line, counted from 1 as editors do; ``total`` is how many the file has.
+    ``line`` is where the rank stands, if it stands in this file. ``str()`` of it has the lines with their numbers.
+    """
+
+    path: str
+    begin: int
+    total: int
+    lines: tuple[str, ...]
+    line: int | None = None
+
+    def __str__(self) -> str:
+        width = len(str(self.begin + len(self.lines)))
+        return "\n".join(
+            f"{number:>{width}} {'->' if number == self.line else '  '} {line}".rstrip()
+            for number, line in enumerate(self.lines, self.begin)
+        )
+
+
+async def read_source(
+    asker: Asker, rank: RankInfo, path: str, *, begin: int = 1, count: int = 0
+) -> tuple[RankAnswer, Source | None]:
+    """Return ``count`` lines of a file of a rank from line ``begin`` on, counted from 1; all that follow for 0.
+
+    The answer says why if there are none. Raises DbgError if the broker fails.
+    """
+    lines: list[str] = []
+    path_told, total = path, 0
+    for _ in range(MAX_ANSWERS):
+        left = count - len(lines) if count else 0
+        question = Inspection(sight=Sight.SOURCE, text=path, begin=begin - 1 + len(lines), count=left)
+        answer, told = await inspect(asker, rank, question)
+        part = told.sources[0] if told.sources else None
+        if answer.kind is not Kind.VALUE or part is None:
+            return answer, None
+        new = _lines_of(part)[: left or None]
+        lines += new
+        path_told, total = part.path, part.total
+        if not new or begin - 1 + len(lines) >= total or len(lines) == count:
+            break
+    line = rank.where.line if rank.where is not None and rank.where.file == path else None
+    shown = tuple(printable(one.expandtabs(), MAX_TEXT) for one in lines)
+    return answer, Source(path=printable(path_told, MAX_PATH), begin=begin, total=total, lines=shown, line=line)
+
+
+def _lines_of(part: SourceText) -> list[str]:
+    return part.lines.split("\n") if part.total > part.begin else []

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+
+from dbg_client.mcp.next_step import with_tools
+
+
+@pytest.mark.parametrize(
+    ("command", "tool"),
+    [
+        ("dbg-attach 2 -i        (breaks in, and opens the debugger there)", "`interrupt` with ranks='2', then"),
+        ("dbg-attach train-1/2 -i", "`interrupt` with ranks='2', job='train-1', then"),
+        ("dbg-attach 5        (opens the debugger in which it stands)", "`where` with ranks='5', then `variables`"),
+        ("dbg-attach 0-3,7 -w --threads        (shows their stacks)", "`where` with ranks='0-3,7', threads=true"),
+        ("dbg-attach 1 -w --all        (shows its last stack)", "`where` with ranks='1'"),
+    ],
+)
+def test_a_verdict_names_the_tool_to_call_next(command: str, tool: str) -> None:
+    told = with_tools(f"rank 2 has not come\n  try: dbg-attach 3\ntry: {command}\n", may_change=True)
+    assert told.startswith(f"rank 2 has not come\n  try: dbg-attach 3\ntry: {tool}"), told
+    assert "dbg-attach" not in told.splitlines()[-1]
+
+
+def test_one_who_may_only_look_is_sent_to_the_stack() -> None:
+    for option in ("", " -i"):
+        assert with_tools(f"try: dbg-attach 2{option}", may_change=False) == "try: `where` with ranks='2'"
