@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: demo test torch pythons check lint types fences docs fuzz soak bench clean venv
+.PHONY: demo test torch bytecode pythons check lint types fences docs fuzz soak bench clean venv
 
 venv: $(READY)
 
@@ -33,6 +33,10 @@ test: $(READY) torch
 # In CI the documentation's packages come first: two pips at once in one environment would overwrite each other's files.
 torch: $(READY) $(if $(CI),$(DOCS_READY))
 	@scripts/install-torch $(BIN)/python
+
+# Without bytecode of the tests each process that runs them would compile them all, which takes ten seconds.
+bytecode: torch
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null
 
 pythons:
 	@scripts/make-pythons "$(PYTHON)"

@@ -106,7 +106,7 @@ print("same", rounds, flush=True)
 JOB = {"SLURM_JOB_ID": str(uuid.uuid4().int % 10**12)}
 """A scheduler's job of the test's own: `--mine` must find no process of another test."""
 
-TIMES = int(os.environ.get("DBG_TEST_ADOPTIONS", "12"))
+TIMES = int(os.environ.get("DBG_TEST_ADOPTIONS", "6"))
 """Adoptions of the busy process; each takes 0.3 to 0.6 s, so a hundred are for a run by hand."""
 
 

@@ -92,22 +92,23 @@ def test_every_rank_of_a_torchrun_is_listed_and_can_be_attached(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
-    # Four ranks with one thread per core each would only wait for each other.
+    # Ranks with one thread per core each would only wait for each other. Each imports torch for seconds; four ranks of
+    # torchrun are in the tests of hangs.
     env = dict(os.environ) | {"OMP_NUM_THREADS": "1"}
-    job = processes.start("torchrun", torchrun(4, str(DDP), "--stop-at-step", "3", "--epochs", "1"), env=env)
-    stopped = wait_until_stopped(home, 4, seconds(TORCH_SECONDS))
-    assert numbers(stopped) == [(f"{HERE}:{rank}", rank, rank, 4) for rank in range(4)]
-    assert [rank["where"] for rank in stopped] == [place(DDP, "train")] * 4
+    job = processes.start("torchrun", torchrun(2, str(DDP), "--stop-at-step", "3", "--epochs", "1"), env=env)
+    stopped = wait_until_stopped(home, 2, seconds(TORCH_SECONDS))
+    assert numbers(stopped) == [(f"{HERE}:{rank}", rank, rank, 2) for rank in range(2)]
+    assert [rank["where"] for rank in stopped] == [place(DDP, "train")] * 2
     assert len({(rank["job"], rank["run"]) for rank in stopped}) == 1
     for rank in stopped:
         terminal = open_pudb(open_terminal, rank["address"], rank["address"], timeout=seconds(60))
         terminal.wait_for("DistributedDataParallel")
         detach(terminal)
-    assert engines(home) == [("stopped", "pudb")] * 4
+    assert engines(home) == [("stopped", "pudb")] * 2
     let_all_go_on(home)
     assert job.wait(seconds(TORCH_SECONDS)) == 0
     # The text may be within a line: under torchrun a rank writes text and line end apart.
-    assert sorted(re.findall(r"rank (\d) of 4: loss", job.text())) == ["0", "1", "2", "3"]
+    assert sorted(re.findall(r"rank (\d) of 2: loss", job.text())) == ["0", "1"]
 
 
 @needs_mpirun

@@ -1,12 +1,20 @@
-"""The list of ranks as a terminal gets it: over one connection to the broker, without a process for each look."""
+"""The list of ranks as a terminal gets it: over one connection to the broker, without a process for each look.
+
+``python -m tests.support.listed [--all]`` prints it in a line after each change, on a host from which the broker is
+reached.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import math
+import os
+import select as readiness
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +32,8 @@ from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
 from tests.broker.peers import trusting_context
 from tests.support.time_unit import seconds
 from tests.support.tokens import written_tokens
+
+ROOT = Path(__file__).parents[2]
 
 CLOSE_SECONDS = 1.0
 """Seconds for the broker's close frame; a test that is done with the list should not wait."""
@@ -97,6 +107,39 @@ def rank_list(home: Path) -> Iterator[RankList]:
         loop.close()
 
 
+def listed_elsewhere(
+    home: Path, wrap: Callable[[Sequence[str]], list[str]], deadline: float, *, exited: bool
+) -> Iterator[Listed]:
+    """Yield the list as it is on another host, and after each change until ``deadline``; fail if it has no broker."""
+    command = wrap([sys.executable, "-m", "tests.support.listed", *(["--all"] if exited else [])])
+    environ = {**os.environ, "DBG_HOME": str(home)}
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environ, cwd=ROOT, bufsize=0
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield from map(json.loads, _lines(process.stdout.fileno(), deadline))
+        finally:
+            process.kill()
+
+
+def _lines(handle: int, deadline: float) -> Iterator[bytes]:
+    rest = b""
+    while readiness.select([handle], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        data = os.read(handle, 65536)
+        if not data:
+            raise AssertionError("the broker does not list its ranks on the other host")
+        *lines, rest = (rest + data).split(b"\n")
+        yield from lines
+
+
+def main() -> None:
+    """Print the list after each change, until killed."""
+    with rank_list(Path(os.environ["DBG_HOME"])) as ranks:
+        while ranks.wait(math.inf):
+            print(json.dumps(ranks.listed(exited="--all" in sys.argv)), flush=True)  # noqa: T201 - what the test reads
+
+
 async def _subscribed(home: Path) -> ClientConnection:
     rendezvous = json.loads((home / "broker.json").read_text())
     websocket = await connect(
@@ -113,3 +156,7 @@ async def _subscribed(home: Path) -> ClientConnection:
     await websocket.send(encode(Greet(minor=PROTOCOL_MINOR, release=RELEASE, name="the test")))
     await websocket.send(encode(Subscribe(once=False)))
     return websocket
+
+
+if __name__ == "__main__":
+    main()

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.support.broker import Wrap
 from tests.support.forked import run
-from tests.support.listed import rank_list
+from tests.support.listed import listed_elsewhere, rank_list
 from tests.support.processes import Child, Processes
 from tests.support.time_unit import seconds
 
@@ -122,17 +122,13 @@ def wait_until(
 
 
 def looks(home: Path, listing: Sequence[str], deadline: float, wrap: Wrap) -> Iterator[list[dict[str, Any]]]:
-    """Yield the list of ranks as it is, and after each change until ``deadline``.
-
-    From another host each look is a process of its own, whose start takes long enough that the loop needs no pause.
-    """
+    """Yield the list of ranks as it is, and after each change until ``deadline``."""
     if wrap is list:
         with rank_list(home) as ranks:
             while ranks.wait(deadline):
                 yield ranks.listed(exited="--all" in listing)
     else:
-        while time.monotonic() < deadline:
-            yield attach_list(home, *listing, wrap=wrap)
+        yield from listed_elsewhere(home, wrap, deadline, exited="--all" in listing)
 
 
 def states(listed: list[dict[str, Any]]) -> dict[int, str]:

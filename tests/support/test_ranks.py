@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,20 @@ def test_too_few_stopped_ranks_are_reported_with_what_there_is(processes: Proces
     assert attach_list(home) == []
     with pytest.raises(AssertionError, match="never saw 1 stopped ranks: no rank at all"):
         wait_until_stopped(home, 1, 0)
+
+
+def elsewhere(command: Sequence[str]) -> list[str]:
+    """Return a command as it is started on another host, here on this one."""
+    return ["env", *command]
+
+
+def test_ranks_are_waited_for_from_another_host(processes: Processes, home: Path) -> None:
+    with pytest.raises(AssertionError, match="does not list its ranks on the other host"):
+        wait_until_stopped(home, 1, wrap=elsewhere)
+    broker = running_broker(processes, home)
+    start_ranks(processes, home, SCRIPT, 1)
+    assert [rank["rank"] for rank in wait_until_stopped(home, 1, wrap=elsewhere)] == [0]
+    broker.suspend()
+    with pytest.raises(AssertionError, match="never saw 2 stopped ranks: no rank at all"):
+        wait_until_stopped(home, 2, 1, wrap=elsewhere)
+    broker.resume()

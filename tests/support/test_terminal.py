@@ -87,7 +87,7 @@ def test_closing_the_window_hangs_up() -> None:
 
 def test_a_program_that_survives_the_hangup_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.support.terminal.GRACE", 0.2)
-    with Terminal(["sh", "-c", "trap '' HUP; echo up; while :; do sleep 1000; done"]) as terminal:
+    with Terminal(["sh", "-c", "trap '' HUP; echo up; exec sleep 1000"]) as terminal:
         terminal.wait_for("up")
         pid = terminal.pid
     assert pid is not None

@@ -20,9 +20,15 @@ from typing import cast
 
 DEBUGGER_MODULES = r"(pudb|urwid|urwid_readline|jedi|parso|pygments)(\.|$)"
 
-OPTIONAL_MODULES = ("numpy", "bpython", "IPython", "ptpython", "ptipython")
-"""Modules that PuDB imports if they are installed. They are heavy, and numpy leaves warnings filters behind. PuDB needs
-numpy only to show arrays, which exist only in a program that has imported numpy itself."""
+OPTIONAL_MODULES = (
+    *("numpy", "bpython", "IPython", "ptpython", "ptipython"),
+    *("tornado", "zmq", "trio", "twisted", "gi"),
+)
+"""Modules that PuDB and urwid import if they are installed. They are heavy, and numpy leaves warnings filters behind.
+
+PuDB needs numpy only to show arrays, which exist only in a program that has imported numpy itself. The second row is of
+urwid: event loops that PuDB does not use; tornado and zmq, which come with Jupyter, take a quarter of the whole import.
+"""
 
 
 @contextmanager

@@ -172,6 +172,8 @@ def test_what_never_ends_is_interrupted_within_a_second(
     viewer: Viewer, where: Callable[[Callable[[Rank], int], Rank], int], forever: Callable[[], object], way: str
 ) -> None:
     took: list[float] = []
+    # What computes keeps this process at work all the while; to its own time other work on the machine adds nothing.
+    clock = time.monotonic if forever in WAITS else time.process_time
     keep_time(viewer)
 
     def program(rank: Rank) -> int:
@@ -184,13 +186,13 @@ def test_what_never_ends_is_interrupted_within_a_second(
         at_command_line(viewer)
         viewer.type(b"f()\r")
         has_begun()
-        started = time.monotonic()
+        started = clock()
         if way == "-i":
             asks(viewer, Action.INTERRUPT, 5)
         else:
             viewer.type(b"\x03")
         viewer.sees("KeyboardInterrupt")
-        took.append(time.monotonic() - started)
+        took.append(clock() - started)
         viewer.type(b"\x15617 * 2\r")
         viewer.sees("1234")
         let_go(viewer)

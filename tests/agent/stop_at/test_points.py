@@ -86,11 +86,21 @@ def test_no_cache_is_made_of_a_module_with_stops(folder: Path) -> None:
     assert [path.name.partition(".")[0] for path in folder.glob("__pycache__/*")] == ["loop"]
 
 
-@pytest.mark.parametrize("command", [["train.py"], ["./train.py"], ["-m", "train"], ["-m", "dbg_agent", "train.py"]])
-def test_the_script_itself_stops(folder: Path, command: list[str]) -> None:
-    for name in ("train.py:9", "train:9", f"{folder}/train.py:9", "../*/train.py:9".replace("*", folder.name)):
+# Each way to start the script with some of the names that it has: all with all would start four interpreters for one.
+@pytest.mark.parametrize(
+    ("command", "lines", "functions"),
+    [
+        (["train.py"], ["train.py:9", "train:9", "{folder}/train.py:9", "../{name}/train.py:9"], ["__main__:train"]),
+        (["./train.py"], ["train.py:9", "{folder}/train.py:9"], ["train:train"]),
+        (["-m", "train"], ["train.py:9", "train:9"], ["train:train", "__main__:train"]),
+        (["-m", "dbg_agent", "train.py"], ["train.py:9", "../{name}/train.py:9"], ["train:train", "__main__:train"]),
+    ],
+)
+def test_the_script_itself_stops(folder: Path, command: list[str], lines: list[str], functions: list[str]) -> None:
+    for line in lines:
+        name = line.format(folder=folder, name=folder.name)
         assert stops(run(folder, *command, at=name)) == ["train 9 ['step']"] * 3
-    for name in ("train:train", "__main__:train"):
+    for name in functions:
         assert stops(run(folder, *command, inside=name)) == ["train 8 []"]
 
 
