@@ -186,6 +186,7 @@ def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) ->
     ending.callback(audit.close)
     ending.callback(lambda: audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}")))
     hub.audit, hub.audits_input = audit.note, settings.audits_input
+    hub.meters.audit_lost = lambda: audit.lost
     records = "" if settings.record is None else f", records to {settings.record.directory}"
     audit.note(Entry(at=time.time(), what=What.START, text=f"{setup.material.endpoint.url}, pid {pid}{records}"))
     if settings.record is not None:
