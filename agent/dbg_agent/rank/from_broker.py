@@ -68,6 +68,10 @@ INTERRUPT_KEY = b"\x03"
 """Ctrl-C, as terminals send it to a program that draws a screen."""
 
 
+USES = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
+"""Questions that users ask of one stop in place of keys: its longest lease begins anew with each."""
+
+
 class SourceShower(Protocol):
     """The part of a stop that shows its source."""
 
@@ -252,7 +256,7 @@ class FromBroker:
         self._rank.deadlines.look()
 
     def _on_ask(self, ask: Ask) -> None:
-        if ask.action in (Action.EVAL, Action.COMMAND):
+        if ask.action in USES:
             self._rank.lease.use()
         self._rank.questions.on_ask(ask)
 

@@ -77,9 +77,9 @@ class AuditLog:
         try:
             self._write(self._home, b"".join(map(encode_entry, entries)))
         except OSError as error:
+            self._lose(len(entries) - bool(cut))
             if not cut:
                 logger.warning("the audit log can't be written (%s); entries are lost until it can", error.strerror)
-            self._lose(len(entries) - bool(cut))
             with self._lock:
                 self._cut += cut
 

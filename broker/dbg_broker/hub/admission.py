@@ -27,6 +27,7 @@ from dbg_broker.net.http import (
     admit,
     describe_bearer,
     may_reload,
+    method_not_allowed,
     not_found,
     page,
     path_of,
@@ -49,7 +50,9 @@ MAX_TERMINALS_OF_TOKEN = 64
 MAX_RELOADS = 64
 """Requests to read the tokens anew that wait while a slow disk reads them: more than users of one broker."""
 
-FAILED = frozenset({401, 403, 404})
+METHODS = frozenset({"GET", "HEAD"})
+
+FAILED = frozenset({401, 403, 404, 405})
 """Statuses of attempts that came to nothing; 426 is left out, as a job of an older release isn't to blame."""
 
 ReadTokens = Callable[[Callable[["Tokens | DbgError"], None]], None]
@@ -69,6 +72,8 @@ class Admission:
     def admit(self, connection: PeerConnection, upgrade: Upgrade) -> Bearer | HttpAnswer | None:
         """Return who may have a WebSocket for this request, or what to answer instead; None if that comes later."""
         path = path_of(upgrade.path)
+        if upgrade.method not in METHODS:
+            return self._refused(connection, upgrade, method_not_allowed(upgrade.method))
         if path in PAGES:
             return self._page(connection, upgrade)
         if path == RELOAD:

@@ -87,13 +87,14 @@ def bound_ranks(hub: Hub, key: str) -> None:
     """Close this rank if it takes more memory than one may, and the heaviest ones until all are within their bound."""
     if hub.live_bytes.is_too_much(key):
         _close_heavy(hub, key, Budget.MEMORY_OF_RANK, "it says too much to keep")
-    while (heaviest := hub.live_bytes.heaviest()) is not None:
+    while (heaviest := hub.live_bytes.heaviest() or hub.held_ranks.heaviest()) is not None:
         _close_heavy(hub, heaviest, Budget.MEMORY, "all ranks say too much to keep, and it most")
 
 
 def _close_heavy(hub: Hub, key: str, budget: Budget, why: str) -> None:
     """Close a rank and its guard, which speaks for the rank; both may come back."""
     hub.live_bytes.forget(key)
+    hub.held_ranks.came_back(key)
     hub.meters.budgets.hit(Payer.RANK, budget)
     for link in (hub.ranks.get(key), hub.guards.get(key)):
         if link is not None:

@@ -23,7 +23,7 @@ from websockets.typing import Subprotocol
 from dbg_broker.home.bearer import Role
 from dbg_broker.net import tcp
 from dbg_broker.net.frames import Fragments, pack_data, pack_message
-from dbg_broker.net.http import HttpAnswer, Upgrade, method_not_allowed
+from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_broker.net.http_parts import NoRequest, answer_bytes, read_head, upgrade_of
 from dbg_broker.net.incoming import UNREAD_BYTES, IncomingBytes
 from dbg_broker.net.outgoing import OutgoingFrames
@@ -284,13 +284,11 @@ class PeerConnection(asyncio.Protocol):
             self._shake_hands(head.lines)
             if head.rest:
                 self._receive(head.rest)
-        elif head.method == "HEAD":
-            answer = self._owner.admit(self, Upgrade(head.target, None, None, ()))
+        else:
+            answer = self._owner.admit(self, Upgrade(head.target, None, None, (), head.method))
             self._is_decided_later = answer is None
             if isinstance(answer, HttpAnswer):
-                self.respond(answer, with_body=False)
-        else:
-            self.respond(method_not_allowed(head.method))
+                self.respond(answer, with_body=head.method != "HEAD")
 
     def _shake_hands(self, head: bytes) -> None:
         # The handshake has a protocol object of its own, as the parser keeps the request and its token while it lives.

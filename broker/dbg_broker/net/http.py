@@ -47,6 +47,7 @@ class Upgrade:
     authorization: str | None
     origin: str | None
     subprotocols: Sequence[str]
+    method: str = "GET"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -27,6 +27,8 @@ class Meters:
     dropped_frames: int = 0
     repaints: int = 0
     disconnected: int = 0
+    audit_lost: Callable[[], int] = int
+    """Returns how many entries the audit log has not; its own thread counts them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,13 @@ class Gauges:
 
 def metrics(meters: Meters, gauges: Gauges, times: LoopTimes) -> str:
     """Return counters and gauges as Prometheus reads them; they hold no secret, so the page needs no token."""
-    parts = (_gauges(gauges), _counters(meters), _recorded(gauges.recorded), _histograms(times))
+    parts = (
+        _gauges(gauges),
+        _counters(meters),
+        _audited(meters.audit_lost()),
+        _recorded(gauges.recorded),
+        _histograms(times),
+    )
     return "".join(f"{line}\n" for part in parts for line in part)
 
 
@@ -92,6 +100,12 @@ def _counters(meters: Meters) -> Iterable[str]:
     yield from _one("dropped_frames_total", "counter", "Frames dropped for slow terminals.", meters.dropped_frames)
     yield from _one("repaints_total", "counter", "Repaints asked of ranks.", meters.repaints)
     yield from _one("slow_disconnects_total", "counter", "Terminals that did not keep up.", meters.disconnected)
+
+
+def _audited(lost: int) -> Iterable[str]:
+    yield from _one(
+        "audit_lost_total", "counter", "Entries that the audit log has not, as a disk was slow or full.", lost
+    )
 
 
 def _recorded(recorded: Recorded | None) -> Iterable[str]:

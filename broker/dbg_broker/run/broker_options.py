@@ -65,15 +65,18 @@ def words_of(options: Options) -> Iterator[str]:
         yield f"{option.name}={option.value}" if option.value else option.name
 
 
-def notes_on(wanted: Options, has: Options, url: str) -> Iterator[str]:
-    """Return what to say of a broker that serves already with the options ``has``, as sentences."""
+def notes_on(wanted: Options, has: Options, url: str, pid: int | None = None) -> Iterator[str]:
+    """Return what to say of a broker that serves already with the options ``has``, as sentences.
+
+    ``pid`` is that of its process, None if it is on another host.
+    """
     missing, more = _names(wanted, has), _shown(option for option in has if option not in wanted)
     where = f"the broker at {printable(url)}"
     if missing:
         verb = "changes" if len(missing) == 1 else "change"
         yield (
-            f"{where} runs already, and {' and '.join(missing)} {verb} nothing there; stop it, and the run starts one "
-            "of its own with what you gave"
+            f"{where} runs already, and {' and '.join(missing)} {verb} nothing there; stop it"
+            f"{f' by `kill {pid}`' if pid is not None else ''}, and the run starts one of its own with what you gave"
         )
     elif more:
         yield f"{where} was started by an earlier run, and still has its {more}"

@@ -55,7 +55,8 @@ class CantServe(DbgError):
 class Found:
     """The broker of a run: ``hold`` keeps it if it is on this host; ``process`` is set if the run started it.
 
-    ``options`` are those that a run has handed to it; none if it was started in another way.
+    ``options`` are those that a run has handed to it; none if it was started in another way. ``pid`` is that of a
+    broker of this host that served already.
     """
 
     url: str
@@ -63,6 +64,7 @@ class Found:
     process: subprocess.Popen[bytes] | None = None
     is_loopback: bool = False
     options: Options = ()
+    pid: int | None = None
 
 
 def find_or_start(home: str, listen: str, options: Options, environ: Mapping[str, str]) -> Found:
@@ -98,7 +100,7 @@ def notes_of(found: Found, wishes: Wishes, options: Options, command: tuple[str,
             "start `dbg-broker serve --listen 0.0.0.0`"
         )
     if found.process is None:
-        yield from notes_on(options, found.options, found.url)
+        yield from notes_on(options, found.options, found.url, found.pid)
     elif not found.is_loopback:
         why = "as --listen asks" if wishes.listen else "since this command may start ranks on other hosts"
         yield f"the broker listens beyond this host, at {url}, {why}"
@@ -115,8 +117,13 @@ def _running(home: Path) -> Found | None:
         reason = wrong_host_reason(rendezvous.endpoint, rendezvous.host, socket.gethostname(), who="terminal")
         is_near = reason is None and rendezvous.host == socket.gethostname()
         if (held is not None and is_near) or (reason is None and _answers(home)):
-            options = _options(home, rendezvous)
-            return Found(rendezvous.url, held, is_loopback=is_loopback(rendezvous.endpoint), options=options)
+            return Found(
+                rendezvous.url,
+                held,
+                is_loopback=is_loopback(rendezvous.endpoint),
+                options=_options(home, rendezvous),
+                pid=rendezvous.pid if is_near else None,
+            )
     if held is not None:
         os.close(held)
     return None

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from dbg_broker.audit.entries import MAX_LINE, Entry, What, decode_entry
 from dbg_broker.audit.files import AUDIT_FILE, audit_files
 from dbg_dial.growth import watch_growth
-from dbg_wire.errors import printable
+from dbg_wire.errors import BadSecretFile, printable
 
 MAX_SECONDS = 10 * 365 * 86400.0
 """Seconds of the longest --since, ten years."""
@@ -38,7 +39,10 @@ class LogWishes:
 
 
 def show_log(home: Path, wishes: LogWishes, say: Say) -> int:
-    """Print the entries that there are and, if wished, those that come, until Ctrl-C. Return the exit status."""
+    """Print the entries that there are and, if wished, those that come, until Ctrl-C. Return the exit status.
+
+    Raise BadSecretFile for a file that can't be read.
+    """
     begin = None if wishes.since is None else time.time() - wishes.since
     for line in _lines(home, follow=wishes.follow):
         entry = decode_entry(line)
@@ -91,7 +95,7 @@ def _lines(home: Path, *, follow: bool) -> Iterator[bytes]:
     path = home / AUDIT_FILE
     while True:
         try:
-            file = path.open("rb")
+            file = _open(path)
         except FileNotFoundError:
             if not follow:
                 return
@@ -110,9 +114,21 @@ def _lines(home: Path, *, follow: bool) -> Iterator[bytes]:
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+    with _open(path) as file:
         while line := file.readline(2 * MAX_LINE):
             yield line
+
+
+def _open(path: Path) -> BinaryIO:
+    """Open a file of the log. Raise FileNotFoundError, and BadSecretFile if it can't be read."""
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise BadSecretFile(
+            f"{printable(str(path))} can't be read ({error.strerror})", "move it away; the broker begins another one"
+        ) from error
 
 
 def _is_replaced(path: Path, descriptor: int) -> bool:

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from dbg_broker.audit.entries import Entry, What
+from dbg_broker.audit.shares import Shares
 from dbg_broker.audit.writer import AuditLog
 from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.events.command import OnEvent
@@ -185,13 +186,16 @@ def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) ->
     audit = AuditLog(setup.home)
     ending.callback(audit.close)
     ending.callback(lambda: audit.note(Entry(at=time.time(), what=What.END, text=f"pid {pid}")))
-    hub.audit, hub.audits_input = audit.note, settings.audits_input
+    shares = Shares(audit.note, clock=hub.clock, schedule=hub.schedule)
+    ending.callback(shares.tell)
+    hub.audit, hub.audits_input = shares.note, settings.audits_input
+    hub.meters.audit_lost = lambda: audit.lost + shares.lost
     records = "" if settings.record is None else f", records to {settings.record.directory}"
     audit.note(Entry(at=time.time(), what=What.START, text=f"{setup.material.endpoint.url}, pid {pid}{records}"))
     if settings.record is not None:
         hub.recorded.recorder = start_recorder(settings.record, hub)
     ending.callback(hub.recorded.close)
-    return audit.note
+    return shares.note
 
 
 def _status(hub: Hub) -> str:

@@ -8,11 +8,11 @@ import pytest
 
 from dbg_broker.hub import close_codes
 from dbg_broker.net.budgets import Budget, Payer
-from dbg_broker.ranks import live_bytes
+from dbg_broker.ranks import held_ranks, live_bytes
 from dbg_wire import limits, messages
-from dbg_wire.messages import Audience, Finding, Pulse, Report, Sender, Welcome
+from dbg_wire.messages import Audience, Finding, Pulse, RankReport, Report, Sender, Waiting, Welcome
 from dbg_wire.ranks import Breakpoint, Place, RankState
-from tests.broker.peers import RUNNING, WHERE, Broker, Peer, registration
+from tests.broker.peers import RUNNING, STOP, WHERE, Broker, Peer, registration
 
 
 async def test_if_ranks_say_too_much_the_heaviest_is_closed_and_no_other(
@@ -52,6 +52,22 @@ async def test_a_rank_that_says_more_than_one_may_is_closed_and_no_other(broker:
     assert (budgets.of(Payer.RANK, Budget.MEMORY_OF_RANK), budgets.of(Payer.RANK, Budget.MEMORY)) == (1, 0)
     await broker.seated(registration(0).key)
     await other.expect(Audience, lambda audience: audience.driven)
+
+
+async def test_a_rank_that_waits_for_too_many_others_is_closed(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_ranks, "MAX_WAITED_FOR", 1000)
+    other, heavy = await broker.rank(0), await broker.rank(1)
+    stop = replace(STOP, reason="hold")
+    for rank, size in ((other, 900), (heavy, 2000)):
+        waits = Waiting(site=f"s{size}", count=1, ranks=tuple(range(10, 10 + size)))
+        await rank.say(Report(report=RankReport(state=RankState.HELD, stop=stop, waits=waits)))
+    assert await heavy.closed() == (close_codes.SLOW, "what it reports takes too much memory")
+    assert broker.hub.meters.budgets.of(Payer.RANK, Budget.MEMORY) == 1
+    assert broker.hub.held_ranks.size == 900
+    await other.say(Report(report=RUNNING))
+    await broker.seated(registration(0).key)
+    await other.expect(Audience, lambda audience: audience.driven)
+    assert broker.hub.held_ranks.size == 0
 
 
 async def test_what_a_guard_says_counts_as_said_by_its_rank(broker: Broker) -> None:

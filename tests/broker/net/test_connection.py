@@ -109,6 +109,17 @@ async def test_plain_requests_are_answered(broker: Broker, request_bytes: bytes,
     assert answer.endswith(ends)
 
 
+async def test_requests_by_other_methods_count_as_failed_attempts(broker: Broker) -> None:
+    for method in ("POST", "DELETE"):
+        assert (await http(broker, f"{method} /client HTTP/1.1\r\n\r\n".encode())).startswith(b"HTTP/1.1 405 ")
+    assert broker.hub.meters.refusals == {405: 2}
+    attempts = 0
+    while not broker.hub.standings.is_slow("127.0.0.1", broker.hub.clock()):
+        await http(broker, b"PUT / HTTP/1.1\r\n\r\n")
+        attempts += 1
+    assert attempts < 30
+
+
 def upgrade(broker: Broker) -> bytes:
     """Return a whole request to become a terminal's WebSocket."""
     return (

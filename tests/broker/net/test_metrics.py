@@ -41,6 +41,11 @@ def test_metrics_are_what_prometheus_reads() -> None:
     assert all(re.fullmatch(rf"[a-z_]+(\{{{label}(,{label})*\}})?", name) for name in samples)
 
 
+def test_what_the_audit_log_has_lost_is_counted() -> None:
+    samples = samples_of(metrics(Meters(audit_lost=lambda: 7), GAUGES, TIMES))
+    assert samples["dbg_broker_audit_lost_total"] == "7"
+
+
 def test_recordings_are_counted_where_there_are_any() -> None:
     assert "record" not in metrics(Meters(), GAUGES, TIMES)
     recorded = Recorded(open=1, begun=2, bytes=3, lost=4, removed=5)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from dbg_broker.ranks import held_ranks
 from dbg_broker.ranks.crashes import CrashedRanks
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.rank_record import RankRecord
@@ -134,6 +137,29 @@ def test_a_forgotten_rank_leaves_nothing_behind() -> None:
         job.holds.forget(rank.key)
     left = [vars(job.holds)[name] for name in ("_keys", "_places", "_groups", "_concerned", "_waiting", "_due")]
     assert not any(left)
+
+
+def test_too_many_that_are_waited_for_are_taken_from_the_rank_that_shares_them_with_fewest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_ranks, "MAX_WAITED_FOR", 40)
+    job = Job()
+
+    def held(number: int, site: str, ranks: range) -> RankRecord:
+        rank = job.enter(number, replace(HELD, waits=Waiting(site=site, count=1, ranks=tuple(ranks))))
+        job.told(rank)
+        return rank
+
+    many = [held(number, "a", range(100, 130)) for number in range(4)]
+    alone = held(4, "b", range(100, 110))
+    assert (job.holds.size, job.holds.heaviest()) == (40, None)
+    other = held(5, "c", range(100, 101))
+    assert job.holds.heaviest() == alone.key
+    job.holds.came_back(alone.key)
+    assert (job.holds.size, job.holds.heaviest()) == (31, None)
+    for rank in (*many, other):
+        job.holds.forget(rank.key)
+    assert job.holds.size == 0
 
 
 def test_all_ranks_of_a_run_hear_which_are_kept_and_newcomers_too() -> None:

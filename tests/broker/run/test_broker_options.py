@@ -86,6 +86,8 @@ def test_a_broker_that_serves_already_is_told_of_in_one_sentence() -> None:
         "the broker at wss://login1:6900 runs already, and --record and --max-lease change nothing there; stop it, "
         "and the run starts one of its own with what you gave"
     )
+    (near,) = notes_on((LEASE,), (), url, 4711)
+    assert "; stop it by `kill 4711`, and the run starts one" in near
     (other,) = notes_on((LEASE,), (RECORD, Option("--max-lease", "1h")), url)
     assert "--max-lease changes nothing there" in other
     (left,) = notes_on((), (RECORD, Option("--audit-input"), HIDDEN), url)

@@ -86,7 +86,7 @@ def test_one_that_is_there_is_used_and_stays_for_the_last(find: Find, home: Path
 def test_one_that_was_started_by_hand_is_used_and_left_alone(find: Find, serve: Serve, home: Path) -> None:
     serving = serve()
     found = find()
-    assert (found.url, found.process) == (serving.url, None)
+    assert (found.url, found.process, found.pid) == (serving.url, None, serving.pid)
     release(found)
     assert serving.end() == (0, "", "") or serving.process.returncode == 0
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -69,6 +71,19 @@ def test_the_log_is_shown_by_job_and_time(written: Path, words: tuple[str, ...],
 def test_without_a_log_nothing_is_shown(home: Path) -> None:
     done = run(home, "log")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_log_that_can_not_be_written_or_read_is_told(home: Path, serve: Serve) -> None:
+    (open_home(str(home)) / "audit.jsonl").mkdir()
+    done = run(home, "log")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"dbg-broker: \S+audit\.jsonl can't be read \(Is a directory\); move it away.*\n", done.stderr)
+
+    serving = serve("--listen", "127.0.0.1:0", "--insecure")
+    told = next(line for line in serving.errors if "audit" in line)
+    assert "the audit log can't be written (Is a directory); entries are lost until it can" in told
+    with urlopen(f"http://127.0.0.1:{serving.port}/metrics") as page:
+        assert b"\ndbg_broker_audit_lost_total 1\n" in page.read()
 
 
 def test_a_broker_writes_and_follow_shows_what_comes_also_in_the_next_file(home: Path, serve: Serve) -> None:
