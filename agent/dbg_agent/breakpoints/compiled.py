@@ -17,7 +17,7 @@ from dbg_wire.stop_points import StopAt
 
 from ..engines.tracing import Tracing
 from ..stop_at.insertion import compile_with
-from .files import EDITED, all_codes, same_file, source_of
+from .files import EDITED, all_codes, same_file, source_of, sources
 from .untraced import Lines, Reached
 
 CALL = "__dbg_line_breakpoint__"
@@ -101,6 +101,7 @@ class Compiled:
             has_stop_points = any("__dbg_stop_point" in name for one in loaded for name in one.co_names)
             self._problems[file] = STOP_POINTS if has_stop_points else EDITED
             return {}
+        sources[file] = source
         inner = [one for one in all_codes(plain) if one is not plain]
         self._served[file] = lines.intersection(line for one in inner for _, _, line in one.co_lines())
         return codes

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from types import ModuleType
 
 import pytest
@@ -93,7 +95,6 @@ def passes(queue, turns):
     for _ in range(turns):
         queue.get()
         seen = queue.qsize()  # within a loop
-        queue.task_done()
     return turns
 """
 
@@ -164,9 +165,47 @@ def test_properties_and_class_methods_stop(driver: Driver, program: ModuleType) 
     assert stops(driver, program, "# property", lambda: program.Model(3).cost, "self.weight=3") == 4
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="stops within statements are for sys.monitoring")
-def test_a_line_of_a_comprehension_stops_at_each_turn(driver: Driver, program: ModuleType) -> None:
-    assert stops(driver, program, "# comprehension", lambda: program.squares(3), "number=0", "number=1") == 5
+if sys.version_info >= (3, 12):
+
+    def test_a_line_of_a_comprehension_stops_at_each_turn(driver: Driver, program: ModuleType) -> None:
+        assert stops(driver, program, "# comprehension", lambda: program.squares(3), "number=0", "number=1") == 5
+
+    def test_functions_that_run_now_stop(driver: Driver, program: ModuleType) -> None:
+        queue: SimpleQueue[int] = SimpleQueue()
+        thread = threading.Thread(target=program.passes, args=(queue, 3))
+        thread.start()
+        queue.put(1)
+
+        def go_on() -> None:
+            queue.put(2)
+            queue.put(3)
+            thread.join()
+
+        assert stops(driver, program, "# within a loop", go_on, "turns=3") is None
+
+else:
+
+    def test_a_function_that_runs_now_is_told_and_stops_from_its_next_call_on(
+        driver: Driver, program: ModuleType
+    ) -> None:
+        queue: SimpleQueue[int] = SimpleQueue()
+        thread = threading.Thread(target=program.passes, args=(queue, 3))
+        thread.start()
+        while thread.ident is None or "get" not in str(sys._current_frames()[thread.ident].f_code.co_names):
+            time.sleep(0)
+        (state,) = ask(driver, wish(program, "# within a loop"))
+        assert state.is_set
+        assert state.problem.startswith("its function runs now; ")
+        for _ in range(3):
+            queue.put(1)
+        thread.join()
+        queue.put(1)
+        assert stops(driver, program, "# within a loop", lambda: program.passes(queue, 1), "turns=1") == 1
+
+    def test_a_line_of_a_comprehension_moves_to_its_statement(driver: Driver, program: ModuleType) -> None:
+        (state,) = ask(driver, wish(program, "# comprehension"))
+        assert state.line == line_of(program, "listed = [")
+        ask(driver, clear=[wish(program, "# comprehension")])
 
 
 def test_any_thread_stops(driver: Driver, program: ModuleType) -> None:
