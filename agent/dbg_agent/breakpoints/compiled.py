@@ -11,11 +11,13 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, FrameType, FunctionType
 
 from dbg_wire.stop_points import StopAt
 
 from ..engines.tracing import Tracing
+from ..stop_at.importing import FinderBefore
 from ..stop_at.insertion import compile_with
 from .files import EDITED, all_codes, same_file, source_of, sources
 from .untraced import Lines, Reached
@@ -46,12 +48,14 @@ class Compiled:
         """Why a whole file has no calls."""
         self._served: dict[str, frozenset[int]] = {}
         """The lines that functions have, by file."""
+        self._finder: FinderBefore | None = None
 
     def serve(self, lines: Lines) -> None:
         """Have functions stop at these lines, and at no others, from their next calls on."""
         changed = {file for file in {*lines, *self._lines} if lines.get(file) != self._lines.get(file)}
         self._lines = dict(lines)
         setattr(builtins, CALL, self._at_call)
+        self._look_at_imports()
         functions = list(_functions_of(changed))
         for file in changed:
             wanted = lines.get(file, frozenset())
@@ -106,6 +110,36 @@ class Compiled:
         self._served[file] = lines.intersection(line for one in inner for _, _, line in one.co_lines())
         return codes
 
+    def _look_at_imports(self) -> None:
+        """Have files that are loaded later compiled with calls, the code outside of their functions as well."""
+        if self._finder is None and self._lines:
+            self._finder = FinderBefore(self._give_loader)
+            sys.meta_path.insert(0, self._finder)
+        elif self._finder is not None and not self._lines:
+            finder, self._finder = self._finder, None
+            if finder in sys.meta_path:
+                sys.meta_path.remove(finder)
+
+    def _give_loader(self, spec: ModuleSpec) -> None:
+        file = same_file(spec.origin, self._lines) if spec.has_location and spec.origin else ""
+        if file and type(spec.loader) is SourceFileLoader:
+            spec.loader = _Loader(spec.loader.name, spec.loader.path, file, self)
+
+    def compile_new(self, file: str, source: bytes, path: str) -> CodeType | None:
+        """Return the code of a file that is loaded now, with calls in it; None without any. Raise what compile does."""
+        lines = self._lines.get(file, frozenset())
+        if not lines:
+            return None
+        plain = compile(source, path, "exec", dont_inherit=True)
+        stops = [(self._number_of(file, line), StopAt(file=path, line=line)) for line in sorted(lines)]
+        code, _ = compile_with(source, path, stops, CALL)
+        for new, loaded in zip(all_codes(code), all_codes(plain), strict=True):
+            self._loaded[id(new)] = (new, loaded)
+        sources[path] = source
+        self._problems.pop(file, None)
+        self._served[file] = lines
+        return code
+
     def _give(self, function: FunctionType, codes: dict[CodeType, CodeType]) -> None:
         """Give a function the code with calls, or the loaded one if it has no breakpoint."""
         loaded = self._original(function.__code__)
@@ -128,6 +162,23 @@ class Compiled:
         if (file, line) not in self._places:
             self._places.append((file, line))
         return self._places.index((file, line))
+
+
+class _Loader(SourceFileLoader):
+    """A loader that compiles a module with calls before lines with breakpoints, without any cache."""
+
+    def __init__(self, name: str, path: str, file: str, compiled: Compiled) -> None:
+        super().__init__(name, path)
+        self._file, self._compiled = file, compiled
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Return the code with the calls in it, or without them if it can't be compiled with them."""
+        try:
+            code = self._compiled.compile_new(self._file, self.get_data(self.path), self.path)
+        except Exception:
+            # The interpreter itself then reports what is wrong with the source.
+            code = None
+        return code if code is not None else super().get_code(fullname)
 
 
 def _functions_of(files: set[str]) -> Iterator[tuple[str, FunctionType]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ from types import ModuleType
 
 import pytest
 
+from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
 from tests.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.agent.pdb_driver import Driver, drive
 
@@ -218,6 +220,30 @@ def test_any_thread_stops(driver: Driver, program: ModuleType) -> None:
         return done[0]
 
     assert stops(driver, program, "# adds", run, "step=0", "step=1") == 3
+
+
+def test_a_file_that_is_loaded_later_stops_from_its_first_line_on(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "later.py").write_text("began = 1\n\n\ndef later(x):\n    return x + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = str(tmp_path / "later.py")
+    states = ask(driver, BreakpointWish(file=file, line=1), BreakpointWish(file=file, line=5))
+    assert [(one.is_set, one.problem) for one in states] == [(True, "the file is not loaded yet")] * 2
+
+    def script() -> None:
+        driver.prompt()
+        assert stopped_at(driver) == 1
+        driver.say("c")
+        assert driver.output_of("p x") == "4\n"
+        assert [(one.is_set, one.problem) for one in ask(driver)] == [(True, "")] * 2
+        ask(driver, clear=[LineOfFile(file=file, line=1), LineOfFile(file=file, line=5)])
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert importlib.import_module("later").later(4) == 5
+    finish()
+    sys.modules.pop("later")
 
 
 def test_a_log_point_of_a_running_rank_prints(
