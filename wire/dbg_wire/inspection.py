@@ -50,7 +50,7 @@ class Sight(str, enum.Enum):
     SOURCE = "source"
     """The text of the loaded source file ``text``, from its line ``begin`` on, counted from 0."""
     EXCEPTION = "exception"
-    """The exception for which the rank is kept, or that its thread handles just now."""
+    """The exception for which the rank is kept, or that its thread handles just now; no record if there is none."""
 
 
 class Scope(str, enum.Enum):

@@ -93,7 +93,7 @@ class Inspector:
         if question.sight is Sight.SOURCE:
             frames = [frame for frame, _ in self._rank.stopping.view.frames()]
             return source_text(question.text, question.begin, question.count, frames, self._rank.loaded)
-        return [self._exception()]
+        return self._exception()
 
     def _opened(self, question: Inspection, names: Namespaces) -> Opened:
         if not question.handle:
@@ -147,12 +147,10 @@ class Inspector:
             pass
         return []
 
-    def _exception(self) -> ExceptionSeen:
+    def _exception(self) -> list[ExceptionSeen]:
         crash = self._rank.stopping.crash
         error = crash.error if crash is not None else sys.exc_info()[1]
-        if error is None:
-            raise Refused("no exception: the rank is not kept for one, and handles none")
-        return seen_exception(error, is_uncaught=crash is not None)
+        return [seen_exception(error, is_uncaught=crash is not None)] if error is not None else []
 
     def _run(self, evaluation: Evaluation, text: str) -> Any:
         try:

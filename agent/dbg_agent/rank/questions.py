@@ -218,6 +218,12 @@ class Questions:
             self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, evaluate)))
 
     def _inspect(self, ask: Ask) -> None:
+        if ask.live and self._rank.stops.current[0] is None:
+            from .source_beside import answer_beside, is_about_source
+
+            if is_about_source(ask):
+                answer_beside(ask, self.answer)
+                return
         stop, asked = self._halted(ask), time.monotonic()
         if stop is not None:
             self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._tell_inspected(ask))))

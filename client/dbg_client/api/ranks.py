@@ -120,7 +120,7 @@ class AsyncRanks:
         return await Values(ask, rank.address).variables(of or None, scope, begin, count, At(frame, timeout))
 
     async def source(self, file: str = "", *, begin: int = 1, count: int = 0, timeout: float | None = None) -> Source:
-        """Return source as the first of these ranks that is stopped has loaded it.
+        """Return source as one of these ranks has loaded it: the first that is stopped, else the first.
 
         Returns ``count`` lines from ``begin`` on, or all that follow; without ``file`` of that where the rank stands.
         Raises RankError, and BadInput for a file that is none of these ranks'.

@@ -96,7 +96,7 @@ class AsyncStop:
         self._left: int | None = None
         self._up = 0
         """How many frames above the innermost one the program looks."""
-        self._values = Values(self._ask_values, rank.address)
+        self._values = Values(self._ask_values, self.rank.address)
 
     # ------------------------------------------------------------------------------------------------- what is known
 
