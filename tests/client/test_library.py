@@ -52,7 +52,7 @@ def _public(kind: type) -> set[str]:
 
 
 def _named(members: str, name: str) -> set[str]:
-    for base in ("Ranks", "Answer"):
+    for base in ("Ranks", "Answer", "AsyncStop"):
         if f"all of `{base}`" in members:
             return _public(getattr(dbg_client, base)) | _named(members.replace(f"all of `{base}`", ""), name)
     if "why --json" in members:

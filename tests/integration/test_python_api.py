@@ -216,3 +216,24 @@ def test_source_is_told_by_a_rank_that_is_stopped_or_runs(broker: Broker) -> Non
         job[0].source(begin=99)
     with pytest.raises(dbg_client.RankError, match="has loaded no code from /etc/passwd, and shows no other files"):
         job[0].source("/etc/passwd")
+
+
+def test_a_stop_is_held_from_cell_to_cell_until_it_or_its_connection_is_closed(ranks: list[Child], home: Path) -> None:
+    broker = dbg_client.connect(timeout=PATIENCE)
+    job = broker.job()
+    stop = job[0].attach()
+    assert repr(stop).startswith(f"<{stop.rank.address} stopped in step /")
+    assert stop.eval("rank") == "0"
+    stop.close()
+    stop.close()
+    left = job[0].attach()
+    assert "<td><code>loss</code></td><td><code>float</code></td>" in left.variables()._repr_html_()
+    broker.close()
+    broker.close()
+    left.close()
+    with pytest.raises(
+        dbg_client.DbgError, match=r"this connection to the broker is closed; connect\(\) makes another"
+    ):
+        job.list()
+    with dbg_client.connect(timeout=PATIENCE) as another, another.job()[0].attach() as again:
+        assert again.eval("rank") == "0"

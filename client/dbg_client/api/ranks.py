@@ -37,7 +37,7 @@ from .memory import Memory
 from .stop import AsyncStop, open_stop
 from .targets import Wanted, read_wanted, target_text
 from .values import At, Values
-from .variables import Variable
+from .variables import Variables
 
 
 class AsyncRanks:
@@ -105,7 +105,7 @@ class AsyncRanks:
         count: int = 0,
         frame: str = "",
         timeout: float | None = None,
-    ) -> tuple[Variable, ...]:
+    ) -> Variables:
         """Return variables of the one stopped rank that this is: of its frame, or the parts of an expression's value.
 
         ``scope`` is ``locals`` or ``globals``. Returns ``count`` of them from number ``begin`` on, and of more than 200

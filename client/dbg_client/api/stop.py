@@ -22,7 +22,7 @@ from ..words.engine import Wish
 from .answers import safe_text
 from .errors import KeyboardTaken, RankError, StopEnded
 from .values import At, Values
-from .variables import ExceptionInfo, Variable
+from .variables import ExceptionInfo, Variable, Variables
 
 SIZE = (24, 80)
 """Rows and columns that a program offers a debugger; it reads values and not screens."""
@@ -136,7 +136,7 @@ class AsyncStop:
         count: int = 0,
         frame: str = "",
         timeout: float | None = None,
-    ) -> tuple[Variable, ...]:
+    ) -> Variables:
         """Return variables of the frame, ``locals`` or ``globals``, or parts of a value, from number ``begin`` on.
 
         ``of`` is a variable or an expression. Returns ``count`` of them, and of more than 200 the first 200. Raises

@@ -10,7 +10,6 @@ from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
 
 from ..api.broker import AsyncBroker
 from ..api.ranks import AsyncRanks
-from ..api.variables import Variable
 from ..core.listed import there
 from ..core.roll_call import call_roll
 from ..views.list import show_table
@@ -100,17 +99,8 @@ async def show_variables(broker: AsyncBroker, given: Given) -> str:
         frame=given.get("frame", ""),
         timeout=given.get("seconds"),
     )
-    lines = list(map(_shown, found))
-    if len(found) == MAX_VARIABLES:
-        lines.append(f"[there may be more: ask with from={begin + len(found)}]")
-    return "\n".join(lines) or "nothing"
-
-
-def _shown(one: Variable) -> str:
-    if one.is_lazy:
-        return f"{one.name}: not looked at" + (f"; evaluate {one.expression}" if one.expression else "")
-    parts = one.named + one.indexed
-    return f"{one.name}: {one.text}" + (f"  ({parts} part{'s' if parts > 1 else ''})" if parts else "")
+    more = f"\n[there may be more: ask with from={begin + len(found)}]" if len(found) == MAX_VARIABLES else ""
+    return f"{found}{more}" if found else "nothing"
 
 
 async def show_source(broker: AsyncBroker, given: Given) -> str:
