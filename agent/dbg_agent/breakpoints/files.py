@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import CodeType
 
 from ..stop.loaded_sources import MAX_FILE_BYTES, file_of, is_edited
@@ -50,6 +50,16 @@ def _loaded_paths() -> Iterator[str]:
             # A script that another one executes is no module.
             yield os.path.abspath(walk.f_code.co_filename)  # noqa: PTH100
             walk = walk.f_back  # type: ignore[assignment] # the outermost frame has none
+
+
+def same_file(name: str, files: Collection[str]) -> str:
+    """Return which of these files a code object's name for its file means; empty if none."""
+    path = os.path.abspath(name)  # noqa: PTH100
+    if path in files:
+        return path
+    alike = [file for file in files if os.path.basename(file) == os.path.basename(path)]  # noqa: PTH119
+    real = os.path.realpath(path) if alike else ""
+    return next((file for file in alike if os.path.realpath(file) == real), "")
 
 
 def is_ours(file: str) -> bool:

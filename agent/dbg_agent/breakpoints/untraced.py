@@ -27,13 +27,16 @@ class Untraced(Protocol):
 
 
 class NoWay:
-    """The way of an interpreter that has none: only a traced thread stops."""
+    """The way of an interpreter that has none, for this reason: only a traced thread stops."""
 
     replaces_tracing = False
+
+    def __init__(self, why: str) -> None:
+        self._why = why
 
     def serve(self, lines: Lines) -> None:
         """Do nothing."""
 
     def problem(self, file: str, line: int) -> str:
-        """Tell nothing."""
-        return ""
+        """Return the reason."""
+        return self._why

@@ -86,7 +86,10 @@ class LineBreakpoints:
             wanted, is_all = self._wanted()
             if wanted != self._served:
                 self._served = wanted
-                self._way.serve(wanted)
+                try:
+                    self._way.serve(wanted)
+                except Exception as error:
+                    self._way = NoWay(f"it counts from the rank's next stop on ({type(error).__name__}: {error})")
             return is_all and self._way.replaces_tracing
 
     # ----------------------------------------------------------------------------------------------------- the wishes
@@ -287,4 +290,8 @@ def _bounded(states: Iterable[BreakpointState]) -> Iterable[BreakpointState]:
 
 
 def _way_of_this_python(breakpoints: LineBreakpoints) -> Untraced:
-    return NoWay()
+    if sys.version_info >= (3, 12):
+        from .monitored import Monitored
+
+        return Monitored(breakpoints.reached)
+    return NoWay("")

@@ -64,7 +64,25 @@ class _ForBreakpoints:
         return any(getattr(one.tracing, "commands", {}).get(number) for one in self._rank.debuggers.loaded)
 
 
-def answer_here(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
+class Turn:
+    """A question that either the stopped thread or a thread of its own answers, the one that comes first."""
+
+    def __init__(self, rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
+        self._question = (rank, ask, answer)
+        self._is_taken = threading.Lock()
+
+    def here(self) -> None:
+        """Answer in the stopped thread."""
+        if self._is_taken.acquire(blocking=False):
+            _answer_here(*self._question)
+
+    def beside(self) -> None:
+        """Answer in a thread of its own."""
+        if self._is_taken.acquire(blocking=False):
+            answer_beside(*self._question)
+
+
+def _answer_here(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
     """Grant the wish of a question in the stopped thread, draw the breakpoints, and answer."""
     if _grant(rank, ask, answer):
         if rank.breakpoints.are_traced:
