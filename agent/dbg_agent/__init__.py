@@ -49,7 +49,8 @@ def set_trace(
     within so many seconds.
     """
     try:
-        from .program.entry import has_room, stop_at
+        from .program.entry import stop_at
+        from .stop.room import has_room
 
         has_room()
     except Exception as error:
@@ -106,8 +107,8 @@ def install(
     The other arguments are those of :func:`set_trace`, and become its defaults in this process.
     """
     try:
-        from .program.entry import has_room
         from .program.installing import install_here
+        from .stop.room import has_room
 
         has_room()
     except Exception as error:
@@ -127,7 +128,8 @@ def post_mortem(*unexpected: object, lease: float | None = None, **unknown: obje
     no broker, or, with ``CI`` set, no lease at all.
     """
     try:
-        from .program.entry import has_room, keep_here
+        from .program.entry import keep_here
+        from .stop.room import has_room
 
         has_room()
     except Exception as error:

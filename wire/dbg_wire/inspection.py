@@ -8,12 +8,12 @@ Handles count up through the life of a process. Those of a stop are no longer kn
 import enum
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, cast
 
 from .bounds import Count, InvalidMessage, Path, Sentence, Serial, Text
 from .errors import PeerError
-from .limits import MAX_TEXT
+from .limits import KIB, MAX_CONTROL_BYTES, MAX_TEXT
 from .records import Record, plain, read
 
 MARKER = "inspection"
@@ -22,8 +22,14 @@ MAX_VARIABLES = 200
 """Values of one answer: IDEs ask for a hundred at a time."""
 
 MAX_VARIABLE_TEXT = 2000
-"""Characters of one value in a list: MAX_VARIABLES of these, all escaped, are below the bound of a message. What is
-longer is shown whole by :attr:`Sight.VALUE`."""
+"""Characters of one value in a list. What is longer is shown whole by :attr:`Sight.VALUE`."""
+
+MAX_ROWS_BYTES = MAX_CONTROL_BYTES - 64 * KIB
+"""Bytes of an answer's rows in its message, the escapes included. In a row that has more than its share of these the
+text is cut, and if that is not enough its expression is left out."""
+
+MIN_CUT_TEXT = 100
+"""Characters that are always left of a text."""
 
 ValueText = Annotated[str, Text(MAX_TEXT)]
 
@@ -173,8 +179,37 @@ def decode_inspection(text: str) -> Inspection:
 
 
 def encode_inspected(records: Iterable[InspectionRecord]) -> tuple[str, ...]:
-    """Return the rows of an answer."""
-    return (MARKER, *(json.dumps([_WORDS[type(one)], plain(one)]) for one in records))
+    """Return the rows of an answer. The texts of variables are cut if the rows would not fit into one message."""
+    listed = tuple(records)
+    share = MAX_ROWS_BYTES // max(1, len(listed))
+    return (MARKER, *(_row(one, share) for one in listed))
+
+
+def _row(record: InspectionRecord, share: int) -> str:
+    row = _encode(record)
+    while isinstance(record, Variable) and _size(row) > share:
+        if len(record.text) > MIN_CUT_TEXT:
+            # A character has at most eight bytes in a message.
+            most = max(MIN_CUT_TEXT, min(len(record.text) - 1, len(record.text) - (_size(row) - share) // 8))
+            record = replace(record, text=f"{record.text[: most - 1]}…")
+        elif record.expression:
+            record = replace(record, expression="")
+        else:
+            break
+        row = _encode(record)
+    return row
+
+
+def _size(row: str) -> int:
+    """Return the bytes of a row within a message, where its quotes and backslashes are escaped once more."""
+    return len(row.encode()) + row.count('"') + row.count("\\")
+
+
+def _encode(record: InspectionRecord) -> str:
+    fields = json.dumps(plain(record), ensure_ascii=False)
+    # A message has a bound on its brackets, which counts those in texts. All but the first are in texts.
+    inner = fields[1:].replace("[", "\\u005b").replace("{", "\\u007b")
+    return f'["{_WORDS[type(record)]}", {{{inner}]'
 
 
 def decode_inspected(rows: Sequence[str]) -> Inspected:

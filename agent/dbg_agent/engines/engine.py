@@ -36,6 +36,9 @@ class Engine(Protocol):
     def redraw(self) -> None:
         """Draw all of the screen at the next interaction: a terminal of a new session begins with an empty screen."""
 
+    def show_breakpoints(self) -> None:
+        """Draw the breakpoints as they are now."""
+
     def note(self, text: str) -> None:
         """Show a sentence as soon as the debugger is shown."""
 

@@ -81,6 +81,9 @@ class PdbEngine:
         """Begin a new log."""
         self._console.begin()
 
+    def show_breakpoints(self) -> None:
+        """Do nothing: pdb lists breakpoints when it is asked."""
+
     def note(self, text: str) -> None:
         """Print a line."""
         self._console.write(f"*** {text}\n")

@@ -25,6 +25,13 @@ class SharedBreakpoints(Protocol):
     lines: dict[str, list[int]]
     """The lines with breakpoints by file, as bdb keeps them. All debuggers share them."""
 
+    @property
+    def are_traced(self) -> bool:
+        """Tell whether a thread that runs on must be traced for a breakpoint."""
+
+    def chosen_at(self, frame: FrameType, file: str, line: int) -> tuple[bool, Any]:
+        """Tell whether breakpoints that bdb does not know are set, and which one stops the traced frame at its line."""
+
     def look(self) -> None:
         """Take in the breakpoints that are set now, before anything is shown; in the stopped thread."""
 
@@ -34,6 +41,9 @@ class View(Protocol):
 
     opening: FrameType | None
     """The frame that a debugger shows first; None if that is the frame of the stop."""
+
+    def frames(self) -> list[FrameAt]:
+        """Return the program's frames at this stop, outermost first."""
 
     def find(self, wanted: str) -> FrameAt | None:
         """Return the frame that a user asks for, or the one that is looked at; raise NoSuchFrame."""

@@ -74,6 +74,11 @@ class PudbEngine:
         """Forget what was drawn, since PuDB otherwise sends only the differences."""
         self._screen.clear()
 
+    def show_breakpoints(self) -> None:
+        """Draw the breakpoints beside the source and in their list."""
+        self._debugger.show_breakpoints()
+        self._port.inbox.put(self._port.stops.number, Redraw())
+
     @property
     def tracing(self) -> Tracing:
         """Return PuDB's debugger."""
@@ -140,7 +145,7 @@ def _debugger_class() -> type[Any]:
             self.find_bottom(frame)
             # PuDB then draws the line as a breakpoint, which ``b`` switches off.
             self.set_traces.setdefault(self.place(frame), True)
-            self._show_breakpoints()
+            self.show_breakpoints()
             return self.leave_by(partial(self._show_somehow, frame))
 
         def show_crash(self, error: BaseException) -> WayOut:
@@ -234,7 +239,7 @@ def _debugger_class() -> type[Any]:
         def save_breakpoints(self) -> None:
             """Write nothing: the saved file would stop every rank of the user's later jobs."""
 
-        def _show_breakpoints(self) -> None:
+        def show_breakpoints(self) -> None:
             """Draw the breakpoints that the other engine may have set meanwhile."""
             self.ui.update_breakpoints()
             if self.ui.source_code_provider is not None:

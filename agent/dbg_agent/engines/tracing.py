@@ -42,6 +42,8 @@ class Tracing(bdb.Bdb):
         """The debugger was last left by :meth:`let_go`."""
         self.breaks_in = False
         """The next halt comes from outside, and is not the end of a user's step."""
+        self._is_untraced = False
+        """bdb goes on as without breakpoints, since the program stops at them by itself."""
         # bdb's constructor begins with no breakpoints, and would remove those of the other engine.
         kept = port.breakpoints.lines
         super().__init__(**options)
@@ -50,7 +52,7 @@ class Tracing(bdb.Bdb):
     @property
     def breaks(self) -> dict[str, list[int]]:
         """Return the lines with breakpoints by file. All engines share them."""
-        return self._port.breakpoints.lines
+        return {} if self._is_untraced else self._port.breakpoints.lines
 
     @breaks.setter
     def breaks(self, value: dict[str, list[int]]) -> None:
@@ -143,6 +145,22 @@ class Tracing(bdb.Bdb):
         """Tell whether a module is ours. A module's name may be no text in a program, which bdb can't compare."""
         return isinstance(module_name, str) and bool(super().is_skipped_module(module_name))
 
+    def break_here(self, frame: FrameType) -> bool:
+        """Tell whether a breakpoint stops the frame at its line."""
+        file = self.canonic(frame.f_code.co_filename)
+        line = frame.f_lineno
+        if line not in self.breaks.get(file, ()):
+            return bool(super().break_here(frame))
+        are_extended, chosen = self._port.breakpoints.chosen_at(frame, file, line)
+        if not are_extended:
+            return bool(super().break_here(frame))
+        if chosen is None:
+            return False
+        self.currentbp = chosen.number
+        if chosen.temporary:
+            self.do_clear(str(chosen.number))
+        return True
+
     def _is_beneath_ours(self, frame: FrameType) -> bool:
         """Tell whether a frame of the agent lies between this frame and the stop's.
 
@@ -184,9 +202,14 @@ class Tracing(bdb.Bdb):
 
     def set_continue(self) -> None:
         """Go on until a breakpoint, untraced if there is none."""
-        super().set_continue()
+        is_traced = self._port.breakpoints.are_traced
+        self._is_untraced = not is_traced
+        try:
+            super().set_continue()
+        finally:
+            self._is_untraced = False
         bottom = self.botframe
-        if not self.breaks and bottom is not None and isinstance(getattr(bottom.f_trace, "__self__", None), Tracing):
+        if not is_traced and bottom is not None and isinstance(getattr(bottom.f_trace, "__self__", None), Tracing):
             # bdb leaves the outermost frame traced: in a program that bdb runs itself, that frame is bdb's own.
             bottom.f_trace = None
         self.going_on = True

@@ -20,9 +20,6 @@ from ..stop.inbox import ProgramRaised
 from .crash_lease import crash_lease, crashed_rank, installed, is_test_run
 from .own_rank import AskedForError, connected_rank, current, settings_of, warn
 
-STACK_FRAMES = 100
-"""Depth of calls that a stop needs, imports at its first use included; with less it could break off anywhere."""
-
 
 def stop_at(
     frame: FrameType, arguments: Mapping[str, object], unexpected: tuple[object, ...], *, before_line: bool = False
@@ -92,10 +89,7 @@ def keep_here(error: BaseException | None, arguments: Mapping[str, object], unex
 def halted_at(frame: FrameType) -> bool:
     """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
     rank = current()
-    if rank is None or rank.stopping.stepped_to != (id(frame), frame.f_lineno):
-        return False
-    rank.stopping.stepped_to = None
-    return True
+    return rank is not None and rank.stopping.has_just_halted(frame)
 
 
 def no_step_ends() -> bool:
@@ -109,11 +103,6 @@ def let_others_go() -> None:
     rank = current()
     if rank is not None:
         rank.stopping.let_others_go()
-
-
-def has_room(frames: int = STACK_FRAMES) -> bool:
-    """Return True, or raise RecursionError if the stack has no room for so many calls."""
-    return frames == 0 or has_room(frames - 1)
 
 
 def rank_number() -> int:

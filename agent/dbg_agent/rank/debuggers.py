@@ -118,7 +118,7 @@ class Debuggers:
         engine = self.last
         if engine is None or engine.tracing is tracing:
             return follow
-        if engine.tracing.going_on and not self._rank.breakpoints.lines:
+        if engine.tracing.going_on and not self._rank.breakpoints.are_traced:
             sys.settrace(None)
             return None
         follow = engine.tracing.adopt_stack(frame)
@@ -130,7 +130,7 @@ class Debuggers:
         if self.last is None:
             return before
         tracing = self.last.tracing
-        if frame is None or (tracing.going_on and not self._rank.breakpoints.lines):
+        if frame is None or (tracing.going_on and not self._rank.breakpoints.are_traced):
             ours = {id(engine.tracing) for engine in self._loaded.values()}
             return None if id(getattr(before, "__self__", None)) in ours else before
         if frame.f_trace is not None and not tracing.going_on and getattr(frame.f_trace, "__self__", None) is tracing:

@@ -12,19 +12,16 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Ask, Kind
 
 from ..stop.capture import Capture, talking_to
+from ..values.answer_text import abridged, error_text
 
 if TYPE_CHECKING:
     from ..engines.port import Port
     from ..stop.inbox import WantedMove
     from ..values.describe import Described
     from .debuggers import Debuggers
-
-MAX_ANSWER = MAX_TEXT // 4
-"""Characters of one answer's text: a screenful or two; longer answers of hundreds of ranks are not read."""
 
 ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 """Memory addresses as reprs show them, which differ in every process."""
@@ -107,12 +104,7 @@ def _interrupted(ask: Ask) -> Evaluated:
 
 
 def _error(error: BaseException) -> Evaluated:
-    try:
-        text = str(error)
-    except BaseException as worse:
-        # A str() that raises SystemExit, or that never ends and is interrupted, gets an answer as well.
-        text = f"its str raises {type(worse).__name__}"
-    whole = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    whole = error_text(error)
     return Evaluated(Kind.ERROR, abridged(whole), *digests_of(whole))
 
 
@@ -123,15 +115,6 @@ def _printed(printed: Capture) -> Evaluated:
     # pdb marks its errors in this way.
     kind = Kind.ERROR if text.startswith("*** ") else Kind.VALUE
     return Evaluated(kind, abridged(text), *digests_of(text))
-
-
-def abridged(text: str) -> str:
-    """Return a text that fits into an answer, without its middle if it is too long."""
-    clean = text.encode("utf-8", "backslashreplace").decode()
-    if len(clean) <= MAX_ANSWER:
-        return clean
-    half = MAX_ANSWER // 2 - 20
-    return f"{clean[:half]} … [{len(clean)} characters] … {clean[-half:]}"
 
 
 def digests_of(text: str) -> tuple[str, str]:

@@ -29,11 +29,12 @@ from ..stop.inbox import GoOn, Move, OpenDebugger, RunJob, WantedMove
 from ..stop.own_frames import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
 from ..stop.stops import SLOW_STEP_SECONDS
 from .break_in import AT_ONCE_SECONDS, BreakIn
-from .debuggers import Debuggers
 from .position import Position
 from .viewpoint import place_at
+from .with_breakpoints import RankWithBreakpoints
 
 if TYPE_CHECKING:
+    from ..inspection.inspector import Inspector
     from .evaluate import Evaluated
 
 MOVES = {
@@ -73,10 +74,9 @@ INTERRUPT_AGAIN_SECONDS = 1.0
 """Seconds after which work that goes on is interrupted again; the work has this time to clean up."""
 
 
-class AskedRank(Port, Protocol):
+class AskedRank(RankWithBreakpoints, Port, Protocol):
     """The parts of a rank that its answers need."""
 
-    debuggers: Debuggers
     break_in: BreakIn
     position: Position
     settings: Settings
@@ -93,6 +93,8 @@ class Questions:
         self._kept: tuple[str, object] | None = None
         """The digest of the last value that was answered at this stop, and the value. Only the stopped thread changes
         it, so that the value's finalizer runs there."""
+        self._inspector: Inspector | None = None
+        """What IDEs have asked for; made at the first question."""
 
     def on_ask(self, ask: Ask) -> None:
         """Answer now, or when the stopped thread has done the work."""
@@ -215,6 +217,25 @@ class Questions:
             evaluate = partial(self._evaluate_here, ask)
             self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, evaluate)))
 
+    def _inspect(self, ask: Ask) -> None:
+        stop, asked = self._halted(ask), time.monotonic()
+        if stop is not None:
+            self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._tell_inspected(ask))))
+
+    def _tell_inspected(self, ask: Ask) -> None:
+        from ..inspection.answers import inspected
+
+        if self._inspector is None:
+            from ..inspection.inspector import Inspector
+
+            self._inspector = Inspector(self._rank)
+        at = self._found(ask, self._rank.stopping.view.find)
+        if at is not None:
+            is_open = self._rank.stops.phase is StopPhase.OPEN
+            engine = self._rank.debuggers.last if is_open else None
+            kind, text, rows = inspected(self._inspector, ask, at, engine)
+            self.answer(ask, kind, text, rows=rows, frame=place_at(at))
+
     def _tell_parts(self, ask: Ask) -> None:
         from ..values.parts import parts_of
 
@@ -235,11 +256,16 @@ class Questions:
 
     def _forget_soon(self, stop: int, kept: tuple[str, object]) -> None:
         if self._kept is kept:
-            self._rank.inbox.put(stop, RunJob(self.forget))
+            self._rank.inbox.put(stop, RunJob(self._forget_kept))
+
+    def _forget_kept(self) -> None:
+        self._kept = None
 
     def forget(self) -> None:
-        """Forget the kept value; in the stopped thread."""
+        """Forget all values of the stop; in the stopped thread."""
         self._kept = None
+        if self._inspector is not None:
+            self._inspector.forget()
 
     def _evaluate_here(self, ask: Ask) -> None:
         self._evaluate(ask, self._rank.stopping.view.find)
@@ -278,6 +304,23 @@ class Questions:
         is_moved = not ask.frame and self._rank.stopping.frame is not None and not self._rank.stopping.view.is_usual(at)
         told = (place,) if is_moved else ()
         self.answer(ask, evaluated.kind, evaluated.text, frames=told, frame=place, **digests)
+
+    def _breakpoints(self, ask: Ask) -> None:
+        if ask.withdrawn:
+            return
+        stops, stop = self._rank.stops, self._rank.stops.current[0]
+        if stop is None or not stops.is_halted or stops.is_busy:
+            from .set_breakpoints import answer_beside
+
+            answer_beside(self._rank, ask, self.answer)
+            return
+        asked = time.monotonic()
+        self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._answer_breakpoints(ask))))
+
+    def _answer_breakpoints(self, ask: Ask) -> None:
+        from .set_breakpoints import answer_here
+
+        answer_here(self._rank, ask, self.answer)
 
     def _command(self, ask: Ask) -> None:
         stop = self._halted(ask)
@@ -439,8 +482,10 @@ _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {
     Action.KILL: Questions._kill,
     Action.SCREEN: Questions._screen,
     Action.EVAL: Questions._eval,
+    Action.INSPECT: Questions._inspect,
     Action.COMMAND: Questions._command,
     Action.WHERE: Questions._where,
+    Action.BREAKPOINTS: Questions._breakpoints,
     Action.INTERRUPT: Questions._interrupt,
     Action.RELEASE: Questions._release,
     Action.EXEC: Questions._call_guard,

@@ -170,6 +170,13 @@ class Stopping:
             self._arrive(frame, reason, name)
             self._serve(frame, name, interact)
 
+    def has_just_halted(self, frame: FrameType) -> bool:
+        """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
+        if self.stepped_to != (id(frame), frame.f_lineno):
+            return False
+        self.stepped_to = None
+        return True
+
     def reveal(self) -> None:
         """Report the calling thread's stop if it was not reported so far, since it waits for a user now."""
         stops = self._rank.stops
@@ -334,6 +341,8 @@ class Stopping:
             self.end()
             return True
         self.reveal()
+        # Values that were only shown must not live on in a step, which may run for long.
+        rank.questions.forget()
         self.frame = None
         self.view.end()
         number = rank.stops.step()
@@ -359,6 +368,8 @@ class Stopping:
     def end(self) -> None:
         """End the current stop, if it is not over."""
         rank = self._rank
+        # A finalizer of a value runs while the stop is still this thread's.
+        rank.questions.forget()
         self.frame = self.crash = None
         self.view.end()
         rank.debuggers.stop_ends()

@@ -6,13 +6,17 @@ import linecache
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
 from dbg_wire.ranks import Breakpoint
 from dbg_wire.records import fitted
 
 from ..stop.loaded_sources import Loaded
+
+if TYPE_CHECKING:
+    from ..breakpoints.wishes import LineBreakpoints
 
 
 class UserBreakpoints:
@@ -27,6 +31,19 @@ class UserBreakpoints:
         self.lines: dict[str, list[int]] = {}
         """The lines with breakpoints by file, as bdb keeps them; all debuggers of the rank share them."""
         self.known: tuple[Breakpoint, ...] = ()
+        self.wished: LineBreakpoints | None = None
+        """What serves the breakpoints without tracing; None before the first question about them."""
+
+    @property
+    def are_traced(self) -> bool:
+        """Tell whether a thread that runs on must be traced for a breakpoint; in the stopped thread."""
+        return bool(self.lines) and (self.wished is None or not self.wished.refresh())
+
+    def chosen_at(self, frame: FrameType, file: str, line: int) -> tuple[bool, Any]:
+        """Tell whether breakpoints are served beside bdb, and then, which one stops the traced frame at its line."""
+        if self.wished is None:
+            return False, None
+        return True, self.wished.chosen_in_trace(frame, file, line)
 
     def count(self) -> int:
         """Return how many lines have breakpoints; from any thread."""
@@ -38,6 +55,8 @@ class UserBreakpoints:
         A debugger's screen or prompt calls this after each key or command, and the stop when a debugger was left.
         """
         known = tuple(_user_breakpoints(self.lines, self._loaded)) if self.lines else ()
+        if self.wished is not None:
+            self.wished.refresh()
         if known != self.known:
             self.known = known
             self._changed()

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from types import CodeType, FrameType, FunctionType, ModuleType
 
@@ -113,6 +113,14 @@ class Loaded:
         if text is None or not 0 < number <= len(text.lines):
             return ""
         return text.lines[number - 1].strip()[:MAX_LINE_TEXT]
+
+    def lines(self, path: str, codes: Iterable[CodeType]) -> list[str] | None:
+        """Return the lines of a file as they were loaded; None if they are unknown. ``codes`` of the file run."""
+        running = set(codes)
+        if running - self._running.get(path, set()):
+            self._running.setdefault(path, set()).update(running)
+        text = self._text(path)
+        return text.lines if text is not None else None
 
     def forget(self) -> None:
         """Remove our texts from ``linecache``, so that all code sees the files as they are; the stop is over."""

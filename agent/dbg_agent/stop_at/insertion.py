@@ -70,7 +70,6 @@ def _compile_with(
     tree = ast.parse(source, path)
     spots = list(_spots(tree))
     scopes = dict(_scopes(tree, None)) if plain is not None else {}
-    lines = source.count(b"\n") + (not source.endswith(b"\n"))
     placed = []
     for number, stop in stops:
         if isinstance(stop, StopIn):
@@ -78,8 +77,7 @@ def _compile_with(
             continue
         spot = _spot_of(spots, stop.line)
         if spot is None:
-            problem = f"it has {lines} lines" if stop.line > lines else f"no line from {stop.line} on has code"
-            placed.append(Placed(None, problem))
+            placed.append(_no_line(source, stop.line))
             continue
         condition = _part_of(scopes.get(id(spot.body)), plain, stop.condition)
         _place_at(spot, _Stop(number, *condition))
@@ -132,6 +130,29 @@ def _place_in(tree: ast.Module, function: str, number: int) -> Placed:
         _insert(node.body, before, line, _Stop(number))
         first = line if first is None else first
     return Placed(first, "" if first is not None else f"it has no function {function}")
+
+
+def statement_at(source: bytes, path: str, line: int, within: frozenset[int] = frozenset()) -> Placed:
+    """Return where a breakpoint for this line stops: at its statement, and at the function's first one for its head.
+
+    It stops inside of a statement only at the lines ``within``, which have code of their own.
+
+    Raise what ``ast.parse`` raises if the source is not valid.
+    """
+    tree = ast.parse(source, path)
+    spot = _spot_of(list(_spots(tree)), line)
+    if spot is None:
+        return _no_line(source, line)
+    if isinstance(spot.owner, _FUNCTIONS):
+        # The line of a `def` runs once, when its module is loaded; the call of the function is meant.
+        inner = _first_with_code(spot.owner)
+        return Placed(_first_line(inner) if inner is not None else spot.first)
+    return Placed(line if line in within else spot.first)
+
+
+def _no_line(source: bytes, line: int) -> Placed:
+    lines = source.count(b"\n") + (not source.endswith(b"\n"))
+    return Placed(None, f"it has {lines} lines" if line > lines else f"no line from {line} on has code")
 
 
 def first_line_of(source: str, function: str, line: int) -> int:

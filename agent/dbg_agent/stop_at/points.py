@@ -12,14 +12,16 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any, Protocol
+from typing import Protocol
 
 from dbg_wire.environment import STOP_AT, STOP_IN
 from dbg_wire.errors import printable
 from dbg_wire.stop_points import StopAt, StopIn, parse_stops
 
 from ..stderr import say
+from ..stop.room import has_room
 from . import reached
+from .at_frame import evaluate_at
 from .condition import HELD, PASSED, RAISED, RANK
 from .insertion import CALL, compile_with
 
@@ -36,9 +38,6 @@ class RankOfProcess(Protocol):
         before_line: bool = False,
     ) -> None:
         """Stop in a frame."""
-
-    def has_room(self) -> bool:
-        """Raise RecursionError if the stack has no room for the calls that a stop needs."""
 
     def halted_at(self, frame: FrameType) -> bool:
         """Tell, only once per halt, whether a step or a breakpoint has just halted this frame at its present line."""
@@ -308,7 +307,7 @@ COMPILED = (
 
 def _stop(number: int, frame: FrameType) -> None:
     try:
-        _process.has_room()
+        has_room()
         _note_held(POINTS[number])
     except Exception as error:
         _go_on(error)
@@ -328,7 +327,7 @@ def _holds(point: Point, frame: FrameType) -> bool:
     # Tracing is off meanwhile, as in set_trace: no line in here is worth a step.
     sys.settrace(None)
     try:
-        return bool(_evaluate(point.condition, frame))
+        return bool(evaluate_at(point.condition, frame, _rank))
     except Exception as error:
         _tell_raised(point, error)
         return True
@@ -341,16 +340,6 @@ def _tell_raised(point: Point, error: Exception) -> None:
         point.was_told = True
         problem = f"{type(error).__name__}: {printable(str(error))}"
         say(f"{_shown(point.stop)}: the condition raised {problem}; stopping all the same")
-
-
-def _evaluate(condition: CodeType, frame: FrameType) -> Any:
-    names: dict[str, Any] = dict(frame.f_locals)
-    if "rank" in condition.co_names and "rank" not in names and "rank" not in frame.f_globals:
-        names["rank"] = _rank()
-    if any(isinstance(constant, CodeType) for constant in condition.co_consts):
-        # A comprehension or a lambda sees only its own locals and globals, so the frame's locals become globals.
-        return eval(condition, {**frame.f_globals, **names})  # noqa: S307 - it is the user's own
-    return eval(condition, frame.f_globals, names)  # noqa: S307
 
 
 def _shown(stop: StopAt | StopIn) -> str:

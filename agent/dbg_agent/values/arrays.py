@@ -72,6 +72,10 @@ def _feed_outside(record: ValueRecord, array: Any) -> None:
 
 def _feed_content(record: ValueRecord, numpy: Any, array: Any) -> None:
     dtype = array.dtype
+    if not record.compares:
+        # Elements that are objects have no size; a comparison could still find one that can't be compared.
+        record.effort.take(0 if dtype.hasobject else array.size * dtype.itemsize)
+        return
     if dtype.names is not None:
         # Each field is fed by itself, since the padding between fields is not part of the value.
         for name in dtype.names:

@@ -61,6 +61,21 @@ class Fingerprint:
         return exact, exact if self._masked is None else self._masked.digest()
 
 
+class NoFingerprint(Fingerprint):
+    """Takes the place of a fingerprint where only the text of a value is wanted."""
+
+    __slots__ = ()
+
+    def feed(self, data: bytes) -> None:
+        """Do nothing."""
+
+    def feed_apart(self, exact: bytes, masked: bytes) -> None:
+        """Do nothing."""
+
+    def feed_text(self, kind: str, text: str) -> None:
+        """Do nothing."""
+
+
 class Unordered:
     """The sum of the fingerprints of items whose order doesn't count.
 

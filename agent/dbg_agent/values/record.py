@@ -14,6 +14,9 @@ from .text import ValueText
 class ValueRecord(ABC):
     """Text and fingerprint of one value, within an effort; with ``stats`` the text has figures as well."""
 
+    compares = True
+    """Whether the content of a value is fed to the fingerprint; otherwise only what the text shows is looked at."""
+
     def __init__(self, effort: Effort, *, stats: bool) -> None:
         self.effort = effort
         self.stats = stats

@@ -111,6 +111,8 @@ def _tell_content(record: ValueRecord, torch: Any, tensor: Any) -> None:
     if record.effort.reason and not small:
         return
     record.effort.take(tensor.numel() * tensor.element_size())
+    if not (record.compares or small):
+        return
     for block in _on_cpu(record.effort, torch, tensor, step=1):
         size = block.numel() * block.element_size()
         if size:

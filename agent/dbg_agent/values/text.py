@@ -18,16 +18,16 @@ class ValueText:
     """A text that is written piece by piece; only what will be shown is kept."""
 
     def __init__(self) -> None:
-        self._head = ""
+        self.head = ""
         self._tail = ""
         self._length = 0
 
     def write(self, piece: str) -> None:
         """Add a piece of any length."""
         self._length += len(piece)
-        room = HEAD - len(self._head)
+        room = HEAD - len(self.head)
         if room > 0:
-            self._head += piece[:room]
+            self.head += piece[:room]
             piece = piece[room:]
         if piece:
             self._tail = (self._tail + piece[-TAIL:])[-TAIL:]
@@ -49,7 +49,7 @@ class ValueText:
 
     def _abbreviated(self, *, whole: bool) -> str:
         if not whole:
-            return f"{self._head} …" if self._head else ""
+            return f"{self.head} …" if self.head else ""
         if self._length <= HEAD + TAIL:
-            return self._head + self._tail
-        return f"{self._head} … {self._length:,} characters in all … {self._tail}"
+            return self.head + self._tail
+        return f"{self.head} … {self._length:,} characters in all … {self._tail}"

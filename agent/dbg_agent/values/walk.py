@@ -17,7 +17,7 @@ from typing import Any
 
 from .arrays import is_array, tell_array
 from .budget import MAX_REASON, Effort, NotCompared, message_of
-from .fingerprint import Fingerprint, Unordered
+from .fingerprint import Unordered
 from .record import ValueRecord
 from .tensors import is_tensor, tell_tensor
 
@@ -105,6 +105,8 @@ class Walk(ValueRecord):
 
     def _compare_bytes(self, value: Any, form: str, size: int) -> None:
         self.effort.take(size)
+        if not self.compares:
+            return
         # The buffer is copied, since another thread can't resize it while it is hashed, and would get an error.
         data = value if isinstance(value, bytes) else bytes(value) if isinstance(value, bytearray) else value.tobytes()
         self.fingerprint.feed_text("bytes", form)
@@ -209,7 +211,7 @@ class Walk(ValueRecord):
             for index, item in enumerate(items):
                 if index:
                     self.text.write(", ")
-                self.fingerprint = Fingerprint()
+                self.fingerprint = type(own)()
                 look(item)
                 sum_of_all.add(self.fingerprint)
         finally:

@@ -1,0 +1,105 @@
+"""The files in which breakpoints stand: as an IDE names them, as the program has loaded them, and their lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from types import CodeType
+
+from ..stop.loaded_sources import MAX_FILE_BYTES, file_of, is_edited
+from ..stop.stacks import OWN_PACKAGES
+from ..stop_at.insertion import Placed, statement_at
+
+WITHIN_STATEMENTS = sys.version_info >= (3, 12)
+"""Whether the program can stop inside of a statement without tracing: compiled-in calls stand before statements."""
+
+EDITED = "the file has changed since it was loaded; its lines are not those that run"
+
+_OWN = tuple(
+    os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), package, "")  # noqa: PTH118, PTH120
+    for package in OWN_PACKAGES
+)
+
+
+def loaded_path(file: str) -> str | None:
+    """Return the path by which the program has loaded this file, absolute; None if it has not.
+
+    A symbolic link, or a mount, may give a file several names.
+    """
+    name, real = os.path.basename(file), ""  # noqa: PTH119 - no pathlib in a rank
+    for path in _loaded_paths():
+        if path == file:
+            return file
+        # The names are compared first: to resolve a path takes long.
+        if os.path.basename(path) == name:  # noqa: PTH119
+            real = real or os.path.realpath(file)
+            if os.path.realpath(path) == real:
+                return path
+    return None
+
+
+def _loaded_paths() -> Iterator[str]:
+    for module in list(sys.modules.values()):
+        path = file_of(module)
+        if path is not None:
+            yield os.path.abspath(path)  # noqa: PTH100
+    for frame in list(sys._current_frames().values()):
+        walk = frame
+        while walk is not None:
+            # A script that another one executes is no module.
+            yield os.path.abspath(walk.f_code.co_filename)  # noqa: PTH100
+            walk = walk.f_back  # type: ignore[assignment] # the outermost frame has none
+
+
+def is_ours(file: str) -> bool:
+    """Tell whether a file is part of this package, in which no breakpoint may stand."""
+    return os.path.abspath(file).startswith(_OWN)  # noqa: PTH100
+
+
+def source_of(path: str) -> bytes | None:
+    """Return the source of a file: as it was loaded if that is known, else as it is now; None if it can't be read."""
+    stop_points = sys.modules.get("dbg_agent.stop_at.points")
+    known: bytes | None = stop_points.sources.get(path) if stop_points is not None else None
+    if known is not None:
+        return known
+    try:
+        # O_NONBLOCK: open() of a pipe must not wait for a writer.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+            source = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError):
+        return None
+    return source if len(source) <= MAX_FILE_BYTES else None
+
+
+def place(path: str, line: int) -> Placed:
+    """Return the line at which a breakpoint for this line of a file stops, or why there is none.
+
+    The problem beside a line is a warning.
+    """
+    source = source_of(path)
+    if source is None:
+        return Placed(None, "the file can't be read where this rank runs")
+    try:
+        code = compile(source, path, "exec", dont_inherit=True)
+        within = frozenset(lines_of(code)) if WITHIN_STATEMENTS else frozenset()
+        placed = statement_at(source, path, line, within)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return Placed(None, f"the file is no Python ({type(error).__name__})")
+    if placed.line is not None and is_edited(path, source):
+        return Placed(placed.line, EDITED)
+    return placed
+
+
+def lines_of(code: CodeType) -> Iterator[int]:
+    """Yield the lines that have code in a module, a class or a function, with those inside of it."""
+    for one in all_codes(code):
+        yield from (line for _, _, line in one.co_lines() if line)
+
+
+def all_codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code and those inside of it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from all_codes(constant)

@@ -1,0 +1,125 @@
+"""A breakpoint of bdb with what bdb's own ones lack: a comparison of its hits, a log text, and the lines asked for.
+
+It stands in bdb's own lists, so that PuDB draws it, pdb lists it, and both clear it.
+"""
+
+from __future__ import annotations
+
+import bdb
+from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType, FrameType
+
+from ..stop_at.at_frame import evaluate_at
+from .hits import hits_of
+from .log_text import LogText
+
+
+class LineBreakpoint(bdb.Breakpoint):
+    """A breakpoint that an IDE or an agent has set or changed."""
+
+    asked: dict[tuple[str, int], None]
+    """The files and lines by which it was asked for."""
+    hits_text: str
+    log_text: str
+    problem: str
+    """What a user should know of it, although it is set."""
+    counted: int
+    """How often the program came there with a true condition."""
+    was_told: bool
+    """Whether the condition's error was told."""
+    stops_at: Callable[[int], bool] | None
+    log: LogText | None
+
+    @staticmethod
+    def check(hits: str, log: str) -> None:
+        """Raise NoHits or NoLogText for texts that :meth:`wish` can't take."""
+        hits_of(hits)
+        if log:
+            LogText(log)
+
+    def wish(self, condition: str, hits: str, log: str) -> None:
+        """Stop under these conditions from here on. A change begins to count anew. Raise NoHits or NoLogText."""
+        if (str(self.cond or ""), self.hits_text, self.log_text) == (condition, hits, log):
+            return
+        self.stops_at, self.log = hits_of(hits), LogText(log) if log else None
+        self.cond, self.hits_text, self.log_text = condition or None, hits, log
+        self.counted, self.was_told = 0, False
+
+    def bpformat(self) -> str:
+        """Return the lines by which pdb lists the breakpoint."""
+        told = super().bpformat()
+        if self.hits_text:
+            told += f"\n\tstop only at hits {self.hits_text}"
+        if self.log_text:
+            told += f"\n\tlog {self.log_text} and go on"
+        return told
+
+
+def line_breakpoint(file: str, line: int) -> LineBreakpoint:
+    """Return the first breakpoint of this line, made if there is none; one that was set in a debugger is extended."""
+    there = [one for one in bdb.Breakpoint.bplist.get((file, line), ()) if one.funcname is None]
+    one = there[0] if there else bdb.Breakpoint(file, line)
+    if not isinstance(one, LineBreakpoint):
+        one.__class__ = LineBreakpoint
+        _extend(one)
+    return one  # type: ignore[return-value] # its class has just become this one
+
+
+def _extend(one: bdb.Breakpoint) -> None:
+    """Give a breakpoint of bdb what a LineBreakpoint has more."""
+    vars(one).update(
+        asked={}, hits_text="", log_text="", problem="", counted=0, was_told=False, stops_at=None, log=None
+    )
+
+
+class Here:
+    """What a breakpoint needs of its rank when the program comes by; called in the program's thread."""
+
+    def __init__(
+        self,
+        rank: Callable[[], int],
+        tell_raised: Callable[[bdb.Breakpoint, Exception], None],
+        print_log: Callable[[str], None],
+    ) -> None:
+        self.rank, self.tell_raised, self.print_log = rank, tell_raised, print_log
+
+
+def breakpoint_at(frame: FrameType, file: str, line: int, here: Here) -> bdb.Breakpoint | None:
+    """Return the breakpoint that stops the frame, which comes by this line, and count its hits; None if none does."""
+    for one in tuple(bdb.Breakpoint.bplist.get((file, line), ())):
+        if one.enabled and bdb.checkfuncname(one, frame) and _stops(one, frame, here):
+            return one
+    return None
+
+
+def _stops(one: bdb.Breakpoint, frame: FrameType, here: Here) -> bool:
+    one.hits += 1
+    if one.cond is not None and not _holds(one, frame, here):
+        return False
+    if isinstance(one, LineBreakpoint):
+        one.counted += 1
+        if one.stops_at is not None and not one.stops_at(one.counted):
+            return False
+    if one.ignore > 0:
+        one.ignore -= 1
+        return False
+    if isinstance(one, LineBreakpoint) and one.log is not None:
+        here.print_log(one.log.filled(lambda code: evaluate_at(code, frame, here.rank)))
+        return False
+    return True
+
+
+def _holds(one: bdb.Breakpoint, frame: FrameType, here: Here) -> bool:
+    """Tell whether the condition is true. One that raises counts as true, and is told once."""
+    try:
+        return bool(evaluate_at(condition_code(str(one.cond)), frame, here.rank))
+    except Exception as error:
+        here.tell_raised(one, error)
+        return True
+
+
+@lru_cache(maxsize=256)
+def condition_code(text: str) -> CodeType:
+    """Return the code of a condition. Raise SyntaxError or ValueError if it is no expression."""
+    return compile(text.strip(), "<condition>", "eval", dont_inherit=True)

@@ -1,0 +1,39 @@
+"""How the program comes to a breakpoint without a trace function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Protocol
+
+Reached = Callable[[FrameType, str, int], None]
+"""Called in the program's thread with the frame, and the file and the line of a breakpoint, by which it comes."""
+
+Lines = Mapping[str, frozenset[int]]
+"""Lines with breakpoints, by file."""
+
+
+class Untraced(Protocol):
+    """A way without tracing. Methods are called by one thread at a time."""
+
+    replaces_tracing: bool
+    """Whether every thread stops at every line, so that no thread needs to be traced for it."""
+
+    def serve(self, lines: Lines) -> None:
+        """Have the program stop at these lines, and at no others, from now on."""
+
+    def problem(self, file: str, line: int) -> str:
+        """Return what a user should know of the breakpoint at this line; empty if there is nothing."""
+
+
+class NoWay:
+    """The way of an interpreter that has none: only a traced thread stops."""
+
+    replaces_tracing = False
+
+    def serve(self, lines: Lines) -> None:
+        """Do nothing."""
+
+    def problem(self, file: str, line: int) -> str:
+        """Tell nothing."""
+        return ""

@@ -1,0 +1,290 @@
+"""The breakpoints of a rank as IDEs and agents set them; they stand in bdb's lists, with those of the debuggers.
+
+Wishes are granted in the stopped thread, or in a thread of ours while the program runs. Nothing is imported under the
+lock: the program may come to a breakpoint in the midst of an import.
+"""
+
+from __future__ import annotations
+
+import bdb
+import os
+import sys
+import threading
+from collections.abc import Iterable
+from types import FrameType
+from typing import Protocol
+
+from dbg_wire.errors import printable
+from dbg_wire.limits import MAX_BREAKPOINTS
+from dbg_wire.line_breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records import fitted
+
+from ..engines.tracing import Tracing
+from ..stop.inbox import ProgramRaised
+from ..stop.program_threads import OWN_NAMES
+from ..stop.room import has_room
+from ..stop.stacks import is_own, is_runner
+from .files import is_ours, loaded_path, place
+from .hits import NoHits
+from .line_breakpoint import Here, LineBreakpoint, breakpoint_at, condition_code, line_breakpoint
+from .log_text import NoLogText
+from .untraced import NoWay, Untraced
+
+MAX_ROWS = 500_000
+"""Characters of the rows of an answer, of which some are escaped in a message: half of a message."""
+
+NOT_LOADED = "the file is not loaded yet"
+
+
+class BrokenRank(Protocol):
+    """The parts of a rank that its breakpoints need."""
+
+    @property
+    def number(self) -> int:
+        """Return the rank's global number."""
+
+    def warn(self, text: str) -> None:
+        """Write one line to stderr, once; never raise."""
+
+    def stop(self, frame: FrameType, reason: str, *, before_line: bool = False) -> None:
+        """Stop the calling thread at this frame until it is let go."""
+
+    def has_just_halted(self, frame: FrameType) -> bool:
+        """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
+
+    def print_log(self, text: str) -> None:
+        """Print the text of a log point; never raise."""
+
+    def commands_of(self, number: int) -> bool:
+        """Tell whether a debugger has commands for the breakpoint of this number."""
+
+
+class LineBreakpoints:
+    """The breakpoints of one process. Methods may be called from any thread."""
+
+    def __init__(self, rank: BrokenRank, lines: dict[str, list[int]]) -> None:
+        self._rank = rank
+        self._lines = lines
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._served: dict[str, frozenset[int]] = {}
+        self._way = _way_of_this_python(self)
+        self.here = Here(lambda: rank.number, self._tell_raised, rank.print_log)
+
+    def grant(self, wish: BreakpointsWish) -> tuple[BreakpointState, ...]:
+        """Clear and set what is wished; return every breakpoint of the rank, and each wish that can't be granted."""
+        with self._lock:
+            for known in wish.clear:
+                self._clear(known)
+            refused = [state for state in map(self._set, wish.set) if state is not None]
+            self.refresh()
+            return tuple(_bounded([*self._states(), *refused]))
+
+    def refresh(self) -> bool:
+        """Serve the breakpoints that are set now; return whether no thread needs to be traced for any of them."""
+        with self._lock:
+            wanted, is_all = self._wanted()
+            if wanted != self._served:
+                self._served = wanted
+                self._way.serve(wanted)
+            return is_all and self._way.replaces_tracing
+
+    # ----------------------------------------------------------------------------------------------------- the wishes
+
+    def _set(self, wish: BreakpointWish) -> BreakpointState | None:
+        """Set a breakpoint; return its state only if it can't be set."""
+        problem = _problem_of(wish)
+        path = loaded_path(wish.file) or wish.file
+        placed = place(path, wish.line) if not problem else None
+        if placed is not None and placed.line is not None:
+            if self._count() < MAX_BREAKPOINTS or (path, placed.line) in bdb.Breakpoint.bplist:
+                self._forget(wish.file, wish.line, unless=(path, placed.line))
+                self._set_at(path, placed.line, wish, placed.problem)
+                return None
+            problem = f"a rank has at most {MAX_BREAKPOINTS} breakpoints; clear some first"
+        elif placed is not None:
+            problem = placed.problem
+        return fitted(
+            BreakpointState,
+            file=wish.file,
+            asked=wish.line,
+            line=wish.line,
+            is_set=False,
+            problem=printable(problem),
+            condition=wish.condition,
+            hits=wish.hits,
+            log=wish.log,
+        )
+
+    def _set_at(self, path: str, line: int, wish: BreakpointWish, problem: str) -> None:
+        lines = self._lines.setdefault(path, [])
+        if line not in lines:
+            lines.append(line)
+        one = line_breakpoint(path, line)
+        one.asked[wish.file, wish.line] = None
+        one.problem = problem
+        one.wish(wish.condition, wish.hits, wish.log)
+        one.enable()
+
+    def _clear(self, known: LineOfFile) -> None:
+        self._forget(known.file, known.line)
+        path = loaded_path(known.file) or known.file
+        for one in self._at(path, known.line):
+            self._delete(one)
+
+    def _forget(self, file: str, line: int, unless: tuple[str, int] | None = None) -> None:
+        """Delete a breakpoint that was asked for at this line, if it is asked for at no other, nor at ``unless``."""
+        for one in self._all():
+            if isinstance(one, LineBreakpoint) and (file, line) in one.asked and (one.file, one.line) != unless:
+                del one.asked[file, line]
+                if not one.asked:
+                    self._delete(one)
+
+    def _delete(self, one: bdb.Breakpoint) -> None:
+        file, line = one.file, one.line
+        one.deleteMe()
+        if (file, line) not in bdb.Breakpoint.bplist:
+            lines = self._lines.get(file, [])
+            if line in lines:
+                lines.remove(line)
+            if not lines:
+                self._lines.pop(file, None)
+
+    def _count(self) -> int:
+        return len(self._all())
+
+    def _at(self, file: str, line: int) -> list[bdb.Breakpoint]:
+        return [one for one in bdb.Breakpoint.bplist.get((file, line), ()) if line in self._lines.get(file, ())]
+
+    def _all(self) -> list[bdb.Breakpoint]:
+        """Return the breakpoints in their order; bdb's list also holds those of the program's own debugger."""
+        every = list(bdb.Breakpoint.bpbynumber)
+        return [one for one in every if one is not None and one.line in self._lines.get(one.file, ())]
+
+    # ----------------------------------------------------------------------------------------------------- the answer
+
+    def _states(self) -> list[BreakpointState]:
+        states: dict[tuple[str, int], BreakpointState] = {}
+        for one in self._all():
+            if one.temporary or not os.path.isabs(one.file):  # noqa: PTH117 - no pathlib in a rank
+                continue
+            asked = one.asked if isinstance(one, LineBreakpoint) and one.asked else {(one.file, one.line): None}
+            for file, line in asked:
+                states.setdefault((file, line), self._state(one, file, line))
+        return list(states.values())
+
+    def _state(self, one: bdb.Breakpoint, file: str, line: int) -> BreakpointState:
+        ours = one if isinstance(one, LineBreakpoint) else None
+        return fitted(
+            BreakpointState,
+            file=file,
+            asked=line,
+            line=one.line,
+            is_set=bool(one.enabled),
+            problem=printable(self._what_to_know(one)),
+            condition=str(one.cond or "").strip(),
+            hits=ours.hits_text if ours is not None else "",
+            log=ours.log_text if ours is not None else "",
+            hits_so_far=ours.counted if ours is not None else one.hits,
+        )
+
+    def _what_to_know(self, one: bdb.Breakpoint) -> str:
+        if not one.enabled:
+            return "it is disabled in this rank's debugger"
+        if loaded_path(one.file) is None:
+            return NOT_LOADED
+        own = one.problem if isinstance(one, LineBreakpoint) else ""
+        return own or self._way.problem(one.file, one.line)
+
+    # ------------------------------------------------------------------------------------------ in the program's thread
+
+    def reached(self, frame: FrameType, file: str, line: int) -> None:
+        """Stop this thread if a breakpoint of this line says so; exceptions of the program's own handlers come out."""
+        try:
+            if not self._comes_by(frame):
+                return
+            one = breakpoint_at(frame, file, line, self.here)
+            if one is None or _is_called_by_ours(frame):
+                return
+            has_room()
+            self._rank.stop(frame, "breakpoint", before_line=True)
+            return
+        except ProgramRaised as raised:
+            to_raise = raised.error
+        except Exception as error:
+            # The first promise: no fault of ours ends a training job.
+            self._rank.warn(f"a breakpoint failed ({type(error).__name__}: {printable(str(error))}); going on")
+            return
+        # Outside of the except block the exception keeps its own cause and context.
+        raise to_raise
+
+    def chosen_in_trace(self, frame: FrameType, file: str, line: int) -> bdb.Breakpoint | None:
+        """Return the breakpoint that stops a traced frame at its line."""
+        return breakpoint_at(frame, file, line, self.here)
+
+    def _comes_by(self, frame: FrameType) -> bool:
+        """Tell whether this way is to look at the breakpoints of the frame's line: bdb does so in a traced frame."""
+        if os.getpid() != self._pid or self._rank.has_just_halted(frame):
+            return False
+        traced_by = getattr(frame.f_trace, "__self__", None)
+        if isinstance(traced_by, Tracing) and sys.gettrace() is not None:
+            return False
+        return not threading.current_thread().name.startswith(OWN_NAMES)
+
+    def _tell_raised(self, one: bdb.Breakpoint, error: Exception) -> None:
+        if not getattr(one, "was_told", False):
+            one.was_told = True  # type: ignore[attr-defined] # a breakpoint of bdb has room for it
+            problem = f"{type(error).__name__}: {printable(str(error))}"
+            where = f"{os.path.basename(one.file)}:{one.line}"  # noqa: PTH119 - no pathlib in a rank
+            self._rank.warn(f"{where}: the condition raised {problem}; stopping all the same")
+
+    def _wanted(self) -> tuple[dict[str, frozenset[int]], bool]:
+        """Return the lines to serve untraced, and whether these are all breakpoints."""
+        wanted: dict[str, set[int]] = {}
+        is_all = True
+        for one in self._all():
+            # bdb itself removes a temporary one, pdb runs commands, and a function's line is not that of its `def`.
+            if one.temporary or one.funcname is not None or self._rank.commands_of(one.number):
+                is_all = False
+            else:
+                wanted.setdefault(one.file, set()).add(one.line)
+        return {file: frozenset(lines) for file, lines in wanted.items()}, is_all
+
+
+def _problem_of(wish: BreakpointWish) -> str:
+    """Return why a wish can't be granted wherever it stands; empty if it can."""
+    if is_ours(wish.file):
+        return "no breakpoint can be set in dbg-agent itself"
+    try:
+        if wish.condition:
+            condition_code(wish.condition)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"the condition `{wish.condition}` is no expression ({type(error).__name__}: {error})"
+    try:
+        LineBreakpoint.check(wish.hits, wish.log)
+    except (NoHits, NoLogText) as error:
+        return str(error)
+    return ""
+
+
+def _is_called_by_ours(frame: FrameType) -> bool:
+    """Tell whether our code has called this frame, as an expression does that a terminal has typed."""
+    walk: FrameType | None = frame
+    while walk is not None:
+        if is_own(walk) and not is_runner(walk):
+            return True
+        walk = walk.f_back
+    return False
+
+
+def _bounded(states: Iterable[BreakpointState]) -> Iterable[BreakpointState]:
+    size = 0
+    for count, state in enumerate(states):
+        size += sum(map(len, (state.file, state.problem, state.condition, state.hits, state.log))) + 200
+        if size > MAX_ROWS or count >= 2 * MAX_BREAKPOINTS:
+            return
+        yield state
+
+
+def _way_of_this_python(breakpoints: LineBreakpoints) -> Untraced:
+    return NoWay()

@@ -1,0 +1,93 @@
+"""The text of source files that the process has loaded as code, as it was loaded; no other file is ever read."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from types import CodeType, FrameType
+
+from dbg_wire.errors import printable
+from dbg_wire.inspection import SourceText
+from dbg_wire.records import fitted
+
+from ..stop.loaded_sources import Loaded, file_of
+
+MAX_CHUNK = 12_000
+"""Characters of one record: below the bound of its text."""
+
+MAX_CHUNKS = 8
+"""Records of one answer: with each character escaped they are below the bound of a message."""
+
+
+class NotLoaded(Exception):
+    """A file whose text can't be told; the text says why."""
+
+
+def source_text(path: str, begin: int, count: int, frames: Iterable[FrameType], loaded: Loaded) -> list[SourceText]:
+    """Return lines of a loaded file, from the one with number ``begin`` on, counted from 0; raise NotLoaded.
+
+    ``count`` is the number of lines, 0 for as many as one answer holds.
+    """
+    codes = _codes_of(path, frames)
+    if not codes and not _is_module(path) and not _is_made(path):
+        raise NotLoaded(f"the rank has loaded no code from {printable(path)}, and shows no other files")
+    lines = loaded.lines(path, codes)
+    if lines is None:
+        lines = _of_loader(path, frames)
+    if not lines:
+        raise NotLoaded(f"the text of {printable(path)} that the rank has loaded is not known: the file has changed")
+    wanted = lines[begin : begin + count] if count else lines[begin:]
+    return [
+        fitted(SourceText, path=path, begin=first, total=len(lines), lines=text)
+        for first, text in _chunks(wanted, begin)
+    ]
+
+
+def _codes_of(path: str, frames: Iterable[FrameType]) -> set[CodeType]:
+    """Return the code from this file that runs in any thread."""
+    codes = {frame.f_code for frame in frames}
+    for innermost in sys._current_frames().values():
+        frame: FrameType | None = innermost
+        while frame is not None:
+            codes.add(frame.f_code)
+            frame = frame.f_back
+    return {code for code in codes if code.co_filename == path}
+
+
+def _is_module(path: str) -> bool:
+    # A script may have a name without `.py`.
+    main = vars(sys.modules["__main__"]).get("__file__") if "__main__" in sys.modules else None
+    return path == main or any(file_of(module) == path for module in list(sys.modules.values()))
+
+
+def _is_made(path: str) -> bool:
+    """Tell whether a name is that of code without a file, whose text the program has given to Python."""
+    return path.startswith("<") and path.endswith(">") and path in linecache.cache
+
+
+def _of_loader(path: str, frames: Iterable[FrameType]) -> list[str]:
+    """Return the text of code without a file: typed in a notebook, made by a library, or in an archive."""
+    if os.path.lexists(path):
+        return []
+    owners = [frame.f_globals for frame in frames if frame.f_code.co_filename == path]
+    owners += [vars(module) for module in list(sys.modules.values()) if file_of(module) == path]
+    return linecache.getlines(path, owners[0] if owners else None)
+
+
+def _chunks(lines: list[str], begin: int) -> Iterator[tuple[int, str]]:
+    """Yield pieces of the text, each with the number of its first line."""
+    piece: list[str] = []
+    size = pieces = 0
+    for number, line in enumerate(lines, begin):
+        text = line.rstrip("\n")[:MAX_CHUNK]
+        if piece and size + len(text) + 1 > MAX_CHUNK:
+            yield number - len(piece), "\n".join(piece)
+            piece, size, pieces = [], 0, pieces + 1
+            if pieces == MAX_CHUNKS:
+                return
+        piece.append(text)
+        size += len(text) + 1
+    if piece:
+        yield begin + len(lines) - len(piece), "\n".join(piece)

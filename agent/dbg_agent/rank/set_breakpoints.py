@@ -1,0 +1,110 @@
+"""The answer to a question about breakpoints, and what the rank's breakpoints need of it.
+
+Nothing of this is loaded before the first question.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from dbg_wire.errors import PeerError, printable
+from dbg_wire.line_breakpoints import decode_wish, encode_breakpoints
+from dbg_wire.messages import Ask, Kind, Notice
+from dbg_wire.records import fitted
+
+from ..breakpoints.wishes import LineBreakpoints
+from .with_breakpoints import RankWithBreakpoints
+
+MAX_WAITING = 16
+"""Questions about breakpoints that may wait for one another in a running rank; more are refused."""
+
+MAX_NOTICES = 10
+"""Log lines that terminals are told in a second; the job's output has them all."""
+
+_waiting = threading.BoundedSemaphore(MAX_WAITING)
+
+
+class _ForBreakpoints:
+    """A rank as its breakpoints see it."""
+
+    def __init__(self, rank: RankWithBreakpoints) -> None:
+        self._rank = rank
+        self.warn = rank.warn
+        self._second, self._told = 0, 0
+
+    @property
+    def number(self) -> int:
+        return self._rank.number
+
+    def stop(self, frame: FrameType, reason: str, *, before_line: bool = False) -> None:
+        self._rank.stopping.stop(frame, reason, before_line=before_line)
+
+    def has_just_halted(self, frame: FrameType) -> bool:
+        return self._rank.stopping.has_just_halted(frame)
+
+    def print_log(self, text: str) -> None:
+        try:
+            print(text, flush=True)  # noqa: T201 - the job's output is where a user looks for it
+        except Exception as error:
+            self.warn(f"a log point can't print ({type(error).__name__})")
+        if self._rank.terminal.viewers and self._may_tell():
+            self._rank.send(fitted(Notice, text=printable(text)))
+
+    def _may_tell(self) -> bool:
+        second = int(time.monotonic())
+        if second != self._second:
+            self._second, self._told = second, 0
+        self._told += 1
+        return self._told <= MAX_NOTICES
+
+    def commands_of(self, number: int) -> bool:
+        return any(getattr(one.tracing, "commands", {}).get(number) for one in self._rank.debuggers.loaded)
+
+
+def answer_here(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
+    """Grant the wish of a question in the stopped thread, draw the breakpoints, and answer."""
+    if _grant(rank, ask, answer):
+        if rank.breakpoints.are_traced:
+            # A breakpoint needs a debugger that traces for it when the rank goes on.
+            rank.debuggers.have_one()
+        engine = rank.stopping.open_engine()
+        if engine is not None:
+            engine.show_breakpoints()
+            rank.stopping.show_source_again()
+
+
+def answer_beside(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
+    """Grant the wish of a question while the program runs, in a thread of its own: it may read files."""
+    if not _waiting.acquire(blocking=False):
+        answer(ask, Kind.ERROR, f"{MAX_WAITING} questions about its breakpoints wait already")
+        return
+
+    def grant() -> None:
+        try:
+            _grant(rank, ask, answer)
+        except Exception as error:
+            answer(ask, Kind.ERROR, f"can't be answered ({type(error).__name__}: {printable(str(error))})")
+        finally:
+            _waiting.release()
+
+    threading.Thread(target=grant, name="dbg-agent-breakpoints", daemon=True).start()
+
+
+def _grant(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> bool:
+    """Grant a wish and answer; tell whether it wished anything."""
+    try:
+        wish = decode_wish(ask.text)
+    except PeerError as error:
+        answer(ask, Kind.ERROR, str(error))
+        return False
+    known = rank.breakpoints
+    if known.wished is None:
+        known.wished = LineBreakpoints(_ForBreakpoints(rank), known.lines)
+    states = known.wished.grant(wish)
+    if wish.set or wish.clear:
+        known.look()
+    answer(ask, Kind.VALUE, f"{len(states)} breakpoints", rows=encode_breakpoints(states))
+    return bool(wish.set or wish.clear)

@@ -1,0 +1,171 @@
+"""An IDE looks into stopped ranks: values in levels, assignments that the program sees, completions, source."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dbg_wire.inspection import Inspection, Parts, Scope, Sight, SourceText
+from tests.support.broker import running_broker
+from tests.support.inspecting import Look, looking
+from tests.support.processes import Child, Processes
+from tests.support.stopped_rank import start_stopped
+
+pytestmark = pytest.mark.integration
+
+PROGRAM = """\
+import collections, dataclasses, enum, threading
+import dbg_agent
+
+LIMIT = 5
+
+@dataclasses.dataclass
+class Config:
+    width: int
+    names: list
+
+class Layer:
+    depth = 3
+    __slots__ = ("weight", "bias", "__dict__")
+    def __init__(self):
+        self.weight = [0.5, 1.5]
+        self.extra = "extra"
+    @property
+    def norm(self):
+        print("computed")
+        return sum(self.weight)
+
+Point = collections.namedtuple("Point", "x y")
+
+def outer():
+    kept = "of outer"
+    def train(step):
+        config = Config(4, ["a", "b"])
+        layer = Layer()
+        table = {"loss": 0.25, 3: {"deep": [1, 2, {"deeper": (1, 2)}]}, Point(1, 2): None}
+        numbers = list(range(1000))
+        unique = {1, 2, 3}
+        point = Point(1, 2)
+        word = "word" * 1000
+        kept
+        dbg_agent.set_trace()
+        print("step", step, "width", config.width, "table", table["loss"], "limit", LIMIT, kept, flush=True)
+        dbg_agent.set_trace()
+        return step
+    return train
+
+print(outer()(7), flush=True)
+"""
+STOP = 35
+
+
+@pytest.fixture
+def rank(processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch) -> Child:
+    running_broker(processes, home)
+    monkeypatch.setenv("DBG_HOME", str(home))
+    return start_stopped(processes, home, PROGRAM)
+
+
+@pytest.fixture
+def look(rank: Child) -> Iterator[Look]:
+    with looking() as look:
+        yield look
+
+
+def test_variables_come_in_levels_and_each_expression_yields_the_same_text(look: Look) -> None:
+    scope = look.parts()
+    assert [*scope] == ["step", "config", "layer", "table", "numbers", "unique", "point", "word", "kept"]
+    assert (scope["step"].text, scope["step"].type, scope["step"].handle) == ("7", "int", 0)
+    assert scope["word"].text == look.value("word").text[:1999] + "…"
+    assert scope["numbers"].indexed == 1000
+    assert [*look.parts(scope["numbers"], begin=500, count=3, parts=Parts.INDEXED)] == ["500", "501", "502"]
+    assert look.parts(scope["numbers"], parts=Parts.NAMED) == {}
+    for name in ("config", "layer", "table", "point", "unique"):
+        for part in look.parts(scope[name]).values():
+            if part.expression and not part.is_lazy:
+                assert look.value(part.expression).text == part.text
+    table = look.parts(scope["table"])
+    assert [*table] == ["'loss'", "3", "Point(x=1, y=2)"]
+    deep = look.parts(look.parts(table["3"])["'deep'"])["2"]
+    assert (deep.expression, deep.text) == ("table[3]['deep'][2]", "{'deeper': (1, 2)}")
+    layer = look.parts(scope["layer"])
+    assert [*layer] == ["extra", "weight", "depth", "norm"]
+    assert layer["norm"].is_lazy
+    (norm,) = look.parts(layer["norm"]).values()
+    assert (norm.text, norm.is_lazy) == ("2.0", False)
+    point = look.parts(scope["point"])
+    assert all(part.is_fixed for part in point.values())
+    assert look.refusal(Inspection(sight=Sight.ASSIGN, handle=scope["point"].handle, name="x", text="3")) == (
+        "`x` can't be assigned: its owner can't be changed"
+    )
+    assert look.refusal(Inspection(sight=Sight.ASSIGN, name="absent", text="3")).startswith("there is no `absent` to")
+    assert look.refusal(Inspection(sight=Sight.PARTS, handle=9999)) == (
+        "there is no value 9999; list the variables again"
+    )
+    module = look.parts(scope=Scope.GLOBALS)
+    assert module["LIMIT"].expression == "LIMIT"
+    outer = look.parts(frame="<module>")
+    assert outer["LIMIT"].text == "5"
+
+
+def test_text_is_evaluated_run_and_completed(look: Look, rank: Child) -> None:
+    assert look.value("layer.norm").text == "computed\n2.0"
+    assert look.value("[step for _ in range(2)] # two").expression == "([step for _ in range(2)])"
+    made = look.value("{'a': [step]}")
+    assert look.parts(made)["'a'"].text == look.value("({'a': [step]})['a']").text
+    assert look.refusal(Inspection(sight=Sight.VALUE, text="step = 5")).startswith("SyntaxError: ")
+    assert look.refusal(Inspection(sight=Sight.VALUE, text="1 / 0")) == "ZeroDivisionError: division by zero"
+    assert look.refusal(Inspection(sight=Sight.VALUE, text="exit()")) == "SystemExit: None"
+    ran = look.value("for n in range(2):\n    print(n)\nstep = n + 40", runs=True)
+    assert (ran.text, ran.handle) == ("0\n1", 0)
+    assert look.value("step, n").text == "(41, 1)"
+
+    def completed(text: str) -> list[tuple[str, int, int]]:
+        question = Inspection(sight=Sight.COMPLETIONS, text=text, begin=len(text))
+        return [(one.text, one.begin, one.length) for one in look.look(question).completions]
+
+    assert completed("print(uni") == [("unique", 6, 3)]
+    assert completed("config.w") == [("width", 7, 1)]
+    assert ("append", 13, 0) in completed("config.names.")
+    assert completed("'config.w") == completed("nothing.w") == completed("1.") == completed("config.nothing.w") == []
+    assert [text for text, _, _ in completed("st")] == ["step", "staticmethod", "str"]
+    look.go_on()
+    rank.wait_for_output("step 41 width 4")
+
+
+def test_only_files_that_the_rank_has_loaded_are_shown(look: Look, home: Path) -> None:
+    script = home / "rank_script.py"
+
+    def source(path: str, begin: int = 0, count: int = 0) -> SourceText:
+        found = look.look(Inspection(sight=Sight.SOURCE, text=path, begin=begin, count=count)).sources
+        assert [one.path for one in found] == [path] * len(found)
+        return found[0]
+
+    assert source(str(script)).lines == PROGRAM.rstrip("\n")
+    script.write_text(PROGRAM.replace("LIMIT = 5", "LIMIT = 6"))
+    assert source(str(script)).lines == PROGRAM.rstrip("\n")
+    part = source(str(script), STOP - 1, 1)
+    assert (part.begin, part.total, part.lines.strip()) == (STOP - 1, PROGRAM.count("\n"), "dbg_agent.set_trace()")
+    large = look.look(Inspection(sight=Sight.SOURCE, text=threading.__file__)).sources
+    lines = "\n".join(one.lines for one in large).split("\n")
+    assert lines == Path(threading.__file__).read_text().split("\n")[: len(lines)]
+    assert len(large) > 1
+    refused = look.refusal(Inspection(sight=Sight.SOURCE, text="/etc/hostname"))
+    assert refused == "the rank has loaded no code from /etc/hostname, and shows no other files"
+    assert look.refusal(Inspection(sight=Sight.SOURCE, text="../secret")).startswith("the rank has loaded no code")
+
+
+def test_assigned_variables_are_those_of_the_program(look: Look, rank: Child) -> None:
+    scope = look.parts()
+    assert look.assign("step", "step + 34").text == "41"
+    assert look.assign("width", "19", scope["config"]).text == "19"
+    assert look.assign("'loss'", "step", scope["table"]).text == "41"
+    assert look.assign("LIMIT", "99", scope=Scope.GLOBALS).text == "99"
+    assert look.value("(step, config, table['loss'], LIMIT)").text == "(41, Config(width=19, names=['a', 'b']), 41, 99)"
+    look.go_on()
+    rank.wait_for_output("step 41 width 19 table 41 limit 99 of outer")
+    refused = look.refusal(Inspection(sight=Sight.PARTS, handle=scope["config"].handle))
+    assert refused == "the rank has run on since this value was listed; list the variables again"

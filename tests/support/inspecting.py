@@ -1,0 +1,102 @@
+"""A client that looks into one stopped rank as an IDE does, without the face of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dbg_client.api.blocking import LoopThread
+from dbg_client.core.asking import Asker
+from dbg_client.core.broker import switchboard_to
+from dbg_client.core.switchboard import Switchboard
+from dbg_wire.inspection import Inspected, Inspection, Sight, Variable, decode_inspected, encode_inspection
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.ranks import RankInfo, RankState
+from tests.support.time_unit import seconds
+
+
+class Look:
+    """Looks into the rank of this number; each call waits for its answer."""
+
+    def __init__(self, switchboard: Switchboard, thread: LoopThread, rank: int) -> None:
+        self._switchboard = switchboard
+        self._thread = thread
+        self._rank = rank
+
+    def of(self, rank: int) -> Look:
+        """Return what looks into another rank, over the same connection."""
+        return Look(self._switchboard, self._thread, rank)
+
+    def ask(self, action: Action, text: str, frame: str = "", patience: float | None = None) -> RankAnswer:
+        """Return the rank's answer to a question."""
+        asker = Asker(self._switchboard, patience or seconds(20))
+        (answer,) = self._thread.do(asker.ask(action, [self._info()], text, frame=frame))
+        return answer
+
+    def answer(self, question: Inspection, frame: str = "", patience: float | None = None) -> RankAnswer:
+        """Return the rank's answer as it is."""
+        return self.ask(Action.INSPECT, encode_inspection(question), frame, patience)
+
+    def look(self, question: Inspection, frame: str = "", patience: float | None = None) -> Inspected:
+        """Return what the rank tells."""
+        answer = self.answer(question, frame, patience)
+        assert answer.kind is Kind.VALUE, answer
+        return decode_inspected(answer.rows)
+
+    def refusal(self, question: Inspection, frame: str = "", patience: float | None = None) -> str:
+        """Return why the rank can't tell."""
+        answer = self.answer(question, frame, patience)
+        assert answer.kind is Kind.ERROR, answer
+        return answer.text
+
+    def parts(self, of: Variable | None = None, frame: str = "", **more: object) -> dict[str, Variable]:
+        """Return the parts of a variable, or the variables of the frame, by their names."""
+        question = Inspection(sight=Sight.PARTS, handle=of.handle if of is not None else 0, **more)  # type: ignore[arg-type]
+        found = self.look(question, frame).variables
+        named = {one.name: one for one in found}
+        assert len(named) == len(found), found
+        return named
+
+    def value(self, text: str, frame: str = "", *, runs: bool = False) -> Variable:
+        """Return the value of an expression."""
+        (found,) = self.look(Inspection(sight=Sight.VALUE, text=text, runs=runs), frame).variables
+        return found
+
+    def assign(self, name: str, text: str, of: Variable | None = None, frame: str = "", **more: object) -> Variable:
+        """Assign to a variable, and return it as it is then."""
+        handle = of.handle if of is not None else 0
+        question = Inspection(sight=Sight.ASSIGN, name=name, text=text, handle=handle, **more)  # type: ignore[arg-type]
+        (found,) = self.look(question, frame).variables
+        return found
+
+    def go_on(self, action: Action = Action.CONTINUE, text: str = "") -> RankInfo:
+        """Let the rank run, and return it as it is when it stops elsewhere."""
+        before = self._info().where
+        self.ask(action, text)
+
+        def stopped() -> RankInfo | None:
+            info = self._info()
+            return info if info.state is RankState.STOPPED and info.where != before else None
+
+        return self._thread.do(self._switchboard.until(stopped, seconds(20)))
+
+    def _info(self) -> RankInfo:
+        return next(one for one in self._switchboard.directory.ranks if one.rank == self._rank)
+
+
+@contextmanager
+def looking(rank: int = 0) -> Iterator[Look]:
+    """Look into a rank of the broker that ``DBG_HOME`` of this process names."""
+    thread = LoopThread()
+
+    async def open_switchboard() -> Switchboard:
+        switchboard = switchboard_to(None, seconds(20))
+        await switchboard.open()
+        return switchboard
+
+    switchboard = thread.do(open_switchboard())
+    try:
+        yield Look(switchboard, thread, rank)
+    finally:
+        thread.do(switchboard.close())
+        thread.end()
