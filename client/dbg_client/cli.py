@@ -155,6 +155,8 @@ def carry_out(settings: CommandSettings) -> int:
         from .mcp.server import serve_mcp
 
         return asyncio.run(serve_mcp(settings))
+    if settings.verb is Verb.DAP:
+        return _serve_ide(settings)
     if settings.verb is Verb.TMUX:
         from .tmux.panes import open_panes
 
@@ -162,6 +164,18 @@ def carry_out(settings: CommandSettings) -> int:
     from .actions.actions import run_action
 
     return asyncio.run(run_action(settings, _attach))
+
+
+def _serve_ide(settings: CommandSettings) -> int:
+    if settings.vscode:
+        from .dap.launch_json import write_entry
+
+        return write_entry(settings)
+    import asyncio
+
+    from .dap.serve import serve_dap
+
+    return asyncio.run(serve_dap(settings))
 
 
 async def _attach(settings: CommandSettings) -> int:

@@ -24,9 +24,10 @@ class Notices:
         """Take note of what somebody else did that ends the stop."""
         self._ending, self._ends_until = text, now + END_SECONDS
 
-    def ended_by(self, now: float) -> str:
-        """Return what somebody else did by which a stop ends now; empty if nobody did."""
-        return self._ending if now < self._ends_until else ""
+    def take_ending(self, now: float) -> str:
+        """Return what somebody else did by which a stop ends now, once; empty if nobody did."""
+        ending, self._ending = self._ending, ""
+        return ending if now < self._ends_until else ""
 
     def say(self, text: str, now: float) -> None:
         """Show a notice for a while."""

@@ -14,11 +14,14 @@ from dbg_wire.errors import BadInput, printable
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 from .near import is_target, refuse_mistyped, refuse_unknown_option
-from .options import OPTIONS
+from .options import MAYBE_PORT, OPTIONS
 from .verbs import BY_FLAG, BY_NAME, VERBS, Operands, VerbRow
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
+ANY_PORT = ""
+"""What argparse puts for ``--dap`` without a value."""
 
 WAIT_FOR_EVER = ""
 """What argparse puts for ``--wait`` without a value."""
@@ -87,6 +90,9 @@ class Arguments:
     vi: bool = False
     broker: str | None = None
     ask_token: bool = False
+    port: str | None = None
+    no_secret: bool = False
+    vscode: bool = False
     replay: str | None = None
     idle: str | None = None
     verbose: bool = False
@@ -126,6 +132,8 @@ def build_parser() -> argparse.ArgumentParser:
     for option in OPTIONS:
         if option.metavar is None:
             parser.add_argument(*option.flags, dest=option.field, action="store_true")
+        elif option.metavar == MAYBE_PORT:
+            parser.add_argument(*option.flags, dest=option.field, nargs="?", const=ANY_PORT)
         else:
             parser.add_argument(*option.flags, dest=option.field, metavar=option.metavar)
     # What `dbg-broker run` starts its terminal with: the socket by which the two talk.

@@ -15,6 +15,9 @@ DEFAULT_TIMEOUT = 10.0
 ASKING, ATTACH, OTHER = "asking many ranks", "attaching", "other options"
 """The groups of the help."""
 
+MAYBE_PORT = "[PORT]"
+"""The metavar of the option that may stand without its value."""
+
 FILE = "FILE"
 """The metavar of options that take a file, which shells complete by themselves."""
 
@@ -248,6 +251,28 @@ OPTIONS: tuple[OptionRow, ...] = (
         group=OTHER,
         verbs=("adopt",),
         help="all processes of yours here that a launcher started",
+    ),
+    OptionRow(
+        flags=("--dap",),
+        field="port",
+        metavar=MAYBE_PORT,
+        group=OTHER,
+        verbs=("dap",),
+        help="on a port of this host's loopback instead, with a secret for one session; without PORT on a free one",
+    ),
+    OptionRow(
+        flags=("--no-secret",),
+        field="no_secret",
+        group=OTHER,
+        verbs=("dap",),
+        help="for an IDE that can't send the secret: every user of this host may connect to the port of --dap",
+    ),
+    OptionRow(
+        flags=("--vscode",),
+        field="vscode",
+        group=OTHER,
+        verbs=("dap",),
+        help="write the entry for it into .vscode/launch.json of this folder, and say how for other IDEs",
     ),
     OptionRow(flags=("--no-pager",), field="no_pager", group=OTHER, help="print long answers as they are"),
     OptionRow(

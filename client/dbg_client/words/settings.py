@@ -23,6 +23,7 @@ from .arguments import WAIT_FOR_EVER, Arguments
 from .config import NO_CONFIG, PREFERENCES, Config, Origin, settle_one
 from .engine import NO_WISH, Wish
 from .escape_key import DEFAULT_PREFIX, parse_escape_key
+from .ide_port import target_and_port
 from .options import ATTACH, DEFAULT_TIMEOUT, OPTIONS
 from .replaying import IDLE, idle_seconds, refuse_with_replay
 from .verbs import BY_NAME, VERBS
@@ -63,6 +64,7 @@ class Verb(enum.Enum):
     ADOPT = "adopt"
     REPLAY = "--replay"
     MCP = "mcp"
+    DAP = "dap"
 
     @property
     def attaches(self) -> bool:
@@ -95,8 +97,8 @@ class CommandSettings:
     the descriptor of the socket to the ``dbg-broker run`` whose terminal this is, None in any other terminal.
     ``replay`` is the recording to play, ``idle`` the longest pause in it in seconds.
     ``breakpoints_to`` is the file in which a pane of that run tells its breakpoints, None anywhere else. ``shell`` is
-    the one to complete for, ``pager`` the command for long answers, empty for none. ``notes`` are sentences for the
-    user, told before anything else.
+    the one to complete for, ``pager`` the command for long answers, empty for none. ``port`` is where an IDE is
+    served, 0 for a free one, None for stdin and stdout. ``notes`` are sentences for the user, told before all else.
     """
 
     target: str | None
@@ -140,6 +142,9 @@ class CommandSettings:
     shell: str = ""
     pids: tuple[int, ...] = ()
     mine: bool = False
+    port: int | None = None
+    no_secret: bool = False
+    vscode: bool = False
     replay: str | None = None
     idle: float = IDLE
     pager: str = PREFERENCES["pager"].default
@@ -158,6 +163,9 @@ def settle(
     refuse_with_replay(arguments)
     _refuse_contradictions(arguments, verb)
     target, wait, notes = _target_and_wait(arguments, verb)
+    port = None
+    if verb is Verb.DAP:
+        target, port = target_and_port(arguments)
     return CommandSettings(
         target=target,
         verb=verb,
@@ -199,6 +207,9 @@ def settle(
         shell=_shell(arguments.shell, verb),
         pids=_pids(arguments, verb),
         mine=arguments.mine,
+        port=port,
+        no_secret=arguments.no_secret,
+        vscode=arguments.vscode,
         replay=arguments.replay,
         idle=idle_seconds(arguments.idle),
         notes=(*arguments.notes, *notes),
@@ -215,6 +226,8 @@ def _verb(arguments: Arguments) -> Verb:
     ]
     if arguments.replay is not None:
         asked.append(Verb.REPLAY)
+    if arguments.port is not None and Verb.DAP not in asked:
+        asked.append(Verb.DAP)
     if len(asked) > 1:
         first, second = (_called(arguments, verb) for verb in asked[:2])
         raise BadInput(f"{first} and {second} are two actions", "give one of them")

@@ -234,6 +234,12 @@ VERBS: tuple[VerbRow, ...] = (
         example="mcp",
     ),
     VerbRow(
+        name="dap",
+        operands=Operands.MAYBE_TARGET,
+        help="serve the ranks to an IDE, each as a thread, by the Debug Adapter Protocol on stdin and stdout",
+        example="dap train-4711/all",
+    ),
+    VerbRow(
         name="config",
         operands=Operands.NONE,
         help="show each setting, its value and where it comes from",

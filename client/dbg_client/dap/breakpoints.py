@@ -1,0 +1,185 @@
+"""The breakpoints of one IDE: each is set in all ranks of the window, in those that come later, too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from dbg_wire.errors import BrokerUnreachable, DbgError, PeerError
+from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
+from dbg_wire.line_breakpoints import (
+    BreakpointsWish,
+    BreakpointWish,
+    LineOfFile,
+    decode_breakpoints,
+    encode_wish,
+)
+from dbg_wire.messages import Action, Kind
+from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
+
+from ..core.news import RankChange
+from .asked_breakpoints import asked_file, asked_wishes, exception_answer
+from .breakpoint_table import BreakpointTable, Line
+from .messages import Message
+from .paths import Paths
+from .window import Window
+
+SECONDS = 2.0
+"""Seconds for ranks to answer: the IDE waits with the rest of its start. What comes later is told as an event."""
+
+PART = 20
+"""Breakpoints of one question, if they are long."""
+
+
+class Breakpoints:
+    """What one IDE has set, and its ranks by :meth:`follow`; belongs to one event loop."""
+
+    def __init__(self, window: Window, paths: Paths, first_line: int = 1) -> None:
+        self._window = window
+        self._paths = paths
+        self._first_line = first_line
+        self._table = BreakpointTable()
+        self._greeted: set[str] = set()
+        self._dirty: set[str] = set()
+        self._is_due = asyncio.Event()
+        # One change after the other reaches the ranks, in the order in which the IDE made them.
+        self._turn = asyncio.Lock()
+
+    async def set(self, arguments: Message) -> Message:
+        """Have these breakpoints and no others of the IDE in a file of all ranks; return what ranks say of each.
+
+        Raises BadInput for a file that ranks can't have.
+        """
+        file = asked_file(arguments, self._paths)
+        asked = asked_wishes(arguments, file, self._first_line)
+        if not self._window.may_act:
+            text = "a watcher's token sets no breakpoints; start this window with a driver's token"
+            return {"breakpoints": [{"verified": False, "message": text} for _ in asked]}
+        async with self._turn:
+            plan = self._table.replace(file, [wish for wish in asked if isinstance(wish, BreakpointWish)])
+            ranks = self._ranks()
+            await self._tell(ranks, plan.clear, plan.set)
+            self._greeted.update(rank.key for rank in ranks)
+            lines = iter(plan.lines)
+            rows = [
+                {"verified": False, "message": one} if isinstance(one, str) else self._row(next(lines), ranks)
+                for one in asked
+            ]
+        return {"breakpoints": rows}
+
+    async def set_exceptions(self, arguments: Message) -> Message:
+        """Return which exceptions stop ranks: those that were started so stay where they crash."""
+        return exception_answer(arguments)
+
+    async def leave(self) -> None:
+        """Clear in the ranks what this IDE has set; what their debuggers have set stays. Never an error."""
+        async with self._turn:
+            clear = [LineOfFile(file=wish.file, line=wish.line) for wish in self._table.wishes]
+            if clear:
+                await self._tell(self._ranks(), clear, ())
+
+    def stale(self, key: str) -> None:
+        """Have a rank asked anew: its debugger may have set or cleared breakpoints."""
+        self._dirty.add(key)
+        self._is_due.set()
+
+    async def follow(self) -> None:
+        """Keep ranks and IDE up to date until the link to the broker is closed."""
+        asking = asyncio.create_task(self._refresh())
+        try:
+            async with self._window.switchboard.news() as news:
+                for rank in self._ranks():
+                    self._note(RankChange(before=None, now=rank))
+                while True:
+                    self._note(await news.next())
+        except BrokerUnreachable:
+            return
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+    # ------------------------------------------------------------------------------------------------------- the ranks
+
+    def _ranks(self) -> list[RankInfo]:
+        return [rank for rank in self._window.ranks if rank.state in LIVE_STATES and not rank.is_classic]
+
+    def _note(self, change: RankChange) -> None:
+        before, now = change.before, change.now
+        if now is None or now.state not in LIVE_STATES:
+            return
+        was_stopped = before is not None and before.state is RankState.STOPPED
+        is_stopped = now.state is RankState.STOPPED
+        has_moved = was_stopped and before is not None and (before.occasion, before.where) != (now.occasion, now.where)
+        if now.key not in self._greeted or was_stopped != is_stopped or has_moved:
+            self.stale(now.key)
+
+    async def _refresh(self) -> None:
+        while True:
+            await self._is_due.wait()
+            await self._window.switchboard.until(lambda: self._window.switchboard.is_current or None)
+            self._is_due.clear()
+            keys, self._dirty = self._dirty, set()
+            if not self._window.may_act:
+                continue
+            async with self._turn:
+                ranks = self._ranks()
+                self._table.keep_only(rank.key for rank in ranks)
+                new = [rank for rank in ranks if rank.key not in self._greeted]
+                await self._tell([rank for rank in ranks if rank.key in keys and rank.key in self._greeted], (), ())
+                await self._tell(new, (), self._table.wishes)
+                self._greeted.update(rank.key for rank in new)
+                self._tell_ide(ranks)
+
+    async def _tell(
+        self, ranks: Sequence[RankInfo], clear: Sequence[LineOfFile], wishes: Sequence[BreakpointWish]
+    ) -> None:
+        """Clear and set in these ranks; with neither they are asked for what they have."""
+        if not ranks:
+            return
+        for wish in _parts(clear, wishes):
+            try:
+                answers = await self._window.ask(Action.BREAKPOINTS, ranks, encode_wish(wish), seconds=SECONDS)
+            except DbgError as error:
+                for rank in ranks:
+                    self._failed(rank.key, str(error), wish)
+                continue
+            for answer in answers:
+                try:
+                    if answer.kind is not Kind.VALUE:
+                        raise PeerError(answer.text)
+                    self._table.note(answer.key, decode_breakpoints(answer.rows))
+                except PeerError:
+                    self._failed(answer.key, answer.text, wish)
+
+    def _failed(self, key: str, problem: str, wish: BreakpointsWish) -> None:
+        # A question alone that fails leaves what is known, which is most likely still so.
+        if wish.clear or wish.set:
+            self._table.failed(key, problem)
+
+    # --------------------------------------------------------------------------------------------------------- the IDE
+
+    def _tell_ide(self, ranks: Sequence[RankInfo]) -> None:
+        for reason, line, told in self._table.news(ranks):
+            self._window.event("breakpoint", {"reason": reason, "breakpoint": self._with_source(line, told)})
+
+    def _row(self, line: Line, ranks: Sequence[RankInfo]) -> Message:
+        return self._with_source(line, self._table.shown(line, ranks))
+
+    def _with_source(self, line: Line, told: Message) -> Message:
+        path = self._paths.to_ide(line.wish.file)
+        # The IDE's number of a line differs from ours where it counts from 0.
+        number = {"line": told["line"] - 1 + self._first_line} if "line" in told else {}
+        return {**told, **number, "source": {"name": line.wish.file.rpartition("/")[2], "path": path}}
+
+
+def _parts(clear: Sequence[LineOfFile], wishes: Sequence[BreakpointWish]) -> Iterator[BreakpointsWish]:
+    """Yield the questions that clear and set these, each small enough; one without a wish if there is nothing."""
+    whole = BreakpointsWish(clear=tuple(clear), set=tuple(wishes))
+    if len(clear) <= MAX_BREAKPOINTS and len(wishes) <= MAX_BREAKPOINTS and len(encode_wish(whole)) <= MAX_TEXT:
+        yield whole
+        return
+    step = PART if len(encode_wish(whole)) / (len(clear) + len(wishes)) < MAX_TEXT / PART else 1
+    for at in range(0, len(clear), step):
+        yield BreakpointsWish(clear=tuple(clear[at : at + step]))
+    for at in range(0, len(wishes), step):
+        yield BreakpointsWish(set=tuple(wishes[at : at + step]))

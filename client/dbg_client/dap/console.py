@@ -1,0 +1,112 @@
+"""The debug console: an expression for the selected frame, and a few commands for many ranks, as the terminal has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.ranks import RankInfo
+
+from ..api.memory import Memory
+from ..api.ranks import AsyncRanks
+from ..words.near import is_target
+from .keyboard import Keyboard
+from .listing import Threads
+from .window import Window
+
+_QUESTION = re.compile(r"(?P<ranks>\S+):\s+(?P<text>\S.*)", re.DOTALL)
+"""``0-7: loss``; the rank set has no blank, and one stands behind the colon."""
+
+HELP = """\
+EXPRESSION         in the selected frame of the selected rank; a statement is run there
+RANKS: EXPRESSION  in many ranks, as in `all: loss` or `0-7: loss`; equal answers are one group
+where [RANKS]      the stacks as one tree; running ranks answer, too
+why [RANKS]        why the job does not go on
+pause RANKS        break into ranks that run
+continue RANKS     let stopped ranks go on
+take               take the keyboard of the selected rank
+give               leave it to the terminals
+help               these lines
+RANKS are as on the command line: 5, 0-7, all, stopped, @1, gpu013:*."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """A word of the console. ``needs`` tells that ranks have to be named, ``takes`` that they may be."""
+
+    do: Callable[[str], Awaitable[str]]
+    takes: bool = True
+    needs: bool = False
+
+
+class Console:
+    """The commands of one window's debug console; the groups of an answer can be named in the next question."""
+
+    def __init__(self, window: Window, threads: Threads, keyboard: Keyboard) -> None:
+        self._window = window
+        self._threads = threads
+        self._keyboard = keyboard
+        self._memory = Memory()
+        self._commands = {
+            "where": _Command(self._where),
+            "why": _Command(self._why),
+            "pause": _Command(self._pause, needs=True),
+            "continue": _Command(self._continue, needs=True),
+            "take": _Command(self._take, takes=False),
+            "give": _Command(self._give, takes=False),
+            "help": _Command(self._help, takes=False),
+        }
+
+    async def answer(self, text: str) -> str | None:
+        """Return the answer to a command, None for what is an expression. Raises DbgError."""
+        asked = _QUESTION.fullmatch(text.strip())
+        if asked is not None and is_target(asked["ranks"]):
+            return str(await self._ranks(asked["ranks"]).eval(asked["text"])).rstrip("\n")
+        word, _, rest = text.strip().partition(" ")
+        command, ranks = self._commands.get(word), rest.strip()
+        if command is None or (ranks and not (command.takes and is_target(ranks))):
+            return None
+        if command.needs and not ranks:
+            raise BadInput(f"`{word}` needs ranks", f"write `{word} all`, or `{word} 0-7`")
+        return (await command.do(ranks or "all")).rstrip("\n")
+
+    def completions(self, text: str) -> list[str]:
+        """Return the words of the console that begin with ``text``, which is all of the line before the cursor."""
+        return [word for word in (*self._commands, "all: ") if text and word.startswith(text)]
+
+    def _ranks(self, wanted: str) -> AsyncRanks:
+        return AsyncRanks(self._window.switchboard, self._memory, self._window.job, wanted)
+
+    async def _where(self, ranks: str) -> str:
+        return (await self._ranks(ranks).where()).tree()
+
+    async def _why(self, ranks: str) -> str:
+        return str(await self._ranks(ranks).why())
+
+    async def _pause(self, ranks: str) -> str:
+        return str(await self._ranks(ranks).interrupt())
+
+    async def _continue(self, ranks: str) -> str:
+        return str(await self._ranks(ranks).resume())
+
+    async def _take(self, ranks: str) -> str:
+        rank = self._selected()
+        await self._keyboard.seize(rank)
+        return f"This window has the keyboard of {printable(rank.address)}."
+
+    async def _give(self, ranks: str) -> str:
+        rank = self._keyboard.give()
+        if rank is None:
+            return "This window has no keyboard."
+        return f"The keyboard of {printable(rank.address)} is free; the rank stays as it is."
+
+    async def _help(self, ranks: str) -> str:
+        return HELP
+
+    def _selected(self) -> RankInfo:
+        rank = self._threads.focus
+        if rank is None:
+            raise BadInput("no rank is selected", "choose a stopped rank first")
+        return self._window.now(rank)

@@ -1,0 +1,131 @@
+"""The stack of a stopped rank, and the numbers by which an IDE asks about its frames."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple, Protocol
+
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.messages import Action
+from dbg_wire.ranks import Place, RankInfo
+
+from .handles import Handles
+from .listing import Threads
+from .messages import Message
+from .threads import REST
+from .window import Window
+
+
+class FrameOf(NamedTuple):
+    """A frame of a stopped rank: as questions name it, the innermost being ``-1``."""
+
+    rank: RankInfo
+    name: str
+
+
+class Sources(Protocol):
+    """Tells an IDE where the source of a frame is."""
+
+    def source(self, rank: RankInfo, file: str) -> Message:
+        """Return the protocol's ``Source`` of a file of a rank."""
+        ...
+
+
+class PlainSources:
+    """Files that are at the same path where the IDE runs."""
+
+    def source(self, rank: RankInfo, file: str) -> Message:
+        """Return the file at its own path."""
+        path = printable(file)
+        return {"name": path.rpartition("/")[2], "path": path}
+
+
+class Frames:
+    """The stacks of the ranks of a window, each kept until its rank moves."""
+
+    def __init__(self, window: Window, threads: Threads, sources: Sources, first_line: int, first_column: int) -> None:
+        self._window = window
+        self._threads = threads
+        self._sources = sources
+        self._first_line, self._first_column = first_line, first_column
+        self._numbers: Handles[str] = Handles()
+        self._stacks: dict[str, tuple[int, asyncio.Task[tuple[Place, ...]]]] = {}
+
+    async def stack_trace(self, arguments: Message) -> Message:
+        """Answer ``stackTrace``: the innermost frame first."""
+        if arguments.get("threadId") == REST:
+            return {"stackFrames": [], "totalFrames": 0}
+        rank = self._threads.standing(arguments.get("threadId"))
+        version = self._threads.table.version(rank.key) or 0
+        frames = (await self.stack(rank))[::-1]
+        if self._threads.table.version(rank.key) != version:
+            raise _stale(rank)
+        self._threads.focus = rank
+        begin = _count(arguments.get("startFrame"))
+        levels = _count(arguments.get("levels")) or len(frames)
+        shown = [
+            self._frame(rank, version, up, place) for up, place in enumerate(frames) if begin <= up < begin + levels
+        ]
+        return {"stackFrames": shown, "totalFrames": len(frames)}
+
+    async def stack(self, rank: RankInfo) -> tuple[Place, ...]:
+        """Return the frames of a rank, the outermost first; the rank is asked once for each of its stops."""
+        version = self._threads.table.version(rank.key) or 0
+        known = self._stacks.get(rank.key)
+        if known is None or known[0] != version or _has_failed(known[1]):
+            known = version, asyncio.ensure_future(self._ask(rank))
+            self._stacks[rank.key] = known
+            self._drop_old()
+        return await asyncio.shield(known[1])
+
+    def frame(self, number: object) -> FrameOf:
+        """Return the frame with this number. Raises BadInput for one of an earlier stop."""
+        found = self._numbers.find(number)
+        rank = self._window.switchboard.directory.by_key.get(found[0]) if found is not None else None
+        if found is None or rank is None:
+            raise BadInput("this frame is of an earlier stop", "choose a frame of the present one")
+        if self._threads.table.version(rank.key) != found[1] or not self._threads.table.stands(rank.key):
+            raise _stale(rank)
+        self._threads.focus = rank
+        return FrameOf(rank, found[2])
+
+    def innermost(self, rank: RankInfo) -> int:
+        """Return the number of the innermost frame of a rank. Raises BadInput if it runs."""
+        version = self._threads.table.version(rank.key)
+        if version is None or not self._threads.table.stands(rank.key):
+            raise BadInput(f"{printable(rank.address)} is running", "choose a frame of a stopped rank")
+        return self._numbers.number(rank.key, version, "-1")
+
+    def close(self) -> None:
+        """Give up what is asked."""
+        for _, task in self._stacks.values():
+            task.cancel()
+
+    async def _ask(self, rank: RankInfo) -> tuple[Place, ...]:
+        return (await self._window.ask_one(Action.WHERE, rank)).frames
+
+    def _drop_old(self) -> None:
+        """Forget the stacks of ranks that have moved or ended."""
+        for key in [key for key, (version, _) in self._stacks.items() if self._threads.table.version(key) != version]:
+            del self._stacks[key]
+
+    def _frame(self, rank: RankInfo, version: int, up: int, place: Place) -> Message:
+        return {
+            "id": self._numbers.number(rank.key, version, str(-1 - up)),
+            "name": printable(place.function),
+            "source": self._sources.source(rank, place.file),
+            "line": max(0, place.line - 1 + self._first_line),
+            "column": self._first_column,
+        }
+
+
+def _stale(rank: RankInfo) -> BadInput:
+    return BadInput(f"{printable(rank.address)} has moved since", "choose a frame of its present stop")
+
+
+def _has_failed(task: asyncio.Task[tuple[Place, ...]]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

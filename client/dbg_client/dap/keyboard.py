@@ -1,0 +1,176 @@
+"""The keyboard of the rank on which the window has acted last, so that terminals see who drives it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from dbg_wire.codec import Output
+from dbg_wire.engines import PDB
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.messages import Mode
+from dbg_wire.ranks import RankInfo
+
+from ..attachment.attachment import Attachment
+from ..attachment.effects import Effect, Note
+from ..core.link import Event
+from ..driving import Driving
+from ..errors import TimedOut
+from ..words.engine import Wish
+from .window import Window
+
+SIZE = (24, 80)
+"""Rows and columns that a window offers a debugger; it shows values and no screen."""
+
+MAX_NOTE = 600
+"""Characters of a notice: two names and a command."""
+
+OPEN_SECONDS = 5.0
+"""Seconds for a debugger to open at a rank; after them the rank is asked all the same, and says what it does."""
+
+
+class Keyboard:
+    """The seat of the window at one rank, on the window's own connection."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._driving: Driving | None = None
+        self._failed: BaseException | None = None
+        self._changing = asyncio.Lock()
+        self._was_driving = False
+        self._drawn: int | None = None
+        """The debugger's session that has shown something at this seat."""
+
+    @property
+    def _attachment(self) -> Attachment | None:
+        return self._driving.attachment if self._driving is not None else None
+
+    def is_ours(self, rank: RankInfo) -> bool:
+        """Tell whether this window has the keyboard of a rank."""
+        attachment = self._attachment
+        return attachment is not None and attachment.rank.key == rank.key and attachment.driving
+
+    def require_free(self, rank: RankInfo) -> None:
+        """Raise BadInput where somebody else types at a rank."""
+        if not self.is_ours(rank) and rank.driver is not None:
+            raise _types(rank.driver, rank)
+
+    async def hold(self, rank: RankInfo) -> None:
+        """Have the keyboard of a rank, and its debugger open; the keyboard of another rank is left.
+
+        Where a program has called ``set_trace()`` the rank may be at the next line then. Raises BadInput where somebody
+        else types. A watcher's token gives no keyboard: nothing is asked then, and the broker refuses what follows.
+        """
+        if not self._window.may_act:
+            return
+        async with self._changing:
+            if not self.is_ours(rank):
+                self.require_free(rank)
+                await self._attach(rank, Mode.DRIVE)
+
+    async def hold_if_open(self, rank: RankInfo) -> None:
+        """Have the keyboard of a rank whose debugger is open; another one is not moved for it. Raises BadInput."""
+        if rank.engine is not None:
+            await self.hold(rank)
+        else:
+            self.require_free(rank)
+
+    async def seize(self, rank: RankInfo) -> None:
+        """Take the keyboard of a rank from whoever has it. Raises a DbgError if the broker does not give it."""
+        async with self._changing:
+            if not self.is_ours(rank):
+                await self._attach(rank, Mode.TAKE)
+
+    def give(self) -> RankInfo | None:
+        """Leave the keyboard; return the rank at which it was, None if there was none."""
+        driving, self._driving = self._driving, None
+        self._was_driving = False
+        if driving is None:
+            return None
+        driving.end()
+        return driving.attachment.rank if driving.attachment.driving else None
+
+    def close(self) -> None:
+        """Leave the keyboard; the rank stays as it is."""
+        self.give()
+
+    # ------------------------------------------------------------------------------------------------------ the broker
+
+    def opened(self) -> None:
+        """Do nothing: the seat is waited for."""
+
+    def finished(self, error: DbgError | None) -> None:
+        """Leave the keyboard with its rank."""
+        self._failed = error
+        self.give()
+
+    def failed(self, error: BaseException) -> None:
+        """Leave the keyboard, and have what waits for it fail."""
+        self._failed = error
+        self.give()
+
+    def show(self, effect: Effect) -> None:
+        """Print in the debug console what a terminal would show as a notice; a window shows no screen."""
+        if isinstance(effect, Note):
+            self._window.tell(printable(effect.text, MAX_NOTE))
+
+    async def changed(self, event: Event | None) -> None:
+        """Take note of what the debugger shows, and of who types."""
+        if isinstance(event, Output):
+            self._drawn = event.session
+        self._tell_turn()
+
+    # ----------------------------------------------------------------------------------------------------------- inner
+
+    async def _attach(self, rank: RankInfo, mode: Mode) -> None:
+        # A connection has one seat, and the new one replaces it.
+        attachment = Attachment(rank, mode, SIZE, colors=8, wish=Wish(default=PDB))
+        self.give()
+        self._failed, self._drawn = None, None
+        self._driving = Driving(self._window.switchboard, attachment, self)
+        self._driving.begin()
+        seconds = self._window.switchboard.seconds
+
+        def is_seated() -> bool | None:
+            if self._failed is not None:
+                raise self._failed
+            return attachment.opened or None
+
+        try:
+            await self._window.switchboard.until(is_seated, seconds)
+        except asyncio.TimeoutError:
+            raise TimedOut(f"{printable(rank.address)} gave no seat within {seconds:g} s") from None
+        if not attachment.driving:
+            driver = attachment.driver
+            self.give()
+            raise _types(driver, rank)
+        with suppress(asyncio.TimeoutError):
+            await self._window.switchboard.until(lambda: self._is_open(attachment) or None, OPEN_SECONDS)
+
+    def _is_open(self, attachment: Attachment) -> bool:
+        """Tell whether the debugger waits for the user: its session is told before it has come to its line."""
+        report = attachment.report
+        if report is None or report.stop is None or self._attachment is not attachment:
+            return True
+        session = report.session
+        return report.prompt is not None or (session is not None and session.number == self._drawn)
+
+    def _tell_turn(self) -> None:
+        """Tell the user when somebody takes the keyboard."""
+        attachment = self._attachment
+        if attachment is None:
+            return
+        had, self._was_driving = self._was_driving, attachment.driving
+        if had and not attachment.driving:
+            who = printable(attachment.driver) if attachment.driver else "Somebody"
+            self._window.tell(
+                f"{who} has taken the keyboard of {printable(attachment.rank.address)}; `take` takes it back.",
+                "important",
+            )
+
+
+def _types(driver: str | None, rank: RankInfo) -> BadInput:
+    who = printable(driver) if driver else "another terminal"
+    return BadInput(
+        f"{who} types at {printable(rank.address)}", "write `take` in the debug console to take the keyboard"
+    )

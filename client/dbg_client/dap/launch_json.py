@@ -1,0 +1,153 @@
+"""The entry by which VS Code starts the adapter, put into ``.vscode/launch.json``; and what other IDEs need."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import textwrap
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from dbg_wire.errors import BadInput, printable
+
+from ..streams import write_result
+from ..words.settings import CommandSettings
+from . import jsonc
+
+MAX_FILE = 1024 * 1024
+"""Bytes of a launch.json at most."""
+
+FILE = Path(".vscode/launch.json")
+
+USUAL_TARGET = "all"
+
+Entry = dict[str, Any]
+
+_OTHERS = """\
+
+PyCharm ("Attach to DAP"): run `dbg-attach {target} --dap` and give it the host, the port and the secret that are shown.
+
+nvim-dap:
+    local dap = require('dap')
+    dap.adapters.ranks = {{ type = 'executable', command = {command}, args = {{ 'dap' }} }}
+    dap.configurations.python = dap.configurations.python or {{}}
+    table.insert(dap.configurations.python,
+      {{ type = 'ranks', request = 'attach', name = {name}, target = {lua_target} }})
+"""
+
+
+def entry_for(target: str) -> Entry:
+    """Return the entry that VS Code's own Python extension takes to run this adapter by this Python."""
+    return {
+        "name": f"Ranks: {target}",
+        "type": "debugpy",
+        "request": "attach",
+        # The extension runs an adapter of its own for `listen`, which these two replace; nothing listens.
+        "listen": {"port": 0},
+        "debugAdapterPath": str(Path(__file__).with_name("__main__.py")),
+        "debugAdapterPython": sys.executable,
+        "target": target,
+    }
+
+
+def write_entry(settings: CommandSettings) -> int:
+    """Put the entry into the launch.json of the present folder, say how for others, and return the exit status.
+
+    Raises BadInput, with the entry to put in by hand, for a file that can't be changed without harm.
+    """
+    target = settings.target or USUAL_TARGET
+    entry = entry_for(target)
+    before = _content(FILE, entry)
+    after = with_entry(before, entry)
+    if after == before:
+        told = f"{FILE} has the entry {printable(entry['name'])!r} already."
+    else:
+        _replace(FILE, after, entry)
+        told = f"{FILE} has the new entry {printable(entry['name'])!r}."
+    write_result(f"{told}\nIn VS Code choose it in Run and Debug (Ctrl+Shift+D), and press F5.\n{_others(target)}")
+    return 0
+
+
+def with_entry(text: str, entry: Entry) -> str:
+    """Return a launch.json with the entry first, all else as it was; unchanged if it has it. Raises BadInput."""
+    if not text.strip():
+        return json.dumps({"version": "0.2.0", "configurations": [entry]}, indent=4, ensure_ascii=False) + "\n"
+    try:
+        document = jsonc.read(text)
+        known = document.get("configurations") if isinstance(document, dict) else None
+        if not isinstance(known, list):
+            raise jsonc.NotRead
+        same = [at for at, one in enumerate(known) if isinstance(one, dict) and one.get("name") == entry["name"]]
+        if same and known[same[0]] != entry:
+            raise BadInput(f"{FILE} has another entry {entry['name']!r}", "remove it, or change its name")
+        if same:
+            return text
+        at = jsonc.begin_of_list(text, "configurations")
+        ours = textwrap.indent(json.dumps(entry, indent=4, ensure_ascii=False), " " * 8)
+        changed = f"{text[:at]}\n{ours}{',' if known else chr(10) + '    '}{text[at:]}"
+        if jsonc.read(changed) != {**document, "configurations": [entry, *known]}:
+            raise jsonc.NotRead
+    except jsonc.NotRead:
+        raise BadInput(f"{FILE} is not understood as a list of configurations", by_hand(entry)) from None
+    return changed
+
+
+def by_hand(entry: Entry) -> str:
+    """Return the sentence that shows the entry to a user who has to put it in."""
+    return f"put this into the list `configurations` there:\n{json.dumps(entry, indent=4, ensure_ascii=False)}"
+
+
+def _others(target: str) -> str:
+    # Lua's quotes take what JSON's do, as far as targets have it.
+    beside = Path(sys.argv[0])
+    command = str(beside.absolute()) if beside.name == "dbg-attach" else "dbg-attach"
+    return _OTHERS.format(
+        target=target,
+        command=json.dumps(command),
+        name=json.dumps(f"Ranks: {target}"),
+        lua_target=json.dumps(target),
+    )
+
+
+def _content(file: Path, entry: Entry) -> str:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MAX_FILE + 1)
+        if len(data) > MAX_FILE:
+            raise BadInput(f"{file} is longer than {MAX_FILE} bytes", by_hand(entry))
+        return data.decode("utf-8")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError:
+        raise BadInput(f"{file} is no UTF-8", by_hand(entry)) from None
+    except OSError as error:
+        raise BadInput(f"{file} can't be read ({error.strerror})", by_hand(entry)) from None
+
+
+def _replace(file: Path, text: str, entry: Entry) -> None:
+    """Write the whole file or nothing: VS Code reads it at any time."""
+    try:
+        file.parent.mkdir(exist_ok=True)
+        real = file.resolve()
+        mode = real.stat().st_mode & 0o777 if real.exists() else 0o666 & ~_umask()
+        descriptor, name = tempfile.mkstemp(dir=real.parent, prefix=".launch-")
+        try:
+            with open(descriptor, "w", encoding="utf-8") as opened:  # noqa: PTH123 - a descriptor, not a path
+                opened.write(text)
+            os.chmod(name, mode)  # noqa: PTH101
+            os.replace(name, real)  # noqa: PTH105
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)  # noqa: PTH108
+            raise
+    except OSError as error:
+        raise BadInput(f"{file} can't be written ({error.strerror})", by_hand(entry)) from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

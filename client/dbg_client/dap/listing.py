@@ -1,0 +1,168 @@
+"""The threads of one window: what the IDE is told as ranks stop and go on, and which rank a request is about."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.messages import Refusal
+from dbg_wire.ranks import LIVE_STATES, RankInfo
+
+from ..api.answers import safe_text
+from ..core.directory import LISTS
+from ..core.link import Down, Event, Up
+from ..views.naming import Naming, clip
+from .messages import Message
+from .threads import REST, Continued, Exited, Started, Stopped, ThreadEvent, ThreadTable
+from .window import Window
+
+COALESCE_SECONDS = 0.03
+"""Seconds for which changes of ranks are gathered: a thousand ranks that stop at once are one look."""
+
+MAX_SHOWN = 60
+"""Columns for the ranks that are not listed."""
+
+
+class Threads:
+    """The ranks of a window as threads; watches the broker from :meth:`begin` on."""
+
+    def __init__(self, window: Window) -> None:
+        self.table = ThreadTable()
+        self.on_ranks: list[Callable[[], None]] = []
+        """What else is called after a look at the ranks: one may have come that has no breakpoints yet."""
+        self.focus: RankInfo | None = None
+        """The rank that the IDE has looked at or was shown last."""
+        self._window = window
+        self._is_begun = False
+        self._due: asyncio.TimerHandle | None = None
+        self._is_away = False
+        self._had_ranks = False
+
+    def begin(self) -> None:
+        """Tell the IDE of the ranks that stand, and from now on of all changes."""
+        self._is_begun = True
+        self.look()
+
+    # ------------------------------------------------------------------------------------------------------ the broker
+
+    def claims(self, refusal: Refusal) -> bool:
+        """Tell that no refusal is the answer to anything of this part."""
+        return False
+
+    async def take(self, event: Event) -> None:
+        """Take what comes from the broker."""
+        if isinstance(event, Down):
+            if not self._is_away:
+                self._window.tell(f"The broker is gone, reconnecting ({printable(event.reason)}).")
+            self._is_away = True
+        elif isinstance(event, Up):
+            if self._is_away:
+                self._window.tell("The broker is back.")
+            self._is_away = False
+        elif isinstance(event, LISTS) and self._due is None:
+            self._due = asyncio.get_running_loop().call_later(COALESCE_SECONDS, self.look)
+
+    def look(self) -> None:
+        """Tell the IDE at once what has changed since the last look."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        if not self._is_begun:
+            return
+        try:
+            ranks = self._window.ranks
+        except DbgError as error:
+            self._window.tell(str(error), "important")
+            return
+        for told in self.table.look(ranks):
+            self._tell(told)
+        self._tell_of_end(ranks)
+        for listener in self.on_ranks:
+            listener()
+
+    def close(self) -> None:
+        """Tell nothing any more."""
+        self._is_begun = False
+        if self._due is not None:
+            self._due.cancel()
+
+    # ----------------------------------------------------------------------------------------------------- the IDE asks
+
+    async def threads(self, arguments: Message) -> Message:
+        """Answer ``threads``."""
+        self.look()
+        listed = self.table.listed
+        several = len({rank.job for rank in listed}) > 1
+        rows = [
+            {
+                "id": self.table.thread(rank.key),
+                "name": printable(rank.full_address if several else rank.address),
+            }
+            for rank in listed
+        ]
+        rest = self.rest()
+        if rest:
+            rows.append({"id": REST, "name": _rest_name(rest)})
+        return {"threads": rows}
+
+    def rest(self) -> list[RankInfo]:
+        """Return the living ranks of the target that are not listed."""
+        listed = {rank.key for rank in self.table.listed}
+        return [rank for rank in self._window.ranks if rank.state in LIVE_STATES and rank.key not in listed]
+
+    def rank(self, thread: object) -> RankInfo:
+        """Return the rank with this number. Raises BadInput."""
+        key = self.table.key(thread)
+        rank = self._window.switchboard.directory.by_key.get(key) if key is not None else None
+        if thread == REST:
+            raise BadInput(
+                "this entry stands for many ranks",
+                "name one in the debug console: `5: loss` asks it, `pause 5` stops it",
+            )
+        if rank is None:
+            raise BadInput("this rank is not there any more", "choose another thread")
+        return rank
+
+    def standing(self, thread: object) -> RankInfo:
+        """Return the rank with this number, which stands. Raises BadInput if it runs or is not there."""
+        rank = self.rank(thread)
+        if not self.table.stands(rank.key):
+            raise BadInput(f"{printable(rank.address)} is running", "pause it first")
+        return rank
+
+    # ----------------------------------------------------------------------------------------------------------- inner
+
+    def _tell(self, told: ThreadEvent) -> None:
+        if isinstance(told, (Started, Exited)):
+            reason = "started" if isinstance(told, Started) else "exited"
+            self._window.event("thread", {"reason": reason, "threadId": told.thread})
+        elif isinstance(told, Continued):
+            self._window.event("continued", {"threadId": told.thread, "allThreadsContinued": False})
+        else:
+            self._tell_stop(told)
+
+    def _tell_stop(self, told: Stopped) -> None:
+        rank = self.rank(told.thread)
+        focus = self.focus if self.focus is not None and self.table.stands(self.focus.key) else rank
+        keeps_focus = not told.is_ours and focus.key != rank.key
+        if not keeps_focus:
+            self.focus = rank
+        body = {
+            "reason": told.reason,
+            "description": told.description,
+            "threadId": told.thread,
+            "allThreadsStopped": False,
+            "preserveFocusHint": keeps_focus,
+        }
+        self._window.event("stopped", {**body, "text": safe_text(told.text)} if told.text else body)
+
+    def _tell_of_end(self, ranks: tuple[RankInfo, ...]) -> None:
+        has_ranks = bool(ranks)
+        if self._had_ranks and not has_ranks:
+            self._window.tell("All ranks of this window have ended. Those of the next run of the job show up here.")
+        self._had_ranks = has_ranks
+
+
+def _rest_name(ranks: list[RankInfo]) -> str:
+    return f"{len(ranks)} more: {printable(clip(Naming(ranks).names(ranks), MAX_SHOWN))}"

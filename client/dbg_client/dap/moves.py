@@ -1,0 +1,113 @@
+"""Moves of one rank: steps, going on, and breaking in. Each is for one thread alone, whatever the IDE asks for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.messages import Action, Kind
+from dbg_wire.ranks import RankInfo, RankState
+
+from ..api.answers import safe_text
+from ..api.errors import RankError
+from .keyboard import Keyboard
+from .listing import Threads
+from .messages import Message
+from .threads import REST
+from .window import Window
+
+STEPS = {"next": "next", "stepIn": "step", "stepOut": "return"}
+"""The requests that are steps, and pdb's commands for them."""
+
+
+class Moves:
+    """What a window makes ranks do. Requests are answered at once; where a rank stops then is told by an event."""
+
+    def __init__(self, window: Window, threads: Threads, keyboard: Keyboard) -> None:
+        self._window = window
+        self._threads = threads
+        self._keyboard = keyboard
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def step(self, request: str, arguments: Message) -> None:
+        """Carry out ``next``, ``stepIn`` or ``stepOut``."""
+        rank = self._threads.standing(arguments.get("threadId"))
+        if rank.state is RankState.HELD:
+            raise BadInput(f"{printable(rank.address)} is held, waiting for other ranks", "continue lets it go on")
+        if not self._window.may_act:
+            # The broker refuses, and the request is answered with its sentence.
+            await self._window.ask_one(Action.COMMAND, rank, STEPS[request])
+            return
+        before = rank.where
+        self._threads.table.hush(rank.key, on=True)
+        try:
+            await self._keyboard.hold(rank)
+        except BaseException:
+            self._threads.table.hush(rank.key, on=False)
+            raise
+        has_moved = self._window.now(rank).where != before
+        self._threads.table.begin_move(rank.key, is_step=True)
+        if has_moved and request != "stepOut":
+            # The debugger's opening has led from the call of set_trace() to the next line, which is the step.
+            asyncio.get_running_loop().call_soon(self._end, rank)
+        else:
+            self._start(rank, Action.COMMAND, STEPS[request])
+
+    async def go_on(self, arguments: Message) -> Message:
+        """Carry out ``continue``: a stopped rank goes on, a held one waits no longer."""
+        rank = self._threads.standing(arguments.get("threadId"))
+        self._keyboard.require_free(rank)
+        action = Action.RELEASE if rank.state is RankState.HELD else Action.CONTINUE
+        if self._window.may_act:
+            # A debugger opens by itself at the next stop of a rank whose keyboard is held, and that moves the rank.
+            if self._keyboard.is_ours(rank):
+                self._keyboard.give()
+            self._threads.table.begin_move(rank.key, is_step=False)
+            self._start(rank, action)
+        else:
+            await self._window.ask_one(action, rank)
+        return {"allThreadsContinued": False}
+
+    async def pause(self, arguments: Message) -> None:
+        """Carry out ``pause``: break into a rank, or into all that run and are not listed."""
+        thread = arguments.get("threadId")
+        if thread == REST:
+            ranks = [rank for rank in self._threads.rest() if rank.state is RankState.RUNNING]
+        else:
+            ranks = [self._threads.rank(thread)]
+        for rank in ranks:
+            self._threads.table.expect_stop(rank.key)
+        answers = await self._window.ask(Action.INTERRUPT, ranks) if ranks else []
+        for rank, answer in zip(ranks, answers, strict=True):
+            if answer.kind is Kind.RUNNING and len(ranks) == 1:
+                self._window.tell(f"{printable(rank.address)}: {safe_text(answer.text)}")
+            elif answer.kind is not Kind.VALUE and len(ranks) == 1:
+                raise RankError(rank.address, answer.text, answer.kind.value)
+
+    def close(self) -> None:
+        """Wait for no answer any more; ranks move on or stand as they are."""
+        for task in list(self._open):
+            task.cancel()
+
+    def _start(self, rank: RankInfo, action: Action, text: str = "") -> None:
+        task = asyncio.create_task(self._finish(rank, action, text))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _finish(self, rank: RankInfo, action: Action, text: str) -> None:
+        failed = False
+        try:
+            await self._window.ask_one(action, rank, text)
+        except RankError as error:
+            # A step that takes long goes on; its end is told as any stop is.
+            failed = error.kind == Kind.ERROR.value
+            if failed:
+                self._window.tell(str(error), "important")
+        except DbgError as error:
+            failed = True
+            self._window.tell(str(error), "important")
+        self._end(rank, failed=failed)
+
+    def _end(self, rank: RankInfo, *, failed: bool = False) -> None:
+        self._threads.table.end_move(rank.key, failed=failed)
+        self._threads.look()

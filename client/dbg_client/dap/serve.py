@@ -1,0 +1,166 @@
+"""Serve IDEs: one on stdin and stdout, or one after the other on a port of this host's loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TextIO
+
+from dbg_dial.deadline import within
+from dbg_wire.errors import BadInput
+from dbg_wire.targets import Target
+
+from ..core.broker import switchboard_to
+from ..core.remembered_groups import read_target
+from ..core.switchboard import Switchboard
+from ..streams import tell
+from ..words.settings import CommandSettings
+from .adapter import Adapter, admit_anybody
+from .admission import Admission, random_secret
+from .conversation import Conversation, Streams
+from .framing import LostFrames
+from .messages import Message, Send, output
+
+LOOPBACK = "127.0.0.1"
+
+MAX_STRANGERS = 8
+"""Clients of the port that have not attached; more are turned away."""
+
+STRANGER_SECONDS = 30.0
+"""Seconds in which a client has to attach: an IDE does in one."""
+
+
+async def serve_dap(settings: CommandSettings) -> int:
+    """Serve IDEs until stdin ends, or for ever on a port; return the exit status. Raises LostFrames or BadInput."""
+    target = _target(settings)
+    connect = _Connect(settings)
+    if settings.port is not None:
+        await _Port(connect, target, settings).serve(settings.port)
+        return 0
+    if sys.stdin.isatty():
+        tell("dbg-attach dap is spoken to by an IDE: see `dbg-attach dap --vscode`. Ctrl-D ends it.")
+    streams = await _standard_streams()
+    await Conversation(streams, lambda send: Adapter(connect, target, send, admit_anybody)).hold()
+    return 0
+
+
+def _target(settings: CommandSettings) -> Target | None:
+    return read_target(settings.target, os.environ) if settings.target is not None else None
+
+
+class _Connect:
+    """Makes links to the broker of these settings."""
+
+    def __init__(self, settings: CommandSettings) -> None:
+        self._settings = settings
+
+    def __call__(self, client: str) -> Switchboard:
+        """Return a link, not open yet, whose user is shown with the IDE that acts."""
+        return switchboard_to(self._settings.broker, self._settings.timeout, program=client)
+
+
+class _Port:
+    """The port and those who have come to it."""
+
+    def __init__(self, connect: _Connect, target: Target | None, settings: CommandSettings) -> None:
+        self._connect = connect
+        self._target = target
+        self._number = 0
+        self._strangers = 0
+        self._talks: set[asyncio.Task[None]] = set()
+        self._admission = Admission(self._tell_secret, None if settings.no_secret else random_secret)
+
+    async def serve(self, number: int) -> None:
+        """Listen until cancelled. Raises BadInput for a port that can't be had."""
+        try:
+            server = await asyncio.start_server(self._come, LOOPBACK, number)
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise BadInput(f"port {number} can't be served ({why})", "leave it out, and a free one is taken") from None
+        self._number = int(server.sockets[0].getsockname()[1])
+        tell(f"IDEs of this host are served at {LOOPBACK}:{self._number}; Ctrl-C ends it, and ranks stay as they are.")
+        self._admission.begin()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            server.close()
+            for talk in self._talks:
+                talk.cancel()
+            await asyncio.gather(*self._talks, return_exceptions=True)
+
+    def _tell_secret(self, secret: str) -> None:
+        entry = f'"connect": {{"host": "{LOOPBACK}", "port": {self._number}}}, "secret": "{secret}"'
+        tell(f"Secret for the next session: {secret}\nIn launch.json of VS Code: {entry}")
+
+    def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._strangers >= MAX_STRANGERS:
+            writer.transport.abort()
+            return
+        talk = asyncio.create_task(self._talk(reader, writer))
+        self._talks.add(talk)
+        talk.add_done_callback(self._talks.discard)
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        visit = _Visit(self._admission)
+        streams = Streams(reader, writer.transport, writer.wait_closed)
+        talk = Conversation(streams, lambda send: Adapter(self._connect, self._target, send, visit.admit))
+        self._strangers += 1
+        watch = asyncio.create_task(self._until_attached(visit, talk.send, writer))
+        try:
+            await talk.hold()
+        except LostFrames as error:
+            tell(f"dbg-attach: {error}")
+        finally:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+            if visit.is_attached.is_set():
+                self._admission.leave()
+
+    async def _until_attached(self, visit: _Visit, send: Send, writer: asyncio.StreamWriter) -> None:
+        try:
+            await within(STRANGER_SECONDS, visit.is_attached.wait())
+        except asyncio.TimeoutError:
+            send(output(f"this client has not attached within {STRANGER_SECONDS:g} s", "important"))
+            writer.close()
+        finally:
+            self._strangers -= 1
+
+
+class _Visit:
+    """One client of the port, which may take the seat."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self.is_attached = asyncio.Event()
+
+    def admit(self, arguments: Message) -> None:
+        """Let the client in, or raise BadInput; a client that is in may attach again."""
+        if not self.is_attached.is_set():
+            self._admission.admit(arguments)
+            self.is_attached.set()
+
+
+async def _standard_streams() -> Streams:
+    """Return stdin and stdout as streams. What a library prints goes to stderr from then on."""
+    loop = asyncio.get_running_loop()
+    reader, closing = asyncio.StreamReader(), _Closing()
+    output_file: TextIO = sys.stdout
+    sys.stdout = sys.stderr
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        transport, _ = await loop.connect_write_pipe(lambda: closing, output_file)
+    except (ValueError, PermissionError):
+        raise BadInput("stdin or stdout is no pipe, and an IDE makes pipes", "have an IDE start it") from None
+    return Streams(reader, transport, closing.is_closed.wait)
+
+
+class _Closing(asyncio.BaseProtocol):
+    """Tells when all that was written to stdout is on its way."""
+
+    def __init__(self) -> None:
+        self.is_closed = asyncio.Event()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Have those go on who wait for the end."""
+        self.is_closed.set()
