@@ -218,7 +218,7 @@ class Broker:
         return tuple(Job(job, self._thread) for job in self._thread.do(_now(self._broker.jobs)))
 
     def job(self, name: str | None = None) -> Job:
-        """Return the job of this name, or the only one that lives. Raises NoSuchRank and AmbiguousTarget."""
+        """Return the job of this name, or the only one that lives. Raises BadInput, which names those that live."""
         return Job(self._thread.do(_now(lambda: self._broker.job(name))), self._thread)
 
     def wait(self, wanted: Wanted = "stopped", seconds: float | None = None) -> RankInfo:

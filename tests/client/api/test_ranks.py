@@ -67,3 +67,19 @@ def test_ranks_without_breakpoints_and_ranks_that_know_none_are_told_apart(envir
         assert [(group.kind, group.ranks) for group in answer.groups] == [("value", "0"), ("error", "1")]
         assert answer.by_rank == {"gpu013:0": ()}
         assert answer.errors == {"gpu013:1": older.text}
+
+
+def test_a_job_that_is_not_there_or_not_named_is_told_with_those_that_live(environment: pytest.MonkeyPatch) -> None:
+    ranks = (make_rank(0), make_rank(1, job="train-2"))
+    with FakeBroker(*ranks) as fake, visit(environment, fake) as broker:
+        with pytest.raises(dbg_client.DbgError, match=r"^there is no job 'train-3'; 4711\.0, train-2 live$"):
+            broker.job("train-3")
+        with pytest.raises(dbg_client.DbgError, match=r"^no job is named; 4711\.0, train-2 live$"):
+            broker.job()
+        assert broker.job("train-2").list() == (ranks[1],)
+    with (
+        FakeBroker() as fake,
+        visit(environment, fake) as broker,
+        pytest.raises(dbg_client.DbgError, match=r"^no job is named; none lives: wait until its ranks have come$"),
+    ):
+        broker.job()
