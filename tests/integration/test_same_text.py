@@ -112,7 +112,7 @@ def notebook_text(expression: str) -> str:
     """Return the last cell of the table that a notebook shows."""
     shown: list[Answer] = []
     RanksMagic(shown.append)("0", expression)
-    cells = re.findall(r"<td><code>(.*?)</code></td>", shown[0]._repr_html_(), re.DOTALL)
+    cells = re.findall(r"<td><(?:code|pre)>(.*?)</(?:code|pre)></td>", shown[0]._repr_html_(), re.DOTALL)
     return html.unescape(cells[-1])
 
 

@@ -53,7 +53,7 @@ class AsyncBroker:
     def job(self, name: str | None = None) -> AsyncJob:
         """Return the job of this name, or the only one that lives.
 
-        Raises BadInput, which names the jobs that live, if there is no such job, or none is named and several or none live.
+        Raises BadInput, which names the jobs that live, if there is no such job, or no name and not just one job.
         """
         known = {rank.job for rank in self._switchboard.directory.ranks}
         living = self._living()

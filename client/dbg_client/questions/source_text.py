@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 
 from dbg_wire.errors import printable
@@ -38,6 +39,10 @@ class Source:
             f"{number:>{width}} {'->' if number == self.line else '  '} {line}".rstrip()
             for number, line in enumerate(self.lines, self.begin)
         )
+
+    def _repr_html_(self) -> str:
+        """Return the lines for a notebook."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 async def read_source(
