@@ -16,6 +16,9 @@ WITHIN_STATEMENTS = sys.version_info >= (3, 12)
 
 EDITED = "the file has changed since it was loaded; its lines are not those that run"
 
+sources: dict[str, bytes] = {}
+"""The loaded sources of files whose functions have other code now, with calls before lines with breakpoints."""
+
 _OWN = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), package, "")  # noqa: PTH118, PTH120
     for package in OWN_PACKAGES
@@ -70,7 +73,9 @@ def is_ours(file: str) -> bool:
 def source_of(path: str) -> bytes | None:
     """Return the source of a file: as it was loaded if that is known, else as it is now; None if it can't be read."""
     stop_points = sys.modules.get("dbg_agent.stop_at.points")
-    known: bytes | None = stop_points.sources.get(path) if stop_points is not None else None
+    known: bytes | None = sources.get(path)
+    if known is None and stop_points is not None:
+        known = stop_points.sources.get(path)
     if known is not None:
         return known
     try:
@@ -96,7 +101,7 @@ def place(path: str, line: int) -> Placed:
         placed = statement_at(source, path, line, within)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return Placed(None, f"the file is no Python ({type(error).__name__})")
-    if placed.line is not None and is_edited(path, source):
+    if placed.line is not None and path not in sources and is_edited(path, source):
         return Placed(placed.line, EDITED)
     return placed
 

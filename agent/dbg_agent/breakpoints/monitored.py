@@ -61,7 +61,7 @@ class Monitored:
         # Lines and functions that have told once tell again.
         self._monitoring.restart_events()
 
-    def problem(self, file: str, line: int) -> str:
+    def problem(self, file: str, line: int, halted: int | None) -> str:
         """Tell nothing: all threads stop there, also in functions that run now."""
         return ""
 

@@ -22,8 +22,11 @@ class Untraced(Protocol):
     def serve(self, lines: Lines) -> None:
         """Have the program stop at these lines, and at no others, from now on."""
 
-    def problem(self, file: str, line: int) -> str:
-        """Return what a user should know of the breakpoint at this line; empty if there is nothing."""
+    def problem(self, file: str, line: int, halted: int | None) -> str:
+        """Return what a user should know of the breakpoint at this line; empty if there is nothing.
+
+        The thread ``halted`` will be traced when it goes on.
+        """
 
 
 class NoWay:
@@ -37,6 +40,6 @@ class NoWay:
     def serve(self, lines: Lines) -> None:
         """Do nothing."""
 
-    def problem(self, file: str, line: int) -> str:
+    def problem(self, file: str, line: int, halted: int | None) -> str:
         """Return the reason."""
         return self._why

@@ -52,6 +52,10 @@ class BrokenRank(Protocol):
     def has_just_halted(self, frame: FrameType) -> bool:
         """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
 
+    @property
+    def halted_thread(self) -> int | None:
+        """Return the thread that is stopped, and will be traced when it goes on; None while the rank runs."""
+
     def print_log(self, text: str) -> None:
         """Print the text of a log point; never raise."""
 
@@ -197,7 +201,7 @@ class LineBreakpoints:
         if loaded_path(one.file) is None:
             return NOT_LOADED
         own = one.problem if isinstance(one, LineBreakpoint) else ""
-        return own or self._way.problem(one.file, one.line)
+        return own or self._way.problem(one.file, one.line, self._rank.halted_thread)
 
     # ------------------------------------------------------------------------------------------ in the program's thread
 
@@ -294,4 +298,6 @@ def _way_of_this_python(breakpoints: LineBreakpoints) -> Untraced:
         from .monitored import Monitored
 
         return Monitored(breakpoints.reached)
-    return NoWay("")
+    from .compiled import Compiled
+
+    return Compiled(breakpoints.reached)

@@ -45,6 +45,10 @@ class _ForBreakpoints:
     def has_just_halted(self, frame: FrameType) -> bool:
         return self._rank.stopping.has_just_halted(frame)
 
+    @property
+    def halted_thread(self) -> int | None:
+        return self._rank.stops.owner
+
     def print_log(self, text: str) -> None:
         try:
             print(text, flush=True)  # noqa: T201 - the job's output is where a user looks for it

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from types import ModuleType
 
 import pytest
 
+from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
 from tests.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.agent.pdb_driver import Driver, drive
 
@@ -93,7 +97,6 @@ def passes(queue, turns):
     for _ in range(turns):
         queue.get()
         seen = queue.qsize()  # within a loop
-        queue.task_done()
     return turns
 """
 
@@ -164,9 +167,47 @@ def test_properties_and_class_methods_stop(driver: Driver, program: ModuleType) 
     assert stops(driver, program, "# property", lambda: program.Model(3).cost, "self.weight=3") == 4
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="stops within statements are for sys.monitoring")
-def test_a_line_of_a_comprehension_stops_at_each_turn(driver: Driver, program: ModuleType) -> None:
-    assert stops(driver, program, "# comprehension", lambda: program.squares(3), "number=0", "number=1") == 5
+if sys.version_info >= (3, 12):
+
+    def test_a_line_of_a_comprehension_stops_at_each_turn(driver: Driver, program: ModuleType) -> None:
+        assert stops(driver, program, "# comprehension", lambda: program.squares(3), "number=0", "number=1") == 5
+
+    def test_functions_that_run_now_stop(driver: Driver, program: ModuleType) -> None:
+        queue: SimpleQueue[int] = SimpleQueue()
+        thread = threading.Thread(target=program.passes, args=(queue, 3))
+        thread.start()
+        queue.put(1)
+
+        def go_on() -> None:
+            queue.put(2)
+            queue.put(3)
+            thread.join()
+
+        assert stops(driver, program, "# within a loop", go_on, "turns=3") is None
+
+else:
+
+    def test_a_function_that_runs_now_is_told_and_stops_from_its_next_call_on(
+        driver: Driver, program: ModuleType
+    ) -> None:
+        queue: SimpleQueue[int] = SimpleQueue()
+        thread = threading.Thread(target=program.passes, args=(queue, 3))
+        thread.start()
+        while thread.ident is None or "get" not in str(sys._current_frames()[thread.ident].f_code.co_names):
+            time.sleep(0)
+        (state,) = ask(driver, wish(program, "# within a loop"))
+        assert state.is_set
+        assert state.problem.startswith("its function runs now; ")
+        for _ in range(3):
+            queue.put(1)
+        thread.join()
+        queue.put(1)
+        assert stops(driver, program, "# within a loop", lambda: program.passes(queue, 1), "turns=1") == 1
+
+    def test_a_line_of_a_comprehension_moves_to_its_statement(driver: Driver, program: ModuleType) -> None:
+        (state,) = ask(driver, wish(program, "# comprehension"))
+        assert state.line == line_of(program, "listed = [")
+        ask(driver, clear=[wish(program, "# comprehension")])
 
 
 def test_any_thread_stops(driver: Driver, program: ModuleType) -> None:
@@ -179,6 +220,30 @@ def test_any_thread_stops(driver: Driver, program: ModuleType) -> None:
         return done[0]
 
     assert stops(driver, program, "# adds", run, "step=0", "step=1") == 3
+
+
+def test_a_file_that_is_loaded_later_stops_from_its_first_line_on(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "later.py").write_text("began = 1\n\n\ndef later(x):\n    return x + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = str(tmp_path / "later.py")
+    states = ask(driver, BreakpointWish(file=file, line=1), BreakpointWish(file=file, line=5))
+    assert [(one.is_set, one.problem) for one in states] == [(True, "the file is not loaded yet")] * 2
+
+    def script() -> None:
+        driver.prompt()
+        assert stopped_at(driver) == 1
+        driver.say("c")
+        assert driver.output_of("p x") == "4\n"
+        assert [(one.is_set, one.problem) for one in ask(driver)] == [(True, "")] * 2
+        ask(driver, clear=[LineOfFile(file=file, line=1), LineOfFile(file=file, line=5)])
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert importlib.import_module("later").later(4) == 5
+    finish()
+    sys.modules.pop("later")
 
 
 def test_a_log_point_of_a_running_rank_prints(
