@@ -15,7 +15,8 @@ WRITES_THROUGH = sys.version_info >= (3, 13)
 def write_back(frame: FrameType, values: Mapping[str, Any]) -> None:
     """Make ``values``, which are ``f_locals`` of a frame with what was assigned there, the frame's own.
 
-    In the thread of the frame. What was deleted there stays. A debugger that has ``f_locals`` of the frame can assign there as before.
+    In the thread of the frame. What was deleted there stays. A debugger that has ``f_locals`` of the frame can assign
+    there as before.
     """
     if WRITES_THROUGH:
         return
