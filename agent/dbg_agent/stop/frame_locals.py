@@ -13,17 +13,17 @@ WRITES_THROUGH = sys.version_info >= (3, 13)
 
 
 def write_back(frame: FrameType, values: Mapping[str, Any]) -> None:
-    """Make ``values``, all that ``f_locals`` of a frame has with what was assigned or deleted there, the frame's own.
+    """Make ``values``, which are ``f_locals`` of a frame with what was assigned there, the frame's own.
 
-    In the thread of the frame. A debugger that has ``f_locals`` of the frame can assign there as before.
+    In the thread of the frame. What was deleted there stays. A debugger that has ``f_locals`` of the frame can assign
+    there as before.
     """
     if WRITES_THROUGH:
         return
     assigned = dict(values)
     # Python 3.11 writes a copy back only once for each time that it was read, so it is read before and after.
     copy: Any = frame.f_locals
-    for name in [name for name in copy if name not in assigned]:
-        del copy[name]
     copy.update(assigned)
-    ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(1))
+    # 0 keeps variables that the copy lacks. To delete one is for Python 3.12 to assign None, with a warning.
+    ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
     frame.f_locals  # noqa: B018 - see above
