@@ -15,7 +15,7 @@ from ..stop.loaded_sources import Loaded
 MAX_WAITING = 4
 """Questions about source that are answered at the same time, as a file system may hang; more are refused."""
 
-_waiting = threading.BoundedSemaphore(MAX_WAITING)
+_waiting: list[Ask] = []
 
 
 def is_about_source(ask: Ask) -> bool:
@@ -28,7 +28,7 @@ def is_about_source(ask: Ask) -> bool:
 
 def answer_beside(ask: Ask, answer: Callable[..., None]) -> None:
     """Answer a question about source in a thread of its own, which may read files."""
-    if not _waiting.acquire(blocking=False):
+    if len(_waiting) >= MAX_WAITING:
         answer(ask, Kind.ERROR, f"{MAX_WAITING} questions about its source wait already")
         return
 
@@ -40,8 +40,9 @@ def answer_beside(ask: Ask, answer: Callable[..., None]) -> None:
         except Exception as error:
             answer(ask, Kind.ERROR, f"can't be answered ({type(error).__name__}: {printable(str(error))})")
         finally:
-            _waiting.release()
+            _waiting.remove(ask)
 
+    _waiting.append(ask)
     threading.Thread(target=tell, name="dbg-agent-source", daemon=True).start()
 
 

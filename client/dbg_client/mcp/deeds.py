@@ -107,7 +107,7 @@ async def show_variables(broker: AsyncBroker, given: Given) -> str:
 
 async def show_source(broker: AsyncBroker, given: Given) -> str:
     ranks = _chosen(broker, given)
-    file, line, around = given.get("file", ""), given.get("line"), int(given.get("around", 10))
+    file, line, around = given.get("file", ""), given.get("line"), max(0, given.get("around", 10))
     if not file:
         file = _present_file(ranks)
         line = line or next(rank.where.line for rank in ranks.list() if rank.where is not None)
