@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dbg_wire.inspection import Inspection, Parts, Scope, Sight, SourceText
+from dbg_wire.messages import Action
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.inspecting import Look, looking
@@ -203,7 +204,7 @@ def test_the_exception_is_told_with_its_traceback(
 ) -> None:
     running_broker(processes, home)
     monkeypatch.setenv("DBG_HOME", str(home))
-    start_stopped(processes, home, CRASHES, {"CI": "", "DBG_LEASE": "600"})
+    rank = start_stopped(processes, home, CRASHES, {"CI": "", "DBG_LEASE": "600"})
     with looking() as look:
         handled = look.look(Inspection(sight=Sight.EXCEPTION)).exception
         assert handled is not None
@@ -219,6 +220,8 @@ def test_the_exception_is_told_with_its_traceback(
         assert look.value("weights").text == "[0.5, 7]"
         assert look.assign("batch", "9").text == "9"
         assert look.parts()["batch"].text == "9"
+        look.ask(Action.CONTINUE, "")
+        assert rank.wait() == 1
 
 
 def test_without_an_exception_that_is_said(look: Look) -> None:
