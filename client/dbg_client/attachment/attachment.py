@@ -229,7 +229,7 @@ class Attachment:
             if message.ends_stop:
                 self._notices.ends_stop(message.text, now)
             if self.engine != LINE_ENGINE:
-                self.say(message.text, now)
+                self._notices.tell(message.text, now)
         return self.conversation.message(message)
 
     def output(self, frame: Output, now: float) -> Effects:

@@ -33,6 +33,11 @@ class Notices:
         """Show a notice for a while."""
         self._text, self._until = text, now + NOTICE_SECONDS
 
+    def tell(self, text: str, now: float) -> None:
+        """Show what the rank or the broker says, beside a notice of keys without effect that stands."""
+        loss = self.unread_loss(now)
+        self.say(f"{loss}; {text}" if loss else text, now)
+
     def forget(self) -> None:
         """Show no notice any more: other news matters more now."""
         self._text = ""
@@ -51,4 +56,4 @@ class Notices:
 
     def unread_loss(self, now: float) -> str | None:
         """Return what is still to be shown of keys that were discarded."""
-        return self._loss if self._loss and self.shown(now) == self._loss else None
+        return self._loss if self._loss and (self.shown(now) or "").startswith(self._loss) else None

@@ -700,3 +700,16 @@ def test_a_stop_that_follows_has_an_end_of_its_own() -> None:
     attachment.message(Report(report=make_report(2)), 0.2)
     attachment.message(Report(report=GONE_ON), 0.3)
     assert attachment.ended_by == ""
+
+
+def test_what_another_does_hides_no_loss_of_keys() -> None:
+    attachment = seated()
+    attachment.keys(b"nnn", 0.0)
+    attachment.message(Discarded(generation=1, offset=3, count=3, reason="the rank does not read"), 0.0)
+    loss = attachment.unread_loss(0.0)
+    for text in ('"bob@login1" ran `n`', LET_GO):
+        attachment.message(Notice(text=text), 1.0)
+        assert attachment.notice(1.0) == f"{loss}; {text}"
+    assert attachment.unread_loss(1.0) == loss
+    attachment.message(Notice(text=LET_GO), 1.0 + NOTICE_SECONDS)
+    assert attachment.notice(1.0 + NOTICE_SECONDS) == LET_GO
