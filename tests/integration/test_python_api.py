@@ -96,6 +96,9 @@ def test_a_stop_is_held_stepped_and_left_as_it_is(broker: Broker, home: Path, ra
         first = stop.stack()[-1]
         moved = stop.next()
         assert (moved.function, moved.line) == ("step", first.line + 1)
+        if moved.line == 7:
+            # pdb of Python 3.13 stops at the call of set_trace itself.
+            moved = stop.next()
         assert stop.eval("loss + 1") == "2.75"
         assert stop.up().function == "<module>"
         assert "name" not in stop.locals()
