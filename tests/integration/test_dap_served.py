@@ -52,9 +52,8 @@ def test_a_port_takes_one_ide_at_a_time_by_the_secret_of_its_turn(processes: Pro
     wait_until_states(home, {0: "stopped"})
     with port(home, "0") as (server, number):
         secret = told(server, r"Secret for the next session: (\S+)")
-        with ide_at(number) as stranger:
-            with pytest.raises(Refused, match="asks for a secret, and none was sent"):
-                stranger.attach()
+        with ide_at(number) as stranger, pytest.raises(Refused, match="asks for a secret, and none was sent"):
+            stranger.attach()
         with ide_at(number) as window, ide_at(number) as second:
             window.attach(secret=secret)
             assert window.evaluate("loss", window.top(window.stop_of(0))["id"], "watch") == "0.5"
