@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Protocol
 
 from dbg_wire.codec import Output
@@ -52,6 +52,8 @@ class Driving:
         self._switchboard = switchboard
         self._face = face
         self._loop = asyncio.get_running_loop()
+        self._ticking: asyncio.Task[None] | None = None
+        self._watching = ExitStack()
 
     def now(self) -> float:
         """Return monotonic seconds."""
@@ -60,17 +62,30 @@ class Driving:
     @asynccontextmanager
     async def seated(self) -> AsyncIterator[None]:
         """Ask for the seat, and leave the rank as it is when the block ends."""
-        ticking = self._loop.create_task(self._tick())
         try:
-            with self._switchboard.watched_by(self):
-                self.perform(self.attachment.attach())
-                if not self._switchboard.is_up:
-                    self.attachment.link_down(self._switchboard.directory.away or "", self.now())
-                yield
+            self.begin()
+            yield
         finally:
-            ticking.cancel()
-            await asyncio.gather(ticking, return_exceptions=True)
-            self.perform(self.attachment.leave())
+            ticking = self._ticking
+            self.end()
+            await asyncio.gather(*[task for task in (ticking,) if task is not None], return_exceptions=True)
+
+    def begin(self) -> None:
+        """Ask for the seat, and follow what happens there until :meth:`end`."""
+        self._ticking = self._loop.create_task(self._tick())
+        self._watching.enter_context(self._switchboard.watched_by(self))
+        self.perform(self.attachment.attach())
+        if not self._switchboard.is_up:
+            self.attachment.link_down(self._switchboard.directory.away or "", self.now())
+
+    def end(self) -> None:
+        """Leave the rank as it is; a second call does nothing."""
+        ticking, self._ticking = self._ticking, None
+        if ticking is None:
+            return
+        ticking.cancel()
+        self._watching.close()
+        self.perform(self.attachment.leave())
 
     def go_to(self, attachment: Attachment) -> None:
         """Ask for the seat of another attachment in place of the present one."""
@@ -98,6 +113,8 @@ class Driving:
 
     async def take(self, event: Event) -> None:
         """Take what comes from the broker; an error is the face's."""
+        if self._ticking is None:
+            return  # another watcher of the same event has ended this one
         try:
             self._take(event)
             await self._face.changed(event)
@@ -136,4 +153,5 @@ class Driving:
             self._face.failed(error)
 
     def _wake(self) -> None:
-        self.perform(self.attachment.tick(self.now()))
+        if self._ticking is not None:
+            self.perform(self.attachment.tick(self.now()))

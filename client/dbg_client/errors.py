@@ -132,16 +132,18 @@ class RankEnded(DbgError):
 
 
 class RankVanished(DbgError):
-    """Say that the rank left the broker's list between a look at it and the attach."""
+    """Say that the rank left the broker's list between a look at it and the attach; ``why`` is what the broker says."""
 
     exit_status = 3
 
-    def __init__(self, address: str) -> None:
-        super().__init__(address)
+    def __init__(self, address: str, why: str = "") -> None:
+        super().__init__(address, why)
         self.address = address
+        self.why = why
 
     def __str__(self) -> str:
-        return f"{printable(self.address)} is not there any more; `dbg-attach --list` shows the ranks that are"
+        why = f" ({printable(self.why)})" if self.why else ""
+        return f"{printable(self.address)} is not there any more{why}; `dbg-attach --list` shows the ranks that are"
 
 
 class Declined(DbgError):
@@ -195,7 +197,7 @@ class NoTerminal(BadInput):
 def why_refused(address: str, refusal: Refusal) -> DbgError:
     """Return the error for a seat that the broker refused."""
     if refusal.code in (RefusalCode.NO_SUCH_RANK, RefusalCode.GONE):
-        return RankVanished(address)
+        return RankVanished(address, refusal.text)
     return Declined(refusal.text)
 
 

@@ -74,10 +74,11 @@ def questions(target: Target, begun: Begun, *, role: str, action: str, count: in
     flood(target, begun, crowd(CROWD) + terminals(role, count, asked, reads=reads))
 
 
-def one_rank(target: Target, begun: Begun, *, role: str, action: str, count: int = 30) -> None:
-    """Ask one rank, as often as it goes."""
+def one_rank(target: Target, begun: Begun, *, role: str, action: str, count: int = 30, watched: int = 0) -> None:
+    """Ask one rank, as often as it goes, while terminals look on, which are told what the others do."""
     asked = question(Action(action), keys_of(1), text="x")
-    flood(target, begun, crowd(1, report=STOPPED) + terminals(role, count, *([asked] * 20)))
+    watching = terminals("watcher", watched, first=[attach(keys_of(1)[0], Mode.WATCH)])
+    flood(target, begun, crowd(1, report=STOPPED) + watching + terminals(role, count, *([asked] * 20)))
 
 
 def seats(target: Target, begun: Begun, *, role: str, count: int = 60) -> None:

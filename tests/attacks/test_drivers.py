@@ -17,7 +17,7 @@ CASES = [
     Case("drivers that ask 2,500 ranks for a value", terminals.questions, ROLE | {"action": "eval"}),
     Case("the same, and they don't read", terminals.questions, ROLE | {"action": "eval", "reads": False}),
     Case("drivers that ask 2,500 ranks for their stacks", terminals.questions, ROLE | {"action": "where"}),
-    Case("drivers that ask one rank", terminals.one_rank, ROLE | {"action": "eval"}),
+    Case("drivers that ask one rank", terminals.one_rank, ROLE | {"action": "eval", "watched": 60}),
     Case("drivers that come and go at ranks", terminals.seats, ROLE),
     Case("60 drivers that take the keyboard", terminals.takes),
     Case("drivers that change their windows", terminals.windows, ROLE),

@@ -130,6 +130,8 @@ class FakeBroker:
         self.log = b""
         """The log of pdb's session 1; a replay is answered from ``log_start`` on."""
         self.log_start = 0
+        self.refusals: dict[type[Message], Refusal] = {}
+        """What messages of a type are answered with; a refusal names the question that it refuses."""
         self.silent: set[type[Message]] = set()
         """Messages that are not answered."""
         self.received: list[Received] = []
@@ -317,7 +319,10 @@ class FakeBroker:
             self._connections.remove(connection)
 
     async def _answer(self, connection: ServerConnection, message: Message) -> None:
-        if isinstance(message, Greet):
+        refusal = self.refusals.get(type(message))
+        if refusal is not None:
+            await connection.send(encode(replace(refusal, request=getattr(message, "request", None))))
+        elif isinstance(message, Greet):
             await connection.send(encode(Welcome(minor=self.minor, release="0.1.0", host="login1", pid=1, uptime=1.0)))
         elif isinstance(message, Subscribe):
             for page in self._snapshot():

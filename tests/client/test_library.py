@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import dbg_client
+from dbg_wire.records import Record
 
 PACKAGE = Path(dbg_client.__file__).parent
 ROOT = Path(__file__).parents[2]
@@ -45,13 +46,13 @@ def _public(kind: type) -> set[str]:
     )
     attributes = set(re.findall(r"self\.([a-z]\w*)(?:: [^=]+)? =", source))
     fields = set(getattr(kind, "__dataclass_fields__", {}))
-    inherited = set() if kind.__base__ in (object, None) else _public(kind.__base__)
+    inherited = set() if kind.__base__ in (object, None, Record) else _public(kind.__base__)
     members = {name for name in vars(kind) if not name.startswith("_")}
     return members | attributes | fields | inherited
 
 
 def _named(members: str, name: str) -> set[str]:
-    for base in ("Ranks", "Answer"):
+    for base in ("Ranks", "Answer", "AsyncStop"):
         if f"all of `{base}`" in members:
             return _public(getattr(dbg_client, base)) | _named(members.replace(f"all of `{base}`", ""), name)
     if "why --json" in members:

@@ -308,7 +308,7 @@ class TestExitStatus:
         assert attach(home, "0", "--continue").returncode == 0
         status, said = ended(terminal, home)
         assert status == 7
-        assert re.fullmatch(r"[a-z0-9-]+:0 went on; --follow waits for its next stop", said)
+        assert re.fullmatch(r'[a-z0-9-]+:0 went on: "[^"]+@[^"]+" let it go on; --follow waits for its next stop', said)
         rank.signal(signal.SIGUSR1)
         assert rank.wait() == 0
 

@@ -96,7 +96,7 @@ async def step(home: Path) -> None:
         assert "rank_script.py:6" in await call(session, "breakpoints", ranks="0")
         assert "no breakpoint at this line" in await call(session, "breakpoints", ranks="0", line=6, clear=True)
         await call(session, "continue", ranks="1-2")
-        assert " is stopped (breakpoint)" in await call(session, "wait_for_stop", ranks="1", seconds=seconds(20))
+        assert " stopped (breakpoint)" in await call(session, "wait_for_stop", ranks="1", seconds=seconds(20))
         await call(session, "continue", ranks="1")
         await within(seconds(20), told_that_it_ended(session))
 
@@ -105,6 +105,56 @@ async def told_that_it_ended(session: ClientSession) -> None:
     # A rank without a guard has nobody who could tell the signal.
     while not re.search(r":1 (died|killed by SIGKILL)", await call(session, "crashes")):
         pass
+
+
+RUNNING = """\
+import dbg_agent, os, time
+
+def work(step, items):
+    total = sum(items)
+    total += step
+    return total
+
+dbg_agent.install()
+rank = int(os.environ["RANK"])
+step = total = 0
+while not os.path.exists(os.environ["DBG_HOME"] + "/end"):
+    step += 1
+    total = work(step, [rank, 2])
+    time.sleep(0.01)
+"""
+
+
+def test_an_agent_sets_breakpoints_in_ranks_that_run(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, RUNNING, 3)
+    wait_until_states(home, dict.fromkeys(range(3), "running"))
+    asyncio.run(stop_at_a_line(home))
+    (home / "end").touch()
+    assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0, 0]
+
+
+async def stop_at_a_line(home: Path) -> None:
+    """See the source, have ranks stop at a line of it, and let them go on without the breakpoint."""
+    async with agent(home) as session:
+        source = await call(session, "source", rank="0", file="rank_script.py", line=5, around=1)
+        assert source.endswith("4        total = sum(items)\n5        total += step\n6        return total"), source
+        assert (await call(session, "source", rank="0")).startswith("ERROR no file is given, and none of these ranks")
+        told = await call(session, "breakpoints", file="rank_script.py", line=5, condition="items[0] < 2")
+        assert "@1  3 ranks  0-2  set" in told, told
+        stops = await call(session, "wait_for_stop", ranks="0,1", each=True, seconds=seconds(20))
+        assert re.search(r"^2 ranks \S+/0-1 stopped \(breakpoint\) in work at /\S+rank_script\.py:5$", stops, re.M), (
+            stops
+        )
+        still = await call(session, "wait_for_stop", ranks="all", each=True, seconds=0.1)
+        assert still == "ERROR 2 of 3 ranks did not stop within 0.1 s"
+        assert re.search("^items: .0, 2.  .2 parts.$", await call(session, "variables", rank="0"), re.M)
+        assert (await call(session, "variables", rank="0", of="items")).startswith("0: 0\n1: 2")
+        assert "2 different values" in await call(session, "eval", expression="total", ranks="stopped")
+        assert "rank_script.py:5 if items[0] < 2" in await call(session, "breakpoints")
+        cleared = await call(session, "breakpoints", file="rank_script.py", line=5, clear=True)
+        assert "@1  3 ranks  0-2  no breakpoint at this line" in cleared
+        await call(session, "continue")
 
 
 def test_the_token_of_a_watcher_has_no_tool_that_touches_a_rank(processes: Processes, home: Path) -> None:

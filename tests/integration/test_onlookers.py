@@ -13,6 +13,7 @@ import dbg_client
 from tests.conftest import OpenTerminal
 from tests.integration.test_mcp import agent, call
 from tests.support.broker import running_broker
+from tests.support.ide import ide
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import sit_in_pudb
 from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states
@@ -24,7 +25,7 @@ TRAIN = """\
 import dbg_agent, os, threading
 rank = int(os.environ["RANK"])
 loss = 0.25
-dbg_agent.set_trace(engine="pudb" if rank else "pdb")
+dbg_agent.set_trace(engine="pudb" if rank == 1 else "pdb")
 loss += 1
 loss += 1
 threading.Event().wait()
@@ -37,8 +38,8 @@ def test_terminals_are_told_what_others_do(
 ) -> None:
     monkeypatch.setenv("DBG_HOME", str(home))
     running_broker(processes, home)
-    start_ranks(processes, home, TRAIN, 2)
-    wait_until_states(home, dict.fromkeys(range(2), "stopped"))
+    start_ranks(processes, home, TRAIN, 3)
+    wait_until_states(home, dict.fromkeys(range(3), "stopped"))
     lines = open_terminal(attach_command("0"), 30, 150)
     lines.wait_for("(Pdb)")
     screen = sit_in_pudb(open_terminal, "1", cols=150)
@@ -54,6 +55,30 @@ def test_terminals_are_told_what_others_do(
     for terminal in (lines, screen):
         assert terminal.exit_status() == WENT_ON
         terminal.wait_for(re.compile(r':\d went on: "\S+@\S+ \(claude-code\)" let it go on; --follow waits'))
+
+    watching = open_terminal(attach_command("2", "--watch"), 30, 150)
+    watching.wait_for("Attached")
+    act_in_an_ide(home, home / "rank_script.py", watching)
+    assert watching.exit_status() == WENT_ON
+
+
+def act_in_an_ide(home: Path, script: Path, watching: Terminal) -> None:
+    """Set a breakpoint, a variable, step, and let the rank go on, each seen in the terminal that looks on."""
+    who = r'"\S+@\S+ \(VS Code\)"'
+    with ide(home) as window:
+        window.attach({script: [{"line": 6}]}, target="2")
+        watching.wait_for(re.compile(who + " set a breakpoint at rank_script.py:6"))
+        thread = window.stop_of(2)
+        window.evaluate("loss = 0.5", window.top(thread)["id"])
+        watching.wait_for(re.compile(who + " ran `loss = 0.5`"))
+        window.request("next", {"threadId": thread})
+        window.stopped(thread)
+        watching.wait_for(re.compile("rank_script.py:[56] in <module>"))
+        window.set_breakpoints(script)
+        watching.wait_for(re.compile(who + " cleared a breakpoint at rank_script.py:6"))
+        window.request("continue", {"threadId": thread})
+        watching.wait_for(re.compile(rf"\S+:2 went on: {who} let it go on;"))
+        window.leave()
 
 
 async def ask_and_step(home: Path, terminals: Sequence[Terminal]) -> None:

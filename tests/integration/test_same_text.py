@@ -19,6 +19,7 @@ from dbg_client.api.answers import safe_text
 from dbg_client.api.notebook import RanksMagic
 from tests.support.broker import running_broker
 from tests.support.environment import clean_environment
+from tests.support.ide import Ide, Refused, ide
 from tests.support.processes import Processes
 from tests.support.ranks import attach, start_ranks, wait_until_states
 from tests.support.requirements import needs_torch
@@ -60,7 +61,13 @@ def test_each_face_shows_the_same_text_of_a_value(
     start_ranks(processes, home, TRAIN, 1)
     wait_until_states(home, {0: "stopped"}, timeout=seconds(60))
 
-    with dbg_client.connect(timeout=seconds(20)) as broker, broker.job()[0].attach() as stop:
+    with (
+        dbg_client.connect(timeout=seconds(20)) as broker,
+        broker.job()[0].attach() as stop,
+        ide(home) as window,
+    ):
+        window.attach()
+        frame = int(window.top(window.stop_of(0))["id"])
         answers = {one: broker.job().eval(one) for one in (*VALUES, *ERRORS)}
         tables = asyncio.run(tables_of_an_agent(home, list(answers)))
         for expression, answer in answers.items():
@@ -69,6 +76,7 @@ def test_each_face_shows_the_same_text_of_a_value(
             assert CLEAR_SCREEN not in group.text
             told = set(told_at_a_stop(stop, expression))
             assert told == {group.text}
+            assert told_to_an_ide(window, expression, frame) == group.text
             assert [*answer.values.values(), *answer.errors.values()] == [group.text]
             terminal = attach(home, "0", "-e", expression).stdout
             assert CLEAR_SCREEN not in terminal
@@ -81,7 +89,7 @@ def test_each_face_shows_the_same_text_of_a_value(
 
 
 def told_at_a_stop(stop: Stop, expression: str) -> list[str]:
-    """Return what a program that holds the keyboard is told, and what an IDE asks for."""
+    """Return what a program that holds the keyboard is told, and what asks for its parts."""
     told = []
     for ask in (stop.eval, lambda text: stop.inspect(text).text):
         try:
@@ -91,11 +99,20 @@ def told_at_a_stop(stop: Stop, expression: str) -> list[str]:
     return told
 
 
+def told_to_an_ide(window: Ide, expression: str, frame: int) -> str:
+    """Return what a watched expression shows."""
+    try:
+        return window.evaluate(expression, frame, "watch")
+    except Refused as refusal:
+        # An error names its rank, as RankError does.
+        return str(refusal).partition(": ")[2]
+
+
 def notebook_text(expression: str) -> str:
     """Return the last cell of the table that a notebook shows."""
     shown: list[Answer] = []
     RanksMagic(shown.append)("0", expression)
-    cells = re.findall(r"<td><code>(.*?)</code></td>", shown[0]._repr_html_(), re.DOTALL)
+    cells = re.findall(r"<td><(?:code|pre)>(.*?)</(?:code|pre)></td>", shown[0]._repr_html_(), re.DOTALL)
     return html.unescape(cells[-1])
 
 

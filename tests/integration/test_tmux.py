@@ -158,7 +158,7 @@ def test_outside_of_tmux_a_new_session_is_shown_in_this_terminal(
     terminal.wait_for("my_rank_is")
     assert attach(home, "all", "--continue").returncode == 0
     assert late.wait() == 0
-    terminal.wait_for(re.compile(r"went on\.|exited with status 0"))
+    terminal.wait_for(re.compile(r"went on: |exited with status 0"))
     terminal.send("\x03")
     terminal.wait_for(":0 ended with status 130. Enter attaches again")
     terminal.send("q")

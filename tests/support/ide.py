@@ -163,6 +163,11 @@ class Ide:
         """Return the next stop of a thread."""
         return self.event("stopped", lambda body: bool(body["threadId"] == thread))
 
+    def forget(self, name: str) -> None:
+        """Drop the events of this name that have come and were not taken."""
+        with self._came:
+            self.events = [one for one in self.events if one["event"] != name]
+
     def printed(self, pattern: str) -> str:
         """Return what the debug console is told that has this pattern, now or when it comes."""
         return str(self.event("output", lambda body: re.search(pattern, body["output"]) is not None)["output"])

@@ -218,6 +218,12 @@ class Questions:
             self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, evaluate)))
 
     def _inspect(self, ask: Ask) -> None:
+        if ask.live and self._rank.stops.current[0] is None:
+            from .source_beside import answer_beside, is_about_source
+
+            if is_about_source(ask):
+                answer_beside(ask, self.answer)
+                return
         stop, asked = self._halted(ask), time.monotonic()
         if stop is not None:
             self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._tell_inspected(ask))))
@@ -231,9 +237,7 @@ class Questions:
             self._inspector = Inspector(self._rank)
         at = self._found(ask, self._rank.stopping.view.find)
         if at is not None:
-            is_open = self._rank.stops.phase is StopPhase.OPEN
-            engine = self._rank.debuggers.last if is_open else None
-            kind, text, rows = inspected(self._inspector, ask, at, engine)
+            kind, text, rows = inspected(self._inspector, ask, at, self._rank.debuggers.locals_of(at[0]))
             self.answer(ask, kind, text, rows=rows, frame=place_at(at))
 
     def _tell_parts(self, ask: Ask) -> None:
@@ -281,7 +285,7 @@ class Questions:
 
         at = self._found(ask, find)
         if at is not None:
-            self._say(ask, evaluate(ask, at[0]), at)
+            self._say(ask, evaluate(ask, at[0], self._rank.debuggers.locals_of(at[0])), at)
 
     def _found(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> FrameAt | None:
         """Return the frame that a question is about; answer and return None if there is none."""

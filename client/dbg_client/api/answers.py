@@ -213,10 +213,13 @@ def text_html(text: str) -> str:
 def table_html(head: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """Return a table for a notebook; what comes from ranks is escaped."""
     cells = "".join(f"<th>{html.escape(one)}</th>" for one in columns)
-    body = "".join(
-        f"<tr>{''.join(f'<td><code>{html.escape(safe_text(one))}</code></td>' for one in row)}</tr>" for row in rows
-    )
+    body = "".join(f"<tr>{''.join(map(_cell_html, row))}</tr>" for row in rows)
     return f"<p>{html.escape(head)}</p><table><tr>{cells}</tr>{body}</table>"
+
+
+def _cell_html(text: str) -> str:
+    tag = "pre" if "\n" in text else "code"
+    return f"<td><{tag}>{html.escape(safe_text(text))}</{tag}></td>"
 
 
 def _with_difference(group: Group) -> str:

@@ -6,7 +6,6 @@ One thread serves one connection. Ctrl-C gives the call up; what a rank has begu
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TypeVar
 
 from dbg_wire.ranks import RankInfo
@@ -14,12 +13,12 @@ from dbg_wire.ranks import RankInfo
 from ..core.news import RankChange
 from ..questions.source_text import Source
 from .answers import Answer, Breakpoints, Collectives, Where, Why, table_html
-from .blocking_stop import Stop
+from .blocking_stop import Stop, held
 from .broker import TIMEOUT, AsyncBroker, open_broker
 from .loop_thread import LoopThread
 from .ranks import AsyncJob, AsyncRanks
 from .targets import Wanted
-from .variables import Variable
+from .variables import Variables
 
 T = TypeVar("T")
 
@@ -70,7 +69,7 @@ class Ranks:
         count: int = 0,
         frame: str = "",
         timeout: float | None = None,
-    ) -> tuple[Variable, ...]:
+    ) -> Variables:
         """Return variables of the one stopped rank that this is: of its frame, or the parts of an expression's value.
 
         ``scope`` is ``locals`` or ``globals``. Returns ``count`` of them from number ``begin`` on, and of more than 200
@@ -81,7 +80,7 @@ class Ranks:
         )
 
     def source(self, file: str = "", *, begin: int = 1, count: int = 0, timeout: float | None = None) -> Source:
-        """Return source as the first of these ranks that is stopped has loaded it.
+        """Return source as one of these ranks has loaded it: the first that is stopped, else the first.
 
         Returns ``count`` lines from ``begin`` on, or all that follow; without ``file`` of that where the rank stands.
         Raises RankError, and BadInput for a file that is none of these ranks'.
@@ -148,19 +147,13 @@ class Ranks:
         """
         return self._thread.do(self._ranks.wait_for_each(seconds))
 
-    @contextmanager
-    def attach(self, engine: str | None = "pdb", *, take: bool = False) -> Iterator[Stop]:
-        """Hold the keyboard of the one stopped rank that this is, until the block ends; the rank stays stopped."""
-        with self._entered(self._ranks.attach(engine, take=take)) as stop:
-            yield Stop(stop, self._thread)
+    def attach(self, engine: str | None = "pdb", *, take: bool = False) -> Stop:
+        """Return the one stopped rank that this is, with its keyboard held; ``with`` lets the keyboard go at the end.
 
-    @contextmanager
-    def _entered(self, manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
-        entered = self._thread.do(_entering(manager))
-        try:
-            yield entered
-        finally:
-            self._thread.do(_left(manager))
+        The rank stays stopped. With ``take`` the keyboard is taken from another terminal. Raises NotStopped, RankEnded,
+        or a Refused.
+        """
+        return held(self._ranks.attach(engine, take=take), self._thread)
 
     def __repr__(self) -> str:
         return repr(self._ranks)
@@ -225,7 +218,7 @@ class Broker:
         return tuple(Job(job, self._thread) for job in self._thread.do(_now(self._broker.jobs)))
 
     def job(self, name: str | None = None) -> Job:
-        """Return the job of this name, or the only one that lives. Raises NoSuchRank and AmbiguousTarget."""
+        """Return the job of this name, or the only one that lives. Raises BadInput, which names those that live."""
         return Job(self._thread.do(_now(lambda: self._broker.job(name))), self._thread)
 
     def wait(self, wanted: Wanted = "stopped", seconds: float | None = None) -> RankInfo:
@@ -233,9 +226,15 @@ class Broker:
         return self._thread.do(self._broker.wait(wanted, seconds))
 
     def close(self) -> None:
-        """Close the connection; ranks stay as they are."""
-        self._thread.do(self._broker.close())
-        self._thread.end()
+        """Close the connection and what was attached over it; ranks stay as they are."""
+        if not self._thread.is_ended:
+            try:
+                self._thread.do(self._broker.close())
+            finally:
+                self._thread.end()
+
+    def __repr__(self) -> str:
+        return f"<broker at {self.url}>"
 
     def __enter__(self) -> Broker:
         return self
@@ -251,14 +250,6 @@ async def _now(call: Callable[[], T]) -> T:
 
 async def _next(changes: AsyncIterator[RankChange]) -> RankChange:
     return await changes.__anext__()
-
-
-async def _entering(manager: AbstractAsyncContextManager[T]) -> T:
-    return await manager.__aenter__()
-
-
-async def _left(manager: AbstractAsyncContextManager[object]) -> None:
-    await manager.__aexit__(None, None, None)
 
 
 def _place(rank: RankInfo) -> str:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+
+from dbg_wire.errors import printable
 from dbg_wire.ranks import Place, RankInfo
 
 from .loop_thread import LoopThread
 from .stop import AsyncStop
-from .variables import ExceptionInfo, Variable
+from .variables import ExceptionInfo, Variable, Variables
 
 
 class Stop:
-    """A stopped rank whose keyboard this program holds. The rank stays stopped when the program leaves it, or dies."""
+    """A stopped rank whose keyboard this program holds. The rank stays stopped when the program leaves it, or dies.
 
-    def __init__(self, stop: AsyncStop, thread: LoopThread) -> None:
+    ``with`` and :meth:`close` let the keyboard go.
+    """
+
+    def __init__(self, stop: AsyncStop, thread: LoopThread, manager: AbstractAsyncContextManager[AsyncStop]) -> None:
         self._stop = stop
         self._thread = thread
+        self._manager = manager
 
     @property
     def rank(self) -> RankInfo:
@@ -52,7 +59,7 @@ class Stop:
         count: int = 0,
         frame: str = "",
         timeout: float | None = None,
-    ) -> tuple[Variable, ...]:
+    ) -> Variables:
         """Return variables of the frame, ``locals`` or ``globals``, or parts of a value, from number ``begin`` on.
 
         ``of`` is a variable or an expression. Returns ``count`` of them, and of more than 200 the first 200. Raises
@@ -113,3 +120,27 @@ class Stop:
     def wait(self, seconds: float | None = None) -> Place | None:
         """Return where the rank stops next. Raises TimedOut after ``seconds``, and RankEnded when it has exited."""
         return self._thread.do(self._stop.wait(seconds))
+
+    def close(self) -> None:
+        """Let the keyboard go; the rank stays as it is. A second call does nothing."""
+        self._thread.leave(self._manager)
+
+    def __enter__(self) -> Stop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        rank = self.rank
+        where = f" in {rank.where.function} {rank.where.file}:{rank.where.line}" if rank.where is not None else ""
+        return printable(f"<{rank.address} {rank.state.value}{where}>", MAX_SHOWN)
+
+
+MAX_SHOWN = 500
+"""Characters of a stop in one line."""
+
+
+def held(manager: AbstractAsyncContextManager[AsyncStop], thread: LoopThread) -> Stop:
+    """Return a stop whose keyboard is held from now on."""
+    return Stop(thread.enter(manager), thread, manager)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from dbg_wire.errors import AmbiguousTarget, NoSuchRank
+from dbg_wire.errors import BadInput, printable
 from dbg_wire.ranks import LIVE_STATES, RankInfo
 
 from ..core.broker import switchboard_to
@@ -17,6 +17,10 @@ from .targets import Wanted, any_target
 
 TIMEOUT = 10.0
 """Seconds for the broker and for answers, as on the command line."""
+
+
+MAX_NAMED = 8
+"""Jobs that an error names."""
 
 
 class AsyncBroker:
@@ -49,19 +53,15 @@ class AsyncBroker:
     def job(self, name: str | None = None) -> AsyncJob:
         """Return the job of this name, or the only one that lives.
 
-        Raises NoSuchRank if there is no such job, and AmbiguousTarget if no name is given and several live.
+        Raises BadInput, which names the jobs that live, if there is no such job, or no name and not just one job.
         """
         known = {rank.job for rank in self._switchboard.directory.ranks}
-        if name is not None:
-            if name not in known:
-                raise NoSuchRank(name, len(self._switchboard.directory.ranks))
-            return self._job(name)
         living = self._living()
-        if len(living) > 1:
-            raise AmbiguousTarget("the only job", living)
-        if not living:
-            raise NoSuchRank("the only job", len(self._switchboard.directory.ranks))
-        return self._job(living[0])
+        if name is not None and name not in known:
+            raise BadInput(f"there is no job {printable(name)!r}", _named(living))
+        if name is None and len(living) != 1:
+            raise BadInput("no job is named", _named(living))
+        return self._job(living[0] if name is None else name)
 
     async def wait(self, wanted: Wanted = "stopped", seconds: float | None = None) -> RankInfo:
         """Return the first of these ranks that is stopped, of whatever job, also of one that is yet to come.
@@ -86,6 +86,13 @@ class AsyncBroker:
     def _living(self) -> list[str]:
         ranks = self._switchboard.directory.ranks
         return list(dict.fromkeys(rank.job for rank in ranks if rank.state in LIVE_STATES))
+
+
+def _named(living: Sequence[str]) -> str:
+    if not living:
+        return "none lives: wait until its ranks have come"
+    more = f" and {len(living) - MAX_NAMED} more" if len(living) > MAX_NAMED else ""
+    return f"{', '.join(printable(one) for one in living[:MAX_NAMED])}{more} live{'s' if len(living) == 1 else ''}"
 
 
 async def open_broker(

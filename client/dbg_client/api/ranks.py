@@ -37,7 +37,7 @@ from .memory import Memory
 from .stop import AsyncStop, open_stop
 from .targets import Wanted, read_wanted, target_text
 from .values import At, Values
-from .variables import Variable
+from .variables import Variables
 
 
 class AsyncRanks:
@@ -105,7 +105,7 @@ class AsyncRanks:
         count: int = 0,
         frame: str = "",
         timeout: float | None = None,
-    ) -> tuple[Variable, ...]:
+    ) -> Variables:
         """Return variables of the one stopped rank that this is: of its frame, or the parts of an expression's value.
 
         ``scope`` is ``locals`` or ``globals``. Returns ``count`` of them from number ``begin`` on, and of more than 200
@@ -120,7 +120,7 @@ class AsyncRanks:
         return await Values(ask, rank.address).variables(of or None, scope, begin, count, At(frame, timeout))
 
     async def source(self, file: str = "", *, begin: int = 1, count: int = 0, timeout: float | None = None) -> Source:
-        """Return source as the first of these ranks that is stopped has loaded it.
+        """Return source as one of these ranks has loaded it: the first that is stopped, else the first.
 
         Returns ``count`` lines from ``begin`` on, or all that follow; without ``file`` of that where the rank stands.
         Raises RankError, and BadInput for a file that is none of these ranks'.

@@ -22,7 +22,7 @@ from ..words.engine import Wish
 from .answers import safe_text
 from .errors import KeyboardTaken, RankError, StopEnded
 from .values import At, Values
-from .variables import ExceptionInfo, Variable
+from .variables import ExceptionInfo, Variable, Variables
 
 SIZE = (24, 80)
 """Rows and columns that a program offers a debugger; it reads values and not screens."""
@@ -136,7 +136,7 @@ class AsyncStop:
         count: int = 0,
         frame: str = "",
         timeout: float | None = None,
-    ) -> tuple[Variable, ...]:
+    ) -> Variables:
         """Return variables of the frame, ``locals`` or ``globals``, or parts of a value, from number ``begin`` on.
 
         ``of`` is a variable or an expression. Returns ``count`` of them, and of more than 200 the first 200. Raises
@@ -219,7 +219,7 @@ class AsyncStop:
         if self._seat.error is not None:
             raise self._seat.error
         if self._seat.is_over or report is None or report.stop is None:
-            raise StopEnded(self.rank.address, "the rank went on")
+            raise StopEnded(self.rank.address, self._attachment.ended_by or "the rank went on")
         return report.stop
 
     def _next_stop(self) -> StopInfo | None:
@@ -243,7 +243,7 @@ class AsyncStop:
         await self._ask(Action.COMMAND, command, timeout=timeout)
         frames = await self.stack()
         if not frames:
-            raise StopEnded(self.rank.address, "the rank went on")
+            raise StopEnded(self.rank.address, self._attachment.ended_by or "the rank went on")
         return frames[-1]
 
     async def _look(self, up: int) -> Place:

@@ -14,7 +14,7 @@ from dbg_wire.messages import Kind, RankAnswer
 from ..questions.inspection import question_text, read_inspected
 from .errors import RankError
 from .given import given
-from .variables import ExceptionInfo, Variable, exception_of, variable_of
+from .variables import ExceptionInfo, Variable, Variables, exception_of, variable_of
 
 AT_ONCE = 8
 """Questions of one stop that are open at the same time."""
@@ -46,7 +46,7 @@ class Values:
         # The rank calls it nothing.
         return replace(self._one(await self._told(question, at)), name=expression)
 
-    async def variables(self, of: Of, scope: str, begin: int, count: int, at: At = HERE) -> tuple[Variable, ...]:
+    async def variables(self, of: Of, scope: str, begin: int, count: int, at: At = HERE) -> Variables:
         """Return variables of a scope, or parts of a value. Raises RankError."""
         question = given(
             Inspection,
@@ -56,7 +56,7 @@ class Values:
             begin=begin,
             count=min(count, MAX_VARIABLES),
         )
-        return tuple(map(variable_of, (await self._told(question, at)).variables))
+        return Variables(map(variable_of, (await self._told(question, at)).variables))
 
     async def locals(self, at: At = HERE) -> dict[str, str]:
         """Return the text of each local variable but those with dunder names. Raises RankError."""

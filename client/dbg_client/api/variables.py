@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dbg_wire import inspection
 
-from .answers import safe_text
+from .answers import safe_text, table_html
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,33 @@ class Variable:
 
     def __str__(self) -> str:
         return f"{self.name} = {self.text}" if self.name else self.text
+
+
+class Variables(tuple[Variable, ...]):
+    """Variables in their order; ``str()`` has a line for each, and a notebook shows a table."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(f"{one.name}: {_shown(one)}{_parts(one)}" for one in self)
+
+    def _repr_html_(self) -> str:
+        """Return the variables as a table, for a notebook; all that comes from ranks is escaped."""
+        rows = [(one.name, one.type, _shown(one), _parts(one).strip(" ()")) for one in self]
+        return table_html(f"{len(self)} variables", ("name", "type", "value", "parts"), rows)
+
+
+def _shown(one: Variable) -> str:
+    if not one.is_lazy:
+        return one.text
+    return "not looked at" + (f"; evaluate {one.expression}" if one.expression else "")
+
+
+def _parts(one: Variable) -> str:
+    count = one.named + one.indexed
+    if one.is_lazy or not count:
+        return ""
+    return f"  ({count} part{'s' if count > 1 else ''})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -229,7 +229,7 @@ class Attachment:
             if message.ends_stop:
                 self._notices.ends_stop(message.text, now)
             if self.engine != LINE_ENGINE:
-                self.say(message.text, now)
+                self._notices.tell(message.text, now)
         return self.conversation.message(message)
 
     def output(self, frame: Output, now: float) -> Effects:
@@ -384,10 +384,10 @@ class Attachment:
             effects = talk + self._notices.discarded(self._keys.abandon_unsent(), "the stop ended", now)
             if report.state is RankState.RUNNING and not report.breakpoints and not report.queued:
                 return effects + self._go_on(before, now)
-            self._went_on_at = None
+            self._went_on_at, self.ended_by = None, ""
             was_blank = before is not None and before.stop is None and before.state is report.state
             return effects if was_blank else [*effects, Blank(self.blank_text)]
-        effects, self._went_on_at = talk, None
+        effects, self._went_on_at, self.ended_by = talk, None, ""
         if before is not None and before.stop is None:
             effects.append(Blank())
             if report.session is not None:
@@ -405,13 +405,13 @@ class Attachment:
             return [Finish(None)]
         if self._went_on_at is not None:
             return []
-        self._went_on_at, self.ended_by = now, self._notices.ended_by(now)
+        self._went_on_at, self.ended_by = now, self._notices.take_ending(now)
         return [Wake(NEXT_STOP_SECONDS)]
 
     def _finish_with(self, ended: RankInfo, now: float) -> Finish:
         """End the session with its rank; if the stop had ended before, the user is told that the rank went on."""
         if self._went_on_at is None:
-            self.ended_by = self._notices.ended_by(now)
+            self.ended_by = self._notices.take_ending(now)
         return Finish(RankEnded(ended) if self._went_on_at is None else None)
 
     def _fit(self, before: RankReport | None, report: RankReport, now: float) -> Effects:
@@ -439,7 +439,9 @@ class Attachment:
             return []  # the answer to a Detach from a rank that had ended by then
         if refusal.code == RefusalCode.ROLE:
             self._how_to_take = ""
-        if not self._asked or refusal.code not in _ANSWERS_TO_ATTACH:
+        # A broker of another release may refuse an attach by a code that is not known here: nothing else would follow.
+        is_answer = refusal.code in _ANSWERS_TO_ATTACH or (not self.opened and refusal.code != RefusalCode.NOT_DRIVING)
+        if not self._asked or not is_answer:
             self.say(refusal.text, now)
             return [Bell()]
         self._asked = False

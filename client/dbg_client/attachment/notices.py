@@ -24,13 +24,19 @@ class Notices:
         """Take note of what somebody else did that ends the stop."""
         self._ending, self._ends_until = text, now + END_SECONDS
 
-    def ended_by(self, now: float) -> str:
-        """Return what somebody else did by which a stop ends now; empty if nobody did."""
-        return self._ending if now < self._ends_until else ""
+    def take_ending(self, now: float) -> str:
+        """Return what somebody else did by which a stop ends now, once; empty if nobody did."""
+        ending, self._ending = self._ending, ""
+        return ending if now < self._ends_until else ""
 
     def say(self, text: str, now: float) -> None:
         """Show a notice for a while."""
         self._text, self._until = text, now + NOTICE_SECONDS
+
+    def tell(self, text: str, now: float) -> None:
+        """Show what the rank or the broker says, beside a notice of keys without effect that stands."""
+        loss = self.unread_loss(now)
+        self.say(f"{loss}; {text}" if loss else text, now)
 
     def forget(self) -> None:
         """Show no notice any more: other news matters more now."""
@@ -50,4 +56,4 @@ class Notices:
 
     def unread_loss(self, now: float) -> str | None:
         """Return what is still to be shown of keys that were discarded."""
-        return self._loss if self._loss and self.shown(now) == self._loss else None
+        return self._loss if self._loss and (self.shown(now) or "").startswith(self._loss) else None

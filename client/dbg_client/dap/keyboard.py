@@ -8,12 +8,13 @@ from contextlib import suppress
 from dbg_wire.codec import Output
 from dbg_wire.engines import PDB
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.messages import Mode, Refusal
+from dbg_wire.messages import Mode
 from dbg_wire.ranks import RankInfo
 
 from ..attachment.attachment import Attachment
-from ..attachment.effects import Effects, Finish, Send, Wake
-from ..core.link import Down, Event, Up
+from ..attachment.effects import Effect, Note
+from ..core.link import Event
+from ..driving import Driving
 from ..errors import TimedOut
 from ..words.engine import Wish
 from .window import Window
@@ -21,26 +22,28 @@ from .window import Window
 SIZE = (24, 80)
 """Rows and columns that a window offers a debugger; it shows values and no screen."""
 
-TICK_SECONDS = 1.0
-"""Seconds between two looks at the clock, as in a terminal."""
-
+MAX_NOTE = 600
+"""Characters of a notice: two names and a command."""
 
 OPEN_SECONDS = 5.0
 """Seconds for a debugger to open at a rank; after them the rank is asked all the same, and says what it does."""
 
 
 class Keyboard:
-    """The seat of the window at one rank, on the window's own connection; watches the broker."""
+    """The seat of the window at one rank, on the window's own connection."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._attachment: Attachment | None = None
-        self._failed: DbgError | None = None
+        self._driving: Driving | None = None
+        self._failed: BaseException | None = None
         self._changing = asyncio.Lock()
-        self._ticking: asyncio.Task[None] | None = None
         self._was_driving = False
         self._drawn: int | None = None
         """The debugger's session that has shown something at this seat."""
+
+    @property
+    def _attachment(self) -> Attachment | None:
+        return self._driving.attachment if self._driving is not None else None
 
     def is_ours(self, rank: RankInfo) -> bool:
         """Tell whether this window has the keyboard of a rank."""
@@ -80,54 +83,52 @@ class Keyboard:
 
     def give(self) -> RankInfo | None:
         """Leave the keyboard; return the rank at which it was, None if there was none."""
-        attachment, self._attachment = self._attachment, None
+        driving, self._driving = self._driving, None
         self._was_driving = False
-        if attachment is None:
+        if driving is None:
             return None
-        self._perform(attachment, attachment.leave())
-        return attachment.rank if attachment.driving else None
+        driving.end()
+        return driving.attachment.rank if driving.attachment.driving else None
 
     def close(self) -> None:
         """Leave the keyboard; the rank stays as it is."""
         self.give()
-        if self._ticking is not None:
-            self._ticking.cancel()
 
     # ------------------------------------------------------------------------------------------------------ the broker
 
-    def claims(self, refusal: Refusal) -> bool:
-        """Tell whether a refusal is the answer to the request for a seat."""
-        return self._attachment is not None and self._attachment.asks
+    def opened(self) -> None:
+        """Do nothing: the seat is waited for."""
 
-    async def take(self, event: Event) -> None:
-        """Take what comes from the broker."""
-        attachment = self._attachment
-        if attachment is None:
-            return
-        now = _now()
-        if isinstance(event, Up):
-            attachment.link_up(now)
-        elif isinstance(event, Down):
-            attachment.link_down(event.reason, now)
-        elif isinstance(event, Output):
+    def finished(self, error: DbgError | None) -> None:
+        """Leave the keyboard with its rank."""
+        self._failed = error
+        self.give()
+
+    def failed(self, error: BaseException) -> None:
+        """Leave the keyboard, and have what waits for it fail."""
+        self._failed = error
+        self.give()
+
+    def show(self, effect: Effect) -> None:
+        """Print in the debug console what a terminal would show as a notice; a window shows no screen."""
+        if isinstance(effect, Note):
+            self._window.tell(printable(effect.text, MAX_NOTE))
+
+    async def changed(self, event: Event | None) -> None:
+        """Take note of what the debugger shows, and of who types."""
+        if isinstance(event, Output):
             self._drawn = event.session
-            self._perform(attachment, attachment.output(event, now))
-        else:
-            directory = self._window.switchboard.directory
-            if directory.complete and attachment.link_down_since is None:
-                self._perform(attachment, attachment.rank_listed(directory.by_key.get(attachment.rank.key), now))
-            self._perform(attachment, attachment.message(event, now))
-        self._tell_turn(attachment)
+        self._tell_turn()
 
     # ----------------------------------------------------------------------------------------------------------- inner
 
     async def _attach(self, rank: RankInfo, mode: Mode) -> None:
         # A connection has one seat, and the new one replaces it.
         attachment = Attachment(rank, mode, SIZE, colors=8, wish=Wish(default=PDB))
-        self._attachment, self._failed, self._was_driving, self._drawn = attachment, None, False, None
-        if self._ticking is None:
-            self._ticking = asyncio.create_task(self._tick())
-        self._perform(attachment, attachment.attach())
+        self.give()
+        self._failed, self._drawn = None, None
+        self._driving = Driving(self._window.switchboard, attachment, self)
+        self._driving.begin()
         seconds = self._window.switchboard.seconds
 
         def is_seated() -> bool | None:
@@ -154,30 +155,10 @@ class Keyboard:
         session = report.session
         return report.prompt is not None or (session is not None and session.number == self._drawn)
 
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(TICK_SECONDS)
-            if self._attachment is not None:
-                self._perform(self._attachment, self._attachment.tick(_now()))
-
-    def _perform(self, attachment: Attachment, effects: Effects) -> None:
-        for effect in effects:
-            if isinstance(effect, Send):
-                self._window.switchboard.send(effect.item)
-            elif isinstance(effect, Wake):
-                asyncio.get_running_loop().call_later(effect.seconds, self._wake, attachment)
-            elif isinstance(effect, Finish):
-                self._failed = effect.error
-                if self._attachment is attachment:
-                    self.give()
-
-    def _wake(self, attachment: Attachment) -> None:
-        if self._attachment is attachment:
-            self._perform(attachment, attachment.tick(_now()))
-
-    def _tell_turn(self, attachment: Attachment) -> None:
+    def _tell_turn(self) -> None:
         """Tell the user when somebody takes the keyboard."""
-        if self._attachment is not attachment:
+        attachment = self._attachment
+        if attachment is None:
             return
         had, self._was_driving = self._was_driving, attachment.driving
         if had and not attachment.driving:
@@ -193,7 +174,3 @@ def _types(driver: str | None, rank: RankInfo) -> BadInput:
     return BadInput(
         f"{who} types at {printable(rank.address)}", "write `take` in the debug console to take the keyboard"
     )
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

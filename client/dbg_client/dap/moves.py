@@ -59,6 +59,9 @@ class Moves:
         self._keyboard.require_free(rank)
         action = Action.RELEASE if rank.state is RankState.HELD else Action.CONTINUE
         if self._window.may_act:
+            # A debugger opens by itself at the next stop of a rank whose keyboard is held, and that moves the rank.
+            if self._keyboard.is_ours(rank):
+                self._keyboard.give()
             self._threads.table.begin_move(rank.key, is_step=False)
             self._start(rank, action)
         else:

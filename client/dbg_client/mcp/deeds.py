@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 
 from dbg_wire.errors import BadInput
 from dbg_wire.inspection import MAX_VARIABLES
@@ -10,12 +12,11 @@ from dbg_wire.ranks import DIED, RankInfo, RankState, describe_exit
 
 from ..api.broker import AsyncBroker
 from ..api.ranks import AsyncRanks
-from ..api.variables import Variable
 from ..core.listed import there
 from ..core.roll_call import call_roll
 from ..views.list import show_table
 from ..views.missing import absent_only, absent_rows
-from ..views.naming import order
+from ..views.naming import Naming, order
 from .next_step import with_tools
 from .run import start_run
 from .tool import WATCHER, Given
@@ -87,7 +88,7 @@ async def wait_for_stop(broker: AsyncBroker, given: Given) -> str:
         stopped = (await broker.wait(wanted, seconds),)
     several = [rank.rank for rank in stopped] if len(stopped) > 1 else stopped[0].address
     where = await broker.job(stopped[0].job)[several].where()
-    return "\n".join([*map(_stop_of, stopped), where.tree()])
+    return "\n".join([*_lines(stopped, _stop_of), where.tree()])
 
 
 async def show_variables(broker: AsyncBroker, given: Given) -> str:
@@ -100,22 +101,13 @@ async def show_variables(broker: AsyncBroker, given: Given) -> str:
         frame=given.get("frame", ""),
         timeout=given.get("seconds"),
     )
-    lines = list(map(_shown, found))
-    if len(found) == MAX_VARIABLES:
-        lines.append(f"[there may be more: ask with from={begin + len(found)}]")
-    return "\n".join(lines) or "nothing"
-
-
-def _shown(one: Variable) -> str:
-    if one.is_lazy:
-        return f"{one.name}: not looked at" + (f"; evaluate {one.expression}" if one.expression else "")
-    parts = one.named + one.indexed
-    return f"{one.name}: {one.text}" + (f"  ({parts} part{'s' if parts > 1 else ''})" if parts else "")
+    more = f"\n[there may be more: ask with from={begin + len(found)}]" if len(found) == MAX_VARIABLES else ""
+    return f"{found}{more}" if found else "nothing"
 
 
 async def show_source(broker: AsyncBroker, given: Given) -> str:
     ranks = _chosen(broker, given)
-    file, line, around = given.get("file", ""), given.get("line"), int(given.get("around", 10))
+    file, line, around = given.get("file", ""), given.get("line"), max(0, given.get("around", 10))
     if not file:
         file = _present_file(ranks)
         line = line or next(rank.where.line for rank in ranks.list() if rank.where is not None)
@@ -156,9 +148,22 @@ async def list_crashes(broker: AsyncBroker, given: Given) -> str:
     known = [rank for rank in broker.ranks if given.get("job") in (None, rank.job)]
     kept = [rank for rank in known if rank.state is RankState.STOPPED and rank.reason == "crash"]
     ended = [rank for rank in known if rank.state is RankState.EXITED and _ended_badly(rank)]
-    lines = [_stop_of(rank) for rank in sorted(kept, key=order)]
-    lines += [f"{rank.full_address} {describe_exit(rank)}" for rank in sorted(ended, key=order)]
+    lines = [*_lines(kept, _stop_of), *_lines(ended, describe_exit)]
     return "\n".join(lines) or "no rank is kept after a crash, and none has ended badly"
+
+
+def _lines(ranks: Sequence[RankInfo], say: Callable[[RankInfo], str]) -> list[str]:
+    """Return a line for ranks of one job of which the same is to say."""
+    alike: defaultdict[tuple[str, str], list[RankInfo]] = defaultdict(list)
+    for rank in sorted(ranks, key=order):
+        alike[rank.job, say(rank)].append(rank)
+    naming = Naming(ranks)
+    lines = []
+    for (job, said), group in alike.items():
+        names = naming.names(group)
+        who = group[0].full_address if len(group) == 1 else names if "/" in names else f"{job}/{names}"
+        lines.append(f"{who} {said}" if len(group) == 1 else f"{len(group)} ranks {who} {said}")
+    return lines
 
 
 async def start_program(broker: AsyncBroker, given: Given) -> str:
@@ -177,4 +182,4 @@ def _ended_badly(rank: RankInfo) -> bool:
 def _stop_of(rank: RankInfo) -> str:
     where = f" in {rank.where.function} at {rank.where.file}:{rank.where.line}" if rank.where is not None else ""
     detail = f": {rank.detail}" if rank.detail else ""
-    return f"{rank.full_address} is stopped ({rank.reason}){where}{detail}"
+    return f"stopped ({rank.reason}){where}{detail}"

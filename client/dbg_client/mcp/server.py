@@ -39,7 +39,8 @@ MAX_AT_ONCE = 16
 
 INSTRUCTIONS = (
     "These tools look into a distributed training job: each rank is one Python process of it. For a hang ask `why` "
-    "first. `ranks`, `where` and `why` change nothing. A rank that you stop stays stopped, and others wait for it."
+    "first. `ranks`, `where` and `why` change nothing. A rank that you stop stays stopped, and others wait for it. "
+    "When you are done, clear the breakpoints that you have set and continue the ranks that you have stopped."
 )
 
 MORE = {

@@ -117,7 +117,7 @@ TOOLS: tuple[Tool, ...] = (
     ),
     Tool(
         name="source",
-        help="Show source as a stopped rank has loaded it: round the line where it stands, or of a file.",
+        help="Show source as a rank has loaded it: of a file, or of a stopped rank round the line where it stands.",
         takes={
             "rank": RANK,
             "job": JOB,

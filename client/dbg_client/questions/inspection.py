@@ -13,14 +13,14 @@ from ..core.asking import Asker
 
 
 async def inspect(
-    asker: Asker, rank: RankInfo, question: Inspection, *, frame: str = ""
+    asker: Asker, rank: RankInfo, question: Inspection, *, frame: str = "", live: bool = False
 ) -> tuple[RankAnswer, Inspected]:
     """Ask one rank about its values, and return its answer with what its rows tell.
 
-    What is told is empty if the answer is no value: the answer's text says why. Raises BadInput for an expression that
-    is too long, and DbgError if the broker fails.
+    What is told is empty if the answer is no value: the answer's text says why. With ``live`` a rank that runs tells
+    its source, too. Raises BadInput for an expression that is too long, and DbgError if the broker fails.
     """
-    (answer,) = await asker.ask(Action.INSPECT, [rank], question_text(question), frame=frame)
+    (answer,) = await asker.ask(Action.INSPECT, [rank], question_text(question), live=live, frame=frame)
     return read_inspected(answer)
 
 

@@ -25,6 +25,9 @@ async def file_in_ranks(asker: Asker, ranks: Sequence[RankInfo], name: str) -> s
     """
     if name.startswith("/"):
         return posixpath.normpath(name)
+    if name.startswith("<"):
+        # Code without a file, such as that of a notebook's cell.
+        return name
     places = [rank.where.file for rank in ranks if rank.where is not None]
     found = files_named(name, [*(rank.script for rank in ranks), *places])
     if not found:

@@ -1,14 +1,16 @@
-"""Read source as a rank has loaded it, a part at a time."""
+"""Read source as a rank has loaded it, whether it is stopped or runs, a part at a time."""
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 
 from dbg_wire.errors import printable
-from dbg_wire.inspection import Inspection, Sight, SourceText
+from dbg_wire.inspection import Inspection, Sight
 from dbg_wire.limits import MAX_PATH, MAX_TEXT
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.ranks import RankInfo
+from dbg_wire.records import fitted
 
 from ..core.asking import Asker
 from .inspection import inspect
@@ -38,6 +40,10 @@ class Source:
             for number, line in enumerate(self.lines, self.begin)
         )
 
+    def _repr_html_(self) -> str:
+        """Return the lines for a notebook."""
+        return f"<pre>{html.escape(str(self))}</pre>"
+
 
 async def read_source(
     asker: Asker, rank: RankInfo, path: str, *, begin: int = 1, count: int = 0
@@ -47,23 +53,20 @@ async def read_source(
     The answer says why if there are none. Raises DbgError if the broker fails.
     """
     lines: list[str] = []
-    path_told, total = path, 0
+    total = 0
     for _ in range(MAX_ANSWERS):
         left = count - len(lines) if count else 0
         question = Inspection(sight=Sight.SOURCE, text=path, begin=begin - 1 + len(lines), count=left)
-        answer, told = await inspect(asker, rank, question)
-        part = told.sources[0] if told.sources else None
-        if answer.kind is not Kind.VALUE or part is None:
+        answer, told = await inspect(asker, rank, question, live=True)
+        if answer.kind is not Kind.VALUE:
             return answer, None
-        new = _lines_of(part)[: left or None]
+        new = [line for part in told.sources for line in part.lines.split("\n")][: left or None]
         lines += new
-        path_told, total = part.path, part.total
+        total = told.sources[0].total if told.sources else total
         if not new or begin - 1 + len(lines) >= total or len(lines) == count:
             break
+    if not lines:
+        return fitted(RankAnswer, key=rank.key, kind=Kind.ERROR, text=f"{path} has no line {begin}"), None
     line = rank.where.line if rank.where is not None and rank.where.file == path else None
     shown = tuple(printable(one.expandtabs(), MAX_TEXT) for one in lines)
-    return answer, Source(path=printable(path_told, MAX_PATH), begin=begin, total=total, lines=shown, line=line)
-
-
-def _lines_of(part: SourceText) -> list[str]:
-    return part.lines.split("\n") if part.total > part.begin else []
+    return answer, Source(path=printable(path, MAX_PATH), begin=begin, total=total, lines=shown, line=line)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dbg_client.attachment.attachment import LOST_SECONDS, NEXT_STOP_SECONDS, Attachment
 from dbg_client.attachment.drawing import REPAINT_SECONDS
-from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, LogText, Open, Send, Show, Wake
-from dbg_client.attachment.notices import NOTICE_SECONDS
+from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, LogText, Note, Open, Send, Show, Wake
+from dbg_client.attachment.notices import END_SECONDS, NOTICE_SECONDS
 from dbg_client.errors import Declined, RankEnded, RankStayedAway, RankVanished
 from dbg_client.words.engine import Wish
 from dbg_wire.codec import Input, Output
@@ -657,3 +657,59 @@ def test_a_notice_is_shown_where_there_is_no_log_for_it() -> None:
     attachment.message(Notice(text="the program printed: epoch 3"), 0.0)
 
     assert attachment.notice(0.0) == "the program printed: epoch 3"
+
+
+# ------------------------------------------------------------------------------------------------ what others do
+
+
+LET_GO = '"bob@login1 (VS Code)" let it go on'
+
+
+def test_who_let_the_rank_go_on_is_known_at_the_end() -> None:
+    attachment = seated(report=make_pdb_report(make_prompt()))
+    effects = attachment.message(Notice(text=LET_GO, ends_stop=True), 1.0)
+    assert Note(LET_GO) in effects
+    attachment.message(Report(report=GONE_ON), 2.0)
+    assert finished(attachment.tick(2.0 + NEXT_STOP_SECONDS)) == Finish(None)
+    assert attachment.ended_by == LET_GO
+
+
+def test_who_killed_the_rank_is_known_at_the_end() -> None:
+    attachment = seated()
+    attachment.message(Notice(text='"bob@login1" killed it', ends_stop=True), 1.0)
+    assert attachment.notice(1.0) == '"bob@login1" killed it'
+    assert finished(attachment.rank_listed(make_rank(state=RankState.EXITED), 2.0)).error is not None
+    assert attachment.ended_by == '"bob@login1" killed it'
+
+
+def test_a_stop_that_ends_later_or_after_another_deed_has_another_reason() -> None:
+    for notice, at in (
+        (Notice(text=LET_GO, ends_stop=True), END_SECONDS),
+        (Notice(text='"bob@login1" ran `n`'), 0.0),
+    ):
+        attachment = seated()
+        attachment.message(notice, 0.0)
+        attachment.message(Report(report=GONE_ON), at)
+        assert attachment.ended_by == ""
+
+
+def test_a_stop_that_follows_has_an_end_of_its_own() -> None:
+    attachment = seated()
+    attachment.message(Notice(text=LET_GO, ends_stop=True), 0.0)
+    attachment.message(Report(report=GONE_ON), 0.1)
+    attachment.message(Report(report=make_report(2)), 0.2)
+    attachment.message(Report(report=GONE_ON), 0.3)
+    assert attachment.ended_by == ""
+
+
+def test_what_another_does_hides_no_loss_of_keys() -> None:
+    attachment = seated()
+    attachment.keys(b"nnn", 0.0)
+    attachment.message(Discarded(generation=1, offset=3, count=3, reason="the rank does not read"), 0.0)
+    loss = attachment.unread_loss(0.0)
+    for text in ('"bob@login1" ran `n`', LET_GO):
+        attachment.message(Notice(text=text), 1.0)
+        assert attachment.notice(1.0) == f"{loss}; {text}"
+    assert attachment.unread_loss(1.0) == loss
+    attachment.message(Notice(text=LET_GO), 1.0 + NOTICE_SECONDS)
+    assert attachment.notice(1.0 + NOTICE_SECONDS) == LET_GO

@@ -1,0 +1,51 @@
+"""The answer to a question about source while the program runs: no thread of the program is needed for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from dbg_wire.errors import PeerError, printable
+from dbg_wire.inspection import Inspection, Sight, decode_inspection, encode_inspected
+from dbg_wire.messages import Ask, Kind
+
+from ..inspection.source_text import NotLoaded, source_text
+from ..stop.loaded_sources import Loaded
+
+MAX_WAITING = 4
+"""Questions about source that are answered at the same time, as a file system may hang; more are refused."""
+
+_waiting: list[Ask] = []
+
+
+def is_about_source(ask: Ask) -> bool:
+    """Tell whether a question is about source alone."""
+    try:
+        return decode_inspection(ask.text).sight is Sight.SOURCE
+    except PeerError:
+        return False
+
+
+def answer_beside(ask: Ask, answer: Callable[..., None]) -> None:
+    """Answer a question about source in a thread of its own, which may read files."""
+    if len(_waiting) >= MAX_WAITING:
+        answer(ask, Kind.ERROR, f"{MAX_WAITING} questions about its source wait already")
+        return
+
+    def tell() -> None:
+        try:
+            answer(ask, Kind.VALUE, "", rows=_rows(decode_inspection(ask.text)))
+        except NotLoaded as error:
+            answer(ask, Kind.ERROR, str(error))
+        except Exception as error:
+            answer(ask, Kind.ERROR, f"can't be answered ({type(error).__name__}: {printable(str(error))})")
+        finally:
+            _waiting.remove(ask)
+
+    _waiting.append(ask)
+    threading.Thread(target=tell, name="dbg-agent-source", daemon=True).start()
+
+
+def _rows(question: Inspection) -> tuple[str, ...]:
+    # The stopped thread has its own record of sources, which no other thread may touch.
+    return encode_inspected(source_text(question.text, question.begin, question.count, (), Loaded()))

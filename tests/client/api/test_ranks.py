@@ -1,0 +1,85 @@
+"""What a program asks of ranks, at a broker that answers as a test has prepared it."""
+
+from __future__ import annotations
+
+import pytest
+
+import dbg_client
+from dbg_client.errors import RankEnded
+from dbg_wire.line_breakpoints import encode_breakpoints
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.ranks import RankInfo, RankState
+from dbg_wire.version import PROTOCOL_MINOR
+from tests.client.fake_broker import FakeBroker, make_rank
+
+
+def running(number: int) -> RankInfo:
+    return make_rank(number, state=RankState.RUNNING, reason=None, where=None)
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> pytest.MonkeyPatch:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    return monkeypatch
+
+
+def visit(monkeypatch: pytest.MonkeyPatch, broker: FakeBroker) -> dbg_client.Broker:
+    for name, value in broker.environment.items():
+        monkeypatch.setenv(name, value)
+    return dbg_client.connect()
+
+
+def test_a_wait_for_each_rank_names_those_that_run(environment: pytest.MonkeyPatch) -> None:
+    with FakeBroker(make_rank(0), running(1), running(2), running(3)) as fake, visit(environment, fake) as broker:
+        job = broker.job()
+        with pytest.raises(dbg_client.TimedOut, match=r"^1-3 of 4 ranks did not stop within 0 s$"):
+            job.wait_for_each(0.0)
+        with pytest.raises(dbg_client.TimedOut, match=r"^2 did not stop within 0 s$"):
+            job[2].wait_for_each(0.0)
+        assert [rank.rank for rank in job[0].wait_for_each(0.0)] == [0]
+        with pytest.raises(dbg_client.TimedOut, match=r"^7 did not stop within 0 s$"):
+            job[7].wait_for_each(0.0)
+
+
+def test_a_wait_for_ranks_that_have_exited_says_so(environment: pytest.MonkeyPatch) -> None:
+    ended = make_rank(0, state=RankState.EXITED, exit=1, where=None)
+    with FakeBroker(ended) as fake, visit(environment, fake) as broker, pytest.raises(RankEnded):
+        broker.job("4711.0").wait_for_each(0.0)
+
+
+def test_a_broker_of_an_older_release_is_named_in_place_of_an_answer(environment: pytest.MonkeyPatch) -> None:
+    with FakeBroker(make_rank(0)) as fake, visit(environment, fake) as broker:
+        with pytest.raises(dbg_client.DbgError, match=r"it is of an older release, which has no `breakpoints`"):
+            broker.job().breakpoints()
+        with pytest.raises(dbg_client.DbgError, match=r"it is of an older release, which has no `inspect`"):
+            broker.job().variables()
+
+
+def test_ranks_without_breakpoints_and_ranks_that_know_none_are_told_apart(environment: pytest.MonkeyPatch) -> None:
+    fake = FakeBroker(make_rank(0), make_rank(1))
+    fake.minor = PROTOCOL_MINOR
+    older = RankAnswer(key="", kind=Kind.ERROR, text="its agent is of an older release, which has no `breakpoints`")
+    fake.answers[Action.BREAKPOINTS] = RankAnswer(key="", kind=Kind.VALUE, text="", rows=encode_breakpoints([]))
+    with fake, visit(environment, fake) as broker:
+        fake.said[make_rank(1).key] = older
+        answer = broker.job().breakpoints()
+        assert [(group.kind, group.ranks) for group in answer.groups] == [("value", "0"), ("error", "1")]
+        assert answer.by_rank == {"gpu013:0": ()}
+        assert answer.errors == {"gpu013:1": older.text}
+
+
+def test_a_job_that_is_not_there_or_not_named_is_told_with_those_that_live(environment: pytest.MonkeyPatch) -> None:
+    ranks = (make_rank(0), make_rank(1, job="train-2"))
+    with FakeBroker(*ranks) as fake, visit(environment, fake) as broker:
+        with pytest.raises(dbg_client.DbgError, match=r"^there is no job 'train-3'; 4711\.0, train-2 live$"):
+            broker.job("train-3")
+        with pytest.raises(dbg_client.DbgError, match=r"^no job is named; 4711\.0, train-2 live$"):
+            broker.job()
+        assert broker.job("train-2").list() == (ranks[1],)
+    with (
+        FakeBroker() as fake,
+        visit(environment, fake) as broker,
+        pytest.raises(dbg_client.DbgError, match=r"^no job is named; none lives: wait until its ranks have come$"),
+    ):
+        broker.job()
