@@ -43,7 +43,10 @@ class Position:
         crash = self._stopping.crash
         if crash is not None:
             return traceback_of(crash.error.__traceback__)
-        return stack_of(self._stopping.frame if self._stands() else self._moving_frame())
+        if not self._stands():
+            return stack_of(self._moving_frame())
+        # A stop is told of a moment before it has begun.
+        return stack_of(self._stopping.frame or self._stops.arrived_at)
 
     def threads(self) -> tuple[ThreadStack, ...]:
         """Return the stacks of all threads of the program."""

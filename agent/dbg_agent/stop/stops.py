@@ -42,6 +42,8 @@ class Stops:
         self._turn = threading.Condition()
         self._phase = StopPhase.NONE
         self._owner: int | None = None
+        self.arrived_at: FrameType | None = None
+        """The frame at which the current stop has begun: it is known from the moment at which the stop is told of."""
         self._number = 0
         self._sessions = 0
         self._session: SessionInfo | None = None
@@ -203,7 +205,7 @@ class Stops:
                 except BaseException as error:
                     raise ProgramRaised(error) from None
                 # The owner is set first: a signal handler that stops from here on is within this stop and doesn't wait.
-                self._owner = threading.get_ident()
+                self._owner, self.arrived_at = threading.get_ident(), frame
                 self._phase = move_stop(self._phase, StopEvent.ARRIVES)
                 self._number += 1
                 self._reason, self._detail = reason, detail
@@ -227,7 +229,7 @@ class Stops:
         with self._turn:
             if self._phase is not StopPhase.NONE:
                 self._phase = move_stop(self._phase, StopEvent.ENDS)
-            self._owner = None
+            self._owner = self.arrived_at = None
             self._session = None
             self._is_passing = False
             self._turn.notify()
@@ -319,7 +321,7 @@ class Stops:
             if self._phase is StopPhase.NONE:
                 return
             self._phase = move_stop(self._phase, StopEvent.ENDS)
-            self._owner = None
+            self._owner = self.arrived_at = None
             if self._session is not None:
                 self.session_before = self._session
             self._session = None

@@ -10,7 +10,7 @@ from dbg_wire.targets import Target, parse_target
 
 from ..core.switchboard import Switchboard
 from .capabilities import CAPABILITIES, Client
-from .messages import Message, Request, Send, refusal, response
+from .messages import Message, Request, Send, event, refusal, response
 from .paths import read_mappings
 from .session import Do, Session
 from .window import Window
@@ -91,7 +91,7 @@ class Adapter:
         self._send(response(request, body))
         if request.command == "attach":
             # The IDE sends its breakpoints then; they are for ranks, which are known by now.
-            self._send({"type": "event", "event": "initialized"})
+            self._send(event("initialized"))
         elif request.command == "disconnect":
             self.ended.set()
 

@@ -80,7 +80,11 @@ class BreakpointTable:
 
     def note(self, key: str, states: tuple[BreakpointState, ...]) -> None:
         """Take what a rank has by now."""
-        self._states[key] = states
+        # A rank says once why it can't set a breakpoint, and lists later only those that it has.
+        told = {(state.file, state.asked) for state in states}
+        refused = (one for one in self._states.get(key, ()) if not one.is_set and (one.file, one.asked) not in told)
+        known = {(line.wish.file, line.wish.line) for line in self._lines.values()}
+        self._states[key] = (*states, *(one for one in refused if (one.file, one.asked) in known))
         self._problems.pop(key, None)
 
     def failed(self, key: str, problem: str) -> None:

@@ -56,8 +56,14 @@ def read_request(document: Message) -> Request | None:
 
 def response(request: Request, body: Message | None = None) -> Message:
     """Return the answer to a request that was carried out."""
-    answer = {"type": "response", "request_seq": request.seq, "success": True, "command": request.command}
-    return answer if body is None else {**answer, "body": body}
+    # Clients exist that take no message without a body, although the protocol has it optional.
+    return {
+        "type": "response",
+        "request_seq": request.seq,
+        "success": True,
+        "command": request.command,
+        "body": body or {},
+    }
 
 
 def refusal(request: Request, sentence: str, *, show_user: bool = False) -> Message:
@@ -75,7 +81,7 @@ def refusal(request: Request, sentence: str, *, show_user: bool = False) -> Mess
 
 def event(name: str, body: Message | None = None) -> Message:
     """Return an event."""
-    return {"type": "event", "event": name} if body is None else {"type": "event", "event": name, "body": body}
+    return {"type": "event", "event": name, "body": body or {}}
 
 
 def output(text: str, category: str = "console") -> Message:

@@ -1,0 +1,130 @@
+"""An IDE, by a client of its protocol that is not ours, looks into real ranks, stops them and moves them."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker import running_broker
+from tests.support.ide import Ide, Refused, adapter_process, ide
+from tests.support.processes import Processes
+from tests.support.ranks import attach, start_ranks, wait_until_states
+from tests.support.time_unit import seconds
+
+pytestmark = pytest.mark.integration
+
+TRAIN = """\
+import dbg_agent, os
+rank = int(os.environ["RANK"])
+def step(batch):
+    loss = 0.25 if rank else 0.75
+    seen = {"batch": batch, "rank": rank}
+    # Nothing is done here.
+    return loss
+dbg_agent.set_trace()
+for batch in range(100):
+    step(batch)
+"""
+
+
+def test_an_ide_looks_steps_and_stops_at_its_breakpoints(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, TRAIN, 3)
+    wait_until_states(home, dict.fromkeys(range(3), "stopped"))
+    script = home / "rank_script.py"
+    with ide(home) as window:
+        rows = window.attach({script: [{"line": 6, "condition": "batch == 3"}, {"line": 7000}]}, target="all")
+        # The comment has no code: the breakpoint is at the line behind it, in all ranks.
+        assert [(row["verified"], row["line"]) for row in rows] == [(True, 7), (False, 7000)]
+        assert rows[1]["message"]
+        thread = window.stop_of(1)
+        look(window, thread)
+        window.request("continue", {"threadId": thread})
+        assert window.stopped(thread)["reason"] == "breakpoint"
+        top = window.top(thread)
+        assert (top["line"], top["name"], top["source"]["path"]) == (7, "step", str(script))
+        assert window.evaluate("batch", top["id"], "watch") == "3"
+        assign(window, top["id"])
+        move(window, thread)
+        stops_of_the_others(window, script, thread)
+        window.leave()
+    # What the IDE has set is gone with it, and the ranks are where they were.
+    wait_until_states(home, dict.fromkeys(range(3), "stopped"))
+    attach(home, "stopped", "--continue")
+    assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0, 0]
+
+
+def look(window: Ide, thread: int) -> None:
+    """Look at the first stop of rank 1, and at the others without going there."""
+    top = window.top(thread)
+    assert top["name"] == "<module>"
+    assert window.variables(top["id"])["rank"]["value"] == "1"
+    assert window.evaluate("rank + 1", top["id"], "hover") == "2"
+    assert re.search(r"0\b.*\n(.*\n)*.*2", window.evaluate("all: rank"))
+    assert "set_trace" in window.evaluate("where all") or "<module>" in window.evaluate("where all")
+    with pytest.raises(Refused, match="no file has the number 999"):
+        window.request("source", {"sourceReference": 999})
+    with pytest.raises(Refused, match="can't be started again"):
+        window.request("restartFrame", {"frameId": top["id"]})
+
+
+def assign(window: Ide, frame: int) -> None:
+    """Assign to a variable, and see it in the terminal as well."""
+    scope = window.request("scopes", {"frameId": frame})["scopes"][0]["variablesReference"]
+    body = window.request("setVariable", {"variablesReference": scope, "name": "loss", "value": "0.125"})
+    assert body["value"] == "0.125"
+    assert window.evaluate("loss", frame, "watch") == "0.125"
+    seen = window.variables(frame)["seen"]
+    inner = window.request("variables", {"variablesReference": seen["variablesReference"]})["variables"]
+    assert {"'batch'": "3", "'rank'": "1"}.items() <= {one["name"]: one["value"] for one in inner}.items()
+
+
+def move(window: Ide, thread: int) -> None:
+    """Step out of the function and into it again."""
+    window.request("stepOut", {"threadId": thread})
+    window.stopped(thread)
+    window.request("next", {"threadId": thread})
+    window.stopped(thread)
+    while window.top(thread)["name"] != "step":
+        window.request("stepIn", {"threadId": thread})
+        window.stopped(thread)
+
+
+def stops_of_the_others(window: Ide, script: Path, thread: int) -> None:
+    """Change the breakpoint to one that logs and one that counts, in the ranks that stand at their first stop, too."""
+    rows = window.set_breakpoints(
+        script,
+        {"line": 4, "hitCondition": "20"},
+        {"line": 5, "logMessage": "at {batch} of {rank}", "condition": "batch == 7"},
+    )
+    assert [row["verified"] for row in rows] == [True, True], rows
+    other = window.threads()
+    zero = next(number for name, number in other.items() if name.split()[0].endswith(":0"))
+    window.forget("stopped")
+    window.request("continue", {"threadId": zero})
+    window.stopped(zero)
+    assert window.evaluate("batch", window.top(zero)["id"], "watch") in ("19", "20")
+
+
+def test_an_adapter_that_dies_leaves_its_rank_stopped_and_another_takes_over(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    with adapter_process(home) as process:
+        window = Ide.of(process)
+        window.attach()
+        thread = window.stop_of(0)
+        window.request("next", {"threadId": thread})
+        window.stopped(thread)
+        process.send_signal(signal.SIGKILL)
+        assert window.is_over.wait(seconds(20))
+        window.close()
+    wait_until_states(home, {0: "stopped"})
+    with ide(home) as window:
+        window.attach()
+        assert window.variables(window.top(window.stop_of(0))["id"])["rank"]["value"] == "0"
+        window.leave()
+    wait_until_states(home, {0: "stopped"})
