@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from dbg_wire.inspection import Inspection, Parts, Scope, Sight, SourceText
+from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.inspecting import Look, looking
 from tests.support.processes import Child, Processes
+from tests.support.ranks import ask, attach_command, texts
 from tests.support.stopped_rank import start_stopped
 
 pytestmark = pytest.mark.integration
@@ -134,6 +136,25 @@ def test_text_is_evaluated_run_and_completed(look: Look, rank: Child) -> None:
     assert [text for text, _, _ in completed("st")] == ["step", "staticmethod", "str"]
     look.go_on()
     rank.wait_for_output("step 41 width 4")
+
+
+def test_what_is_assigned_in_an_open_pdb_stays_when_others_look(
+    look: Look, rank: Child, home: Path, open_terminal: OpenTerminal
+) -> None:
+    terminal = open_terminal(attach_command("0", "--engine", "pdb"), rows=30, cols=120)
+    terminal.wait_for("(Pdb)")
+    terminal.send(b"!step = 100\r")
+    terminal.send(b"p 'it is', step\r")
+    terminal.wait_for("'it is', 100")
+    assert texts(ask(home, "0", "-e", "step")) == {"0": "100"}
+    assert texts(ask(home, "0", "-c", "p step")) == {"0": "100"}
+    assert (look.parts()["step"].text, look.value("step").text) == ("100", "100")
+    assert look.assign("kept", "'changed'").text == "'changed'"
+    assert look.value("LIMIT = step", runs=True).text == ""
+    terminal.send(b"p 'now', step, kept\r")
+    terminal.wait_for("'now', 100, 'changed'")
+    terminal.send(b"c\r")
+    rank.wait_for_output("step 100 width 4 table 0.25 limit 5 changed")
 
 
 def test_only_files_that_the_rank_has_loaded_are_shown(look: Look, home: Path) -> None:

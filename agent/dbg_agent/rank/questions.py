@@ -231,9 +231,7 @@ class Questions:
             self._inspector = Inspector(self._rank)
         at = self._found(ask, self._rank.stopping.view.find)
         if at is not None:
-            is_open = self._rank.stops.phase is StopPhase.OPEN
-            engine = self._rank.debuggers.last if is_open else None
-            kind, text, rows = inspected(self._inspector, ask, at, engine)
+            kind, text, rows = inspected(self._inspector, ask, at, self._rank.debuggers.locals_of(at[0]))
             self.answer(ask, kind, text, rows=rows, frame=place_at(at))
 
     def _tell_parts(self, ask: Ask) -> None:
@@ -281,7 +279,7 @@ class Questions:
 
         at = self._found(ask, find)
         if at is not None:
-            self._say(ask, evaluate(ask, at[0]), at)
+            self._say(ask, evaluate(ask, at[0], self._rank.debuggers.locals_of(at[0])), at)
 
     def _found(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> FrameAt | None:
         """Return the frame that a question is about; answer and return None if there is none."""

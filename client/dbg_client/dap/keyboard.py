@@ -39,6 +39,8 @@ class Keyboard:
         self._changing = asyncio.Lock()
         self._ticking: asyncio.Task[None] | None = None
         self._was_driving = False
+        self._given: tuple[str, str | None] | None = None
+        """The rank whose keyboard this window has left, and its own name, as long as the broker's list is behind."""
         self._drawn: int | None = None
         """The debugger's session that has shown something at this seat."""
 
@@ -49,7 +51,8 @@ class Keyboard:
 
     def require_free(self, rank: RankInfo) -> None:
         """Raise BadInput where somebody else types at a rank."""
-        if not self.is_ours(rank) and rank.driver is not None:
+        is_left = self._given == (rank.key, rank.driver)
+        if not self.is_ours(rank) and rank.driver is not None and not is_left:
             raise _types(rank.driver, rank)
 
     async def hold(self, rank: RankInfo) -> None:
@@ -85,7 +88,10 @@ class Keyboard:
         if attachment is None:
             return None
         self._perform(attachment, attachment.leave())
-        return attachment.rank if attachment.driving else None
+        if not attachment.driving:
+            return None
+        self._given = attachment.rank.key, attachment.driver
+        return attachment.rank
 
     def close(self) -> None:
         """Leave the keyboard; the rank stays as it is."""
@@ -102,6 +108,7 @@ class Keyboard:
     async def take(self, event: Event) -> None:
         """Take what comes from the broker."""
         attachment = self._attachment
+        self._forget_given()
         if attachment is None:
             return
         now = _now()
@@ -120,6 +127,12 @@ class Keyboard:
         self._tell_turn(attachment)
 
     # ----------------------------------------------------------------------------------------------------------- inner
+
+    def _forget_given(self) -> None:
+        if self._given is not None:
+            rank = self._window.switchboard.directory.by_key.get(self._given[0])
+            if rank is None or rank.driver != self._given[1]:
+                self._given = None
 
     async def _attach(self, rank: RankInfo, mode: Mode) -> None:
         # A connection has one seat, and the new one replaces it.
