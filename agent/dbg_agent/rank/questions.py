@@ -312,13 +312,12 @@ class Questions:
 
             answer_beside(self._rank, ask, self.answer)
             return
-        asked = time.monotonic()
-        self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._answer_breakpoints(ask))))
+        from .set_breakpoints import Turn
 
-    def _answer_breakpoints(self, ask: Ask) -> None:
-        from .set_breakpoints import answer_here
-
-        answer_here(self._rank, ask, self.answer)
+        turn, asked = Turn(self._rank, ask, self.answer), time.monotonic()
+        self._rank.inbox.put(stop, RunJob(lambda: self._in_time(ask, asked, turn.here)))
+        # The stop may end before this work, and its debugger may be busy: running ranks take wishes as well.
+        self._rank.call_later(BUSY_SECONDS, turn.beside)
 
     def _command(self, ask: Ask) -> None:
         stop = self._halted(ask)

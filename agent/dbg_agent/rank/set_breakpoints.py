@@ -45,6 +45,10 @@ class _ForBreakpoints:
     def has_just_halted(self, frame: FrameType) -> bool:
         return self._rank.stopping.has_just_halted(frame)
 
+    @property
+    def halted_thread(self) -> int | None:
+        return self._rank.stops.owner
+
     def print_log(self, text: str) -> None:
         try:
             print(text, flush=True)  # noqa: T201 - the job's output is where a user looks for it
@@ -64,7 +68,25 @@ class _ForBreakpoints:
         return any(getattr(one.tracing, "commands", {}).get(number) for one in self._rank.debuggers.loaded)
 
 
-def answer_here(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
+class Turn:
+    """A question that either the stopped thread or a thread of its own answers, the one that comes first."""
+
+    def __init__(self, rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
+        self._question = (rank, ask, answer)
+        self._is_taken = threading.Lock()
+
+    def here(self) -> None:
+        """Answer in the stopped thread."""
+        if self._is_taken.acquire(blocking=False):
+            _answer_here(*self._question)
+
+    def beside(self) -> None:
+        """Answer in a thread of its own."""
+        if self._is_taken.acquire(blocking=False):
+            answer_beside(*self._question)
+
+
+def _answer_here(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
     """Grant the wish of a question in the stopped thread, draw the breakpoints, and answer."""
     if _grant(rank, ask, answer):
         if rank.breakpoints.are_traced:
