@@ -81,7 +81,7 @@ class Frames:
     def frame(self, number: object) -> FrameOf:
         """Return the frame with this number. Raises BadInput for one of an earlier stop."""
         found = self._numbers.find(number)
-        rank = self._window.switchboard.directory.by_key.get(found[0]) if found is not None else None
+        rank = self._threads.of_key(found[0]) if found is not None else None
         if found is None or rank is None:
             raise BadInput("this frame is of an earlier stop", "choose one of the present stop")
         if self._threads.table.version(rank.key) != found[1] or not self._threads.table.stands(rank.key):

@@ -144,7 +144,7 @@ class Values:
 
     def _holder(self, reference: object) -> tuple[RankInfo, Holder]:
         found = self._numbers.find(reference)
-        rank = self._window.switchboard.directory.by_key.get(found[0]) if found is not None else None
+        rank = self._threads.of_key(found[0]) if found is not None else None
         if found is None or rank is None:
             raise BadInput("these values are of an earlier stop", "choose a frame of the present one")
         self._require_same(rank, reference)

@@ -24,7 +24,8 @@ def test_the_same_thing_has_the_same_number_until_its_owner_moves() -> None:
 def test_what_is_no_number_stands_for_nothing() -> None:
     numbers: Handles[str] = Handles()
     numbers.number("a", 1, "-1")
-    assert [numbers.find(one) for one in (None, "1", 0, 99, [])] == [None] * 5
+    unknown: list[object] = [None, "1", 0, 99, []]
+    assert [numbers.find(one) for one in unknown] == [None] * 5
 
 
 def test_a_full_table_forgets_the_owner_that_was_asked_about_longest_ago() -> None:
