@@ -19,7 +19,7 @@ class NoJob:
     """A window that is asked for its ranks."""
 
     @property
-    def job(self) -> str:
+    def switchboard(self) -> object:
         raise Declined("asked")
 
 
