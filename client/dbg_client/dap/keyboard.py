@@ -151,6 +151,7 @@ class Keyboard:
         try:
             await self._window.switchboard.until(is_seated, seconds)
         except asyncio.TimeoutError:
+            self.give()
             raise TimedOut(f"{printable(rank.address)} gave no seat within {seconds:g} s") from None
         if not attachment.driving:
             driver = attachment.driver
