@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Refusal
@@ -30,8 +29,6 @@ class Threads:
 
     def __init__(self, window: Window) -> None:
         self.table = ThreadTable()
-        self.on_ranks: list[Callable[[], None]] = []
-        """What else is called after a look at the ranks: one may have come that has no breakpoints yet."""
         self.focus: RankInfo | None = None
         """The rank that the IDE has looked at or was shown last."""
         self._window = window
@@ -86,8 +83,6 @@ class Threads:
         for told in self.table.look(ranks):
             self._tell(told)
         self._tell_of_end(ranks)
-        for listener in self.on_ranks:
-            listener()
 
     def close(self) -> None:
         """Tell nothing any more."""
