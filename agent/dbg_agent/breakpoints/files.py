@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import CodeType
 
 from ..stop.loaded_sources import MAX_FILE_BYTES, file_of, is_edited
@@ -15,6 +15,9 @@ WITHIN_STATEMENTS = sys.version_info >= (3, 12)
 """Whether the program can stop inside of a statement without tracing: compiled-in calls stand before statements."""
 
 EDITED = "the file has changed since it was loaded; its lines are not those that run"
+
+sources: dict[str, bytes] = {}
+"""The loaded sources of files whose functions have other code now, with calls before lines with breakpoints."""
 
 _OWN = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), package, "")  # noqa: PTH118, PTH120
@@ -52,6 +55,16 @@ def _loaded_paths() -> Iterator[str]:
             walk = walk.f_back  # type: ignore[assignment] # the outermost frame has none
 
 
+def same_file(name: str, files: Collection[str]) -> str:
+    """Return which of these files a code object's name for its file means; empty if none."""
+    path = os.path.abspath(name)  # noqa: PTH100
+    if path in files:
+        return path
+    alike = [file for file in files if os.path.basename(file) == os.path.basename(path)]  # noqa: PTH119
+    real = os.path.realpath(path) if alike else ""
+    return next((file for file in alike if os.path.realpath(file) == real), "")
+
+
 def is_ours(file: str) -> bool:
     """Tell whether a file is part of this package, in which no breakpoint may stand."""
     return os.path.abspath(file).startswith(_OWN)  # noqa: PTH100
@@ -60,7 +73,9 @@ def is_ours(file: str) -> bool:
 def source_of(path: str) -> bytes | None:
     """Return the source of a file: as it was loaded if that is known, else as it is now; None if it can't be read."""
     stop_points = sys.modules.get("dbg_agent.stop_at.points")
-    known: bytes | None = stop_points.sources.get(path) if stop_points is not None else None
+    known: bytes | None = sources.get(path)
+    if known is None and stop_points is not None:
+        known = stop_points.sources.get(path)
     if known is not None:
         return known
     try:
@@ -86,7 +101,7 @@ def place(path: str, line: int) -> Placed:
         placed = statement_at(source, path, line, within)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return Placed(None, f"the file is no Python ({type(error).__name__})")
-    if placed.line is not None and is_edited(path, source):
+    if placed.line is not None and path not in sources and is_edited(path, source):
         return Placed(placed.line, EDITED)
     return placed
 

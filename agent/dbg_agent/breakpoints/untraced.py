@@ -22,18 +22,24 @@ class Untraced(Protocol):
     def serve(self, lines: Lines) -> None:
         """Have the program stop at these lines, and at no others, from now on."""
 
-    def problem(self, file: str, line: int) -> str:
-        """Return what a user should know of the breakpoint at this line; empty if there is nothing."""
+    def problem(self, file: str, line: int, halted: int | None) -> str:
+        """Return what a user should know of the breakpoint at this line; empty if there is nothing.
+
+        The thread ``halted`` will be traced when it goes on.
+        """
 
 
 class NoWay:
-    """The way of an interpreter that has none: only a traced thread stops."""
+    """The way of an interpreter that has none, for this reason: only a traced thread stops."""
 
     replaces_tracing = False
+
+    def __init__(self, why: str) -> None:
+        self._why = why
 
     def serve(self, lines: Lines) -> None:
         """Do nothing."""
 
-    def problem(self, file: str, line: int) -> str:
-        """Tell nothing."""
-        return ""
+    def problem(self, file: str, line: int, halted: int | None) -> str:
+        """Return the reason."""
+        return self._why

@@ -52,6 +52,10 @@ class BrokenRank(Protocol):
     def has_just_halted(self, frame: FrameType) -> bool:
         """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
 
+    @property
+    def halted_thread(self) -> int | None:
+        """Return the thread that is stopped, and will be traced when it goes on; None while the rank runs."""
+
     def print_log(self, text: str) -> None:
         """Print the text of a log point; never raise."""
 
@@ -86,7 +90,10 @@ class LineBreakpoints:
             wanted, is_all = self._wanted()
             if wanted != self._served:
                 self._served = wanted
-                self._way.serve(wanted)
+                try:
+                    self._way.serve(wanted)
+                except Exception as error:
+                    self._way = NoWay(f"it counts from the rank's next stop on ({type(error).__name__}: {error})")
             return is_all and self._way.replaces_tracing
 
     # ----------------------------------------------------------------------------------------------------- the wishes
@@ -194,7 +201,7 @@ class LineBreakpoints:
         if loaded_path(one.file) is None:
             return NOT_LOADED
         own = one.problem if isinstance(one, LineBreakpoint) else ""
-        return own or self._way.problem(one.file, one.line)
+        return own or self._way.problem(one.file, one.line, self._rank.halted_thread)
 
     # ------------------------------------------------------------------------------------------ in the program's thread
 
@@ -287,4 +294,10 @@ def _bounded(states: Iterable[BreakpointState]) -> Iterable[BreakpointState]:
 
 
 def _way_of_this_python(breakpoints: LineBreakpoints) -> Untraced:
-    return NoWay()
+    if sys.version_info >= (3, 12):
+        from .monitored import Monitored
+
+        return Monitored(breakpoints.reached)
+    from .compiled import Compiled
+
+    return Compiled(breakpoints.reached)

@@ -6,13 +6,12 @@ don't run here. They are returned, and the open debugger carries them out.
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
 from ..stop.capture import Capture
+from ..stop.frame_locals import write_back
 from ..stop.inbox import WantedMove
 from .pdb import RankPdb, is_block
 from .port import Port
@@ -75,11 +74,13 @@ class PassingPdb(RankPdb):
         """
         commands = self._commands_of(text)
         self._check(commands)
-        frame = self.curframe
+        begun_at, begun_locals = self.curframe, self.namespaces()[1]
         for command in commands:
             self.onecmd(with_rank(command, self._port.number))
-        if frame is not None:
-            _keep_locals(frame)
+        if begun_at is not None:
+            write_back(begun_at, begun_locals)
+        if self.curframe is not None and self.curframe is not begun_at:
+            write_back(self.curframe, self.namespaces()[1])
         self.forget()
         return self.wanted
 
@@ -147,12 +148,6 @@ class PassingPdb(RankPdb):
     def set_continue(self) -> None:
         """Note the move."""
         self._want("continue")
-
-
-def _keep_locals(frame: FrameType) -> None:
-    """Write assignments back to the frame's variables, as Python does when pdb's own trace function returns."""
-    if sys.version_info < (3, 13):
-        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
 def with_rank(command: str, rank: int) -> str:

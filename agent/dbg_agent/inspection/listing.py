@@ -22,8 +22,8 @@ from .tensors import Statistics
 MAX_NAME = 200
 """Characters of a variable's name and of its class."""
 
-NOT_READ = "(not read yet: code of the program computes it)"
-"""The text of a part that is not read before somebody asks for it."""
+NOT_READ = "(read when it is opened)"
+"""The text of a part that is not read before somebody asks for it: a property, or figures of a tensor."""
 
 SHARE = 0.5
 """Part of the time that is left which one value may take."""

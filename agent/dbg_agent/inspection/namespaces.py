@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Callable, MutableMapping
 from functools import partial
 from types import FrameType
@@ -11,12 +9,10 @@ from typing import Any
 
 from dbg_wire.inspection import Scope
 
+from ..stop.frame_locals import write_back
 from .expressions import is_name
 from .objects import in_order
 from .part import Opened, Part
-
-HAS_PROXY = sys.version_info >= (3, 13)
-"""Whether ``f_locals`` of a function writes to the frame itself."""
 
 
 class Namespaces:
@@ -45,8 +41,7 @@ class Namespaces:
 
     def keep(self) -> None:
         """Write assignments to the locals back to the frame, as Python does when a trace function returns."""
-        if not HAS_PROXY:
-            ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(self.frame), ctypes.c_int(0))
+        write_back(self.frame, self.locals)
 
     def _part(
         self,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from types import FrameType
 from typing import Any, Protocol
 
 from dbg_wire.engines import DEFAULT_ENGINE, PDB
 from dbg_wire.errors import printable
+from dbg_wire.states import StopPhase
 
 from ..engines.console import Console
 from ..engines.engine import Engine
@@ -65,6 +66,17 @@ class Debuggers:
     def stop_ends(self) -> None:
         """Forget why the current stop had to be shown in pdb."""
         self._why_pdb = ""
+
+    def locals_of(self, frame: FrameType) -> MutableMapping[str, Any] | None:
+        """Return the locals that the open debugger has of the frame it shows; None for any other frame.
+
+        Before Python 3.13 what was assigned at its prompt is only there, and a new read of ``f_locals`` undoes it.
+        """
+        tracing = self.last.tracing if self.last is not None else None
+        if self._rank.stops.phase is not StopPhase.OPEN or getattr(tracing, "curframe", None) is not frame:
+            return None
+        known: MutableMapping[str, Any] | None = getattr(tracing, "curframe_locals", None)
+        return known
 
     def show_in_pdb(self, why: str) -> None:
         """Show the current stop in pdb from here on, with the reason as a sentence."""

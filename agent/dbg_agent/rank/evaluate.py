@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -41,14 +42,17 @@ class Evaluated:
     kept: tuple[object] | None = None
 
 
-def evaluate(ask: Ask, frame: FrameType) -> Evaluated:
-    """Return the value of ``ask.text`` at this frame, and what it printed."""
+def evaluate(ask: Ask, frame: FrameType, known_locals: Mapping[str, Any] | None = None) -> Evaluated:
+    """Return the value of ``ask.text`` at this frame, and what it printed.
+
+    ``known_locals`` are those that an open debugger has of this frame, if one shows it.
+    """
     from ..values.describe import describe
 
     printed = Capture()
     try:
         with talking_to(printed):
-            value = _value(ask.text, frame)
+            value = _value(ask.text, frame, known_locals)
             described = describe(value, stats=ask.stats, seconds=ask.seconds / 2)
     except KeyboardInterrupt:
         return _interrupted(ask)
@@ -66,10 +70,10 @@ def _both(printed: str, value: Described) -> Evaluated:
     return Evaluated(Kind.VALUE, abridged(printed + value.text), digest, exact)
 
 
-def _value(text: str, frame: FrameType) -> Any:
+def _value(text: str, frame: FrameType, known_locals: Mapping[str, Any] | None) -> Any:
     code = compile(text.strip(), "<dbg-attach -e>", "eval")
     # With two namespaces a comprehension or lambda in the expression would not see the frame's locals.
-    return eval(code, {**frame.f_globals, **frame.f_locals})  # noqa: S307 - the user asks for it
+    return eval(code, {**frame.f_globals, **(frame.f_locals if known_locals is None else known_locals)})  # noqa: S307 - the user asks for it
 
 
 def run_command(
@@ -84,9 +88,15 @@ def run_command(
     from ..engines.passing_pdb import NotHere, PassingPdb
 
     printed = Capture()
+    known_locals = debuggers.locals_of(looked_at or frame)
+    assigned = dict(known_locals or {})
     try:
         rank.loaded.show(frame)
-        wanted = PassingPdb(rank, printed, looked_at or frame, frame, debuggers.aliases).run_line(ask.text)
+        passing = PassingPdb(rank, printed, looked_at or frame, frame, debuggers.aliases)
+        if known_locals is not None:
+            # The new pdb has read the frame's variables, and so undone what was assigned in the open one.
+            known_locals.update(assigned)
+        wanted = passing.run_line(ask.text)
         if rank.breakpoints.lines:
             # A breakpoint needs a debugger that traces for it when the rank goes on.
             debuggers.have_one()

@@ -231,9 +231,7 @@ class Questions:
             self._inspector = Inspector(self._rank)
         at = self._found(ask, self._rank.stopping.view.find)
         if at is not None:
-            is_open = self._rank.stops.phase is StopPhase.OPEN
-            engine = self._rank.debuggers.last if is_open else None
-            kind, text, rows = inspected(self._inspector, ask, at, engine)
+            kind, text, rows = inspected(self._inspector, ask, at, self._rank.debuggers.locals_of(at[0]))
             self.answer(ask, kind, text, rows=rows, frame=place_at(at))
 
     def _tell_parts(self, ask: Ask) -> None:
@@ -281,7 +279,7 @@ class Questions:
 
         at = self._found(ask, find)
         if at is not None:
-            self._say(ask, evaluate(ask, at[0]), at)
+            self._say(ask, evaluate(ask, at[0], self._rank.debuggers.locals_of(at[0])), at)
 
     def _found(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> FrameAt | None:
         """Return the frame that a question is about; answer and return None if there is none."""
@@ -314,13 +312,12 @@ class Questions:
 
             answer_beside(self._rank, ask, self.answer)
             return
-        asked = time.monotonic()
-        self._put(ask, stop, RunJob(lambda: self._in_time(ask, asked, lambda: self._answer_breakpoints(ask))))
+        from .set_breakpoints import Turn
 
-    def _answer_breakpoints(self, ask: Ask) -> None:
-        from .set_breakpoints import answer_here
-
-        answer_here(self._rank, ask, self.answer)
+        turn, asked = Turn(self._rank, ask, self.answer), time.monotonic()
+        self._rank.inbox.put(stop, RunJob(lambda: self._in_time(ask, asked, turn.here)))
+        # The stop may end before this work, and its debugger may be busy: running ranks take wishes as well.
+        self._rank.call_later(BUSY_SECONDS, turn.beside)
 
     def _command(self, ask: Ask) -> None:
         stop = self._halted(ask)

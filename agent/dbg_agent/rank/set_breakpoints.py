@@ -24,7 +24,8 @@ MAX_WAITING = 16
 MAX_NOTICES = 10
 """Log lines that terminals are told in a second; the job's output has them all."""
 
-_waiting = threading.BoundedSemaphore(MAX_WAITING)
+_waiting: list[Ask] = []
+"""The questions that threads of their own answer; only the link's thread adds one."""
 
 
 class _ForBreakpoints:
@@ -45,6 +46,10 @@ class _ForBreakpoints:
     def has_just_halted(self, frame: FrameType) -> bool:
         return self._rank.stopping.has_just_halted(frame)
 
+    @property
+    def halted_thread(self) -> int | None:
+        return self._rank.stops.owner
+
     def print_log(self, text: str) -> None:
         try:
             print(text, flush=True)  # noqa: T201 - the job's output is where a user looks for it
@@ -64,7 +69,33 @@ class _ForBreakpoints:
         return any(getattr(one.tracing, "commands", {}).get(number) for one in self._rank.debuggers.loaded)
 
 
-def answer_here(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
+class Turn:
+    """A question that either the stopped thread or a thread of its own answers, the one that comes first."""
+
+    def __init__(self, rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
+        self._question = (rank, ask, answer)
+        self._turns = [None]
+
+    def here(self) -> None:
+        """Answer in the stopped thread."""
+        if self._is_mine():
+            _answer_here(*self._question)
+
+    def beside(self) -> None:
+        """Answer in a thread of its own."""
+        if self._is_mine():
+            answer_beside(*self._question)
+
+    def _is_mine(self) -> bool:
+        try:
+            # Of two threads only one gets what a list holds.
+            self._turns.pop()
+        except IndexError:
+            return False
+        return True
+
+
+def _answer_here(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
     """Grant the wish of a question in the stopped thread, draw the breakpoints, and answer."""
     if _grant(rank, ask, answer):
         if rank.breakpoints.are_traced:
@@ -78,7 +109,7 @@ def answer_here(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]
 
 def answer_beside(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
     """Grant the wish of a question while the program runs, in a thread of its own: it may read files."""
-    if not _waiting.acquire(blocking=False):
+    if len(_waiting) >= MAX_WAITING:
         answer(ask, Kind.ERROR, f"{MAX_WAITING} questions about its breakpoints wait already")
         return
 
@@ -88,8 +119,9 @@ def answer_beside(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., Non
         except Exception as error:
             answer(ask, Kind.ERROR, f"can't be answered ({type(error).__name__}: {printable(str(error))})")
         finally:
-            _waiting.release()
+            _waiting.remove(ask)
 
+    _waiting.append(ask)
     threading.Thread(target=grant, name="dbg-agent-breakpoints", daemon=True).start()
 
 

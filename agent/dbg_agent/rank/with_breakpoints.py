@@ -9,6 +9,7 @@ from dbg_wire.messages import Message
 
 from ..engines.engine import Engine
 from ..engines.port import ShownStop
+from ..stop.stops import Stops
 from ..stop.terminal import Terminal
 from .debuggers import Debuggers
 from .user_breakpoints import UserBreakpoints
@@ -36,6 +37,7 @@ class RankWithBreakpoints(Protocol):
     breakpoints: UserBreakpoints
     debuggers: Debuggers
     terminal: Terminal
+    stops: Stops
 
     @property
     def stopping(self) -> StopAtBreakpoint:

@@ -248,8 +248,12 @@ def _is_same(code: CodeType, other: CodeType) -> bool:
 
 
 def _stop_points_sources() -> dict[str, bytes]:
-    stop_points = sys.modules.get("dbg_agent.stop_at.points")
-    return stop_points.sources if stop_points is not None else {}
+    """Return the sources of files that were compiled with calls in them, at their import or since."""
+    known: dict[str, bytes] = {}
+    for name in ("dbg_agent.breakpoints.files", "dbg_agent.stop_at.points"):
+        module = sys.modules.get(name)
+        known.update(module.sources if module is not None else {})
+    return known
 
 
 def process_started() -> float:

@@ -26,7 +26,7 @@ def begin(script: str | None, load_script: Callable[[str], object]) -> None:
 
     ``script`` is the file that this process was started with, if any; ``load_script`` makes the loader that runs it.
     """
-    sys.meta_path.insert(0, _StopFinder())
+    sys.meta_path.insert(0, FinderBefore(_give_loader))
     sys.path_hooks.insert(0, _Hook(script, load_script))
 
 
@@ -51,10 +51,11 @@ def _running_name(name: str) -> tuple[str, ...]:
     return ("__main__",) if is_run else ()
 
 
-class _StopFinder:
-    """A finder that asks the other finders, and replaces the loader of a module with stops."""
+class FinderBefore:
+    """A finder that asks the other finders, and has ``give_loader`` replace the loader of a module with stops."""
 
-    def __init__(self) -> None:
+    def __init__(self, give_loader: Callable[[ModuleSpec], None]) -> None:
+        self._give_loader = give_loader
         self._searching = threading.local()
 
     def find_spec(
@@ -70,7 +71,7 @@ class _StopFinder:
         finally:
             self._searching.name = former
         if spec is not None:
-            _give_loader(spec)
+            self._give_loader(spec)
         return spec
 
     def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:

@@ -1,0 +1,204 @@
+"""The way to a breakpoint before Python 3.12: functions whose code has calls before the lines with breakpoints.
+
+A file is compiled with the calls in it, and the functions that exist get the new code. A call of a function that runs
+already keeps the old code.
+"""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import CodeType, FrameType, FunctionType
+
+from dbg_wire.stop_points import StopAt
+
+from ..engines.tracing import Tracing
+from ..stop_at.importing import FinderBefore
+from ..stop_at.insertion import compile_with
+from .files import EDITED, all_codes, same_file, source_of, sources
+from .untraced import Lines, Reached
+
+CALL = "__dbg_line_breakpoint__"
+"""The builtin that the code of a function with breakpoints calls. It hides no name of a module."""
+
+RUNS = "its function runs now; the breakpoint counts from the function's next call on, or from the rank's next stop on"
+
+OUTSIDE = "no function has this line; the breakpoint counts from the rank's next stop on"
+
+STOP_POINTS = "the file was loaded with stops of --stop-at; the breakpoint counts from the rank's next stop on"
+
+
+class Compiled:
+    """The functions with calls in them."""
+
+    replaces_tracing = False
+
+    def __init__(self, reached: Reached) -> None:
+        self._reached = reached
+        self._places: list[tuple[str, int]] = []
+        """The breakpoints of all calls so far, by their numbers: code that runs keeps its calls."""
+        self._lines: Lines = {}
+        self._loaded: dict[int, tuple[CodeType, CodeType]] = {}
+        """Codes with calls by their ids, and the codes that the program has loaded in their place."""
+        self._problems: dict[str, str] = {}
+        """Why a whole file has no calls."""
+        self._served: dict[str, frozenset[int]] = {}
+        """The lines that functions have, by file."""
+        self._finder: FinderBefore | None = None
+
+    def serve(self, lines: Lines) -> None:
+        """Have functions stop at these lines, and at no others, from their next calls on."""
+        changed = {file for file in {*lines, *self._lines} if lines.get(file) != self._lines.get(file)}
+        self._lines = dict(lines)
+        setattr(builtins, CALL, self._at_call)
+        self._look_at_imports()
+        functions = list(_functions_of(changed))
+        for file in changed:
+            wanted = lines.get(file, frozenset())
+            codes = self._compiled(file, wanted, [one.__code__ for here, one in functions if here == file])
+            for here, function in functions:
+                if here == file:
+                    self._give(function, codes)
+
+    def problem(self, file: str, line: int, halted: int | None) -> str:
+        """Return why no call stops at this line, or that a call runs which does not."""
+        whole = self._problems.get(file, "")
+        if whole or line not in self._served.get(file, ()):
+            return "" if halted is not None else whole or OUTSIDE
+        return RUNS if any(self._misses(frame, file, line) for frame in _frames(halted)) else ""
+
+    def _misses(self, frame: FrameType, file: str, line: int) -> bool:
+        """Tell whether a call that runs has no call at this line, and is not traced."""
+        code = frame.f_code
+        if os.path.basename(code.co_filename) != os.path.basename(file) or not same_file(code.co_filename, (file,)):  # noqa: PTH119 - no pathlib in a rank
+            return False
+        has_line = any(line == known for _, _, known in code.co_lines())
+        is_traced = isinstance(getattr(frame.f_trace, "__self__", None), Tracing)
+        return has_line and not is_traced and not self._has_call(code, file, line)
+
+    def _has_call(self, code: CodeType, file: str, line: int) -> bool:
+        numbers = [number for number, place in enumerate(self._places) if place == (file, line)]
+        return CALL in code.co_names and any(number in code.co_consts for number in numbers)
+
+    def _at_call(self, number: int) -> None:
+        """Go to the breakpoint of a call, if it is still set; in the program's thread."""
+        frame = sys._getframe(1)
+        # A forked child has calls of its parent, whose numbers may mean another line here, or none.
+        file, line = self._places[number] if number < len(self._places) else ("", 0)
+        if line == frame.f_lineno and line in self._lines.get(file, ()):
+            self._reached(frame, file, line)
+
+    def _compiled(self, file: str, lines: frozenset[int], loaded: list[CodeType]) -> dict[CodeType, CodeType]:
+        """Return the codes with calls for the codes that the program has loaded; none if that can't be."""
+        self._problems.pop(file, None)
+        self._served.pop(file, None)
+        source = source_of(file) if lines else None
+        if source is None:
+            return {}
+        plain = compile(source, file, "exec", dont_inherit=True)
+        stops = [(self._number_of(file, line), StopAt(file=file, line=line)) for line in sorted(lines)]
+        code, _ = compile_with(source, file, stops, CALL)
+        codes = dict(zip(all_codes(plain), all_codes(code), strict=True))
+        if any(self._original(one) not in codes for one in loaded):
+            has_stop_points = any("__dbg_stop_point" in name for one in loaded for name in one.co_names)
+            self._problems[file] = STOP_POINTS if has_stop_points else EDITED
+            return {}
+        sources[file] = source
+        inner = [one for one in all_codes(plain) if one is not plain]
+        self._served[file] = lines.intersection(line for one in inner for _, _, line in one.co_lines())
+        return codes
+
+    def _look_at_imports(self) -> None:
+        """Have files that are loaded later compiled with calls, the code outside of their functions as well."""
+        if self._finder is None and self._lines:
+            self._finder = FinderBefore(self._give_loader)
+            sys.meta_path.insert(0, self._finder)
+        elif self._finder is not None and not self._lines:
+            finder, self._finder = self._finder, None
+            if finder in sys.meta_path:
+                sys.meta_path.remove(finder)
+
+    def _give_loader(self, spec: ModuleSpec) -> None:
+        file = same_file(spec.origin, self._lines) if spec.has_location and spec.origin else ""
+        if file and type(spec.loader) is SourceFileLoader:
+            spec.loader = _Loader(spec.loader.name, spec.loader.path, file, self)
+
+    def compile_new(self, file: str, source: bytes, path: str) -> CodeType | None:
+        """Return the code of a file that is loaded now, with calls in it; None without any. Raise what compile does."""
+        lines = self._lines.get(file, frozenset())
+        if not lines:
+            return None
+        plain = compile(source, path, "exec", dont_inherit=True)
+        stops = [(self._number_of(file, line), StopAt(file=path, line=line)) for line in sorted(lines)]
+        code, _ = compile_with(source, path, stops, CALL)
+        for new, loaded in zip(all_codes(code), all_codes(plain), strict=True):
+            self._loaded[id(new)] = (new, loaded)
+        sources[path] = source
+        self._problems.pop(file, None)
+        self._served[file] = lines
+        return code
+
+    def _give(self, function: FunctionType, codes: dict[CodeType, CodeType]) -> None:
+        """Give a function the code with calls, or the loaded one if it has no breakpoint."""
+        loaded = self._original(function.__code__)
+        new = codes.get(loaded, loaded)
+        if CALL not in {name for one in all_codes(new) for name in one.co_names}:
+            new = loaded
+        if new is not loaded:
+            self._loaded[id(new)] = (new, loaded)
+            for inner, outer in zip(all_codes(new), all_codes(loaded), strict=True):
+                # A function that this one makes has a code that was never given.
+                self._loaded.setdefault(id(inner), (inner, outer))
+        if function.__code__ is not new:
+            function.__code__ = new
+
+    def _original(self, code: CodeType) -> CodeType:
+        known = self._loaded.get(id(code))
+        return known[1] if known is not None else code
+
+    def _number_of(self, file: str, line: int) -> int:
+        if (file, line) not in self._places:
+            self._places.append((file, line))
+        return self._places.index((file, line))
+
+
+class _Loader(SourceFileLoader):
+    """A loader that compiles a module with calls before lines with breakpoints, without any cache."""
+
+    def __init__(self, name: str, path: str, file: str, compiled: Compiled) -> None:
+        super().__init__(name, path)
+        self._file, self._compiled = file, compiled
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Return the code with the calls in it, or without them if it can't be compiled with them."""
+        try:
+            code = self._compiled.compile_new(self._file, self.get_data(self.path), self.path)
+        except Exception:
+            # The interpreter itself then reports what is wrong with the source.
+            code = None
+        return code if code is not None else super().get_code(fullname)
+
+
+def _functions_of(files: set[str]) -> Iterator[tuple[str, FunctionType]]:
+    """Yield the functions of these files, with the file."""
+    known: dict[str, str] = {}
+    for thing in gc.get_objects():
+        # `isinstance` would run the code of an object that is a proxy.
+        if type(thing) is FunctionType:
+            name = thing.__code__.co_filename
+            if name not in known:
+                known[name] = same_file(name, files)
+            if known[name]:
+                yield known[name], thing
+
+
+def _frames(but_of: int | None) -> Iterator[FrameType]:
+    for thread, innermost in list(sys._current_frames().items()):
+        frame: FrameType | None = innermost if thread != but_of else None
+        while frame is not None:
+            yield frame
+            frame = frame.f_back

@@ -1,0 +1,150 @@
+"""The way to a breakpoint from Python 3.12 on: events of single lines, by ``sys.monitoring``.
+
+Each code object tells once that it begins. Those that hold a breakpoint then tell of its line alone, so other code
+runs as before.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from types import CodeType, FrameType
+from typing import Any
+
+from .files import same_file
+from .untraced import Lines, Reached
+
+TOOL = "dbg-agent"
+"""The name by which other tools see who has the id."""
+
+IDS = (3, 4, 2, 5, 1, 0)
+"""Ids in the order in which they are tried: 3 and 4 have no meaning of their own, 0 is that of a debugger."""
+
+MAX_CODES = 20_000
+"""Code objects with breakpoints, and names of files, that are kept: a program that makes new code in a loop, from a
+file with a breakpoint, would fill the memory."""
+
+
+class NoIdFree(Exception):
+    """Six other tools monitor the program."""
+
+
+class Monitored:
+    """The events of the lines with breakpoints."""
+
+    replaces_tracing = True
+
+    def __init__(self, reached: Reached) -> None:
+        self._reached = reached
+        self._monitoring: Any = sys.monitoring  # type: ignore[attr-defined] # since 3.12
+        self._id: int | None = None
+        self._lines: Lines = {}
+        self._files: dict[str, tuple[str, frozenset[int]]] = {}
+        """The files with breakpoints, and their lines, by the names that code objects have for them."""
+        self._codes: dict[int, tuple[CodeType, str, frozenset[int]]] = {}
+        """The code objects that tell of lines, by their ids: code objects of the same text are equal."""
+
+    def serve(self, lines: Lines) -> None:
+        """Have the program stop at these lines, and at no others, from now on. Raise NoIdFree."""
+        self._lines, self._files = dict(lines), {}
+        if not lines:
+            self._free()
+            return
+        self._take_id()
+        former = [code for code, _, _ in list(self._codes.values())]
+        self._codes = {id(code): known for code in former if (known := self._known(code)) is not None}
+        for code in former:
+            if id(code) not in self._codes:
+                self._tell_lines(code, wanted=False)
+        for code in running_codes():
+            self._look(code)
+        # Lines and functions that have told once tell again.
+        self._monitoring.restart_events()
+
+    def problem(self, file: str, line: int, halted: int | None) -> str:
+        """Tell nothing: all threads stop there, also in functions that run now."""
+        return ""
+
+    def _take_id(self) -> None:
+        if self._id is not None:
+            return
+        monitoring, events = self._monitoring, self._monitoring.events
+        for number in IDS:
+            try:
+                monitoring.use_tool_id(number, TOOL)
+            except ValueError:
+                continue
+            self._id = number
+            monitoring.register_callback(number, events.PY_START, self._begins)
+            monitoring.register_callback(number, events.PY_RESUME, self._begins)
+            monitoring.register_callback(number, events.LINE, self._at_line)
+            monitoring.set_events(number, events.PY_START | events.PY_RESUME)
+            return
+        raise NoIdFree
+
+    def _free(self) -> None:
+        if self._id is None:
+            return
+        monitoring, events, number = self._monitoring, self._monitoring.events, self._id
+        self._id = None
+        for code, _, _ in self._codes.values():
+            monitoring.set_local_events(number, code, events.NO_EVENTS)
+        self._codes = {}
+        monitoring.set_events(number, events.NO_EVENTS)
+        for event in (events.PY_START, events.PY_RESUME, events.LINE):
+            monitoring.register_callback(number, event, None)
+        monitoring.free_tool_id(number)
+
+    def _look(self, code: CodeType) -> None:
+        """Have a code object tell of lines if it holds a breakpoint."""
+        known = self._known(code) if id(code) not in self._codes else None
+        if known is not None and len(self._codes) < MAX_CODES:
+            self._codes[id(code)] = known
+            self._tell_lines(code, wanted=True)
+
+    def _known(self, code: CodeType) -> tuple[CodeType, str, frozenset[int]] | None:
+        """Return a code object with its file and those of its lines that have breakpoints; None if none has."""
+        file, wanted = self._wanted_in(code.co_filename)
+        here = wanted.intersection(line for _, _, line in code.co_lines()) if wanted else None
+        return (code, file, here) if here else None
+
+    def _wanted_in(self, name: str) -> tuple[str, frozenset[int]]:
+        known = self._files.get(name)
+        if known is not None:
+            return known
+        known = ("", frozenset())
+        if not name.startswith("<") and len(self._files) < MAX_CODES:
+            file = same_file(name, self._lines)
+            known = self._files[name] = (file, self._lines.get(file, frozenset()))
+        return known
+
+    def _tell_lines(self, code: CodeType, *, wanted: bool) -> None:
+        events = self._monitoring.events
+        self._monitoring.set_local_events(self._id, code, events.LINE if wanted else events.NO_EVENTS)
+
+    # ------------------------------------------------------------------------------------------ in the program's thread
+
+    def _begins(self, code: CodeType, _offset: int) -> object:
+        """Look once at a code object that begins."""
+        with suppress(Exception):  # the id may have been freed meanwhile, and the program must go on
+            self._look(code)
+        return self._monitoring.DISABLE
+
+    def _at_line(self, code: CodeType, line: int) -> object:
+        """Go to the breakpoint of a line; other lines of its function tell no more."""
+        known = self._codes.get(id(code))
+        if known is None or line not in known[2]:
+            return self._monitoring.DISABLE
+        self._reached(sys._getframe(1), known[1], line)
+        return None
+
+
+def running_codes() -> list[CodeType]:
+    """Return the code objects that run now, in any thread."""
+    codes: dict[int, CodeType] = {}
+    for innermost in list(sys._current_frames().values()):
+        frame: FrameType | None = innermost
+        while frame is not None:
+            codes[id(frame.f_code)] = frame.f_code
+            frame = frame.f_back
+    return list(codes.values())

@@ -1,0 +1,299 @@
+"""Breakpoints that are set while the program runs, in every kind of code, and the threads that stop there."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from types import ModuleType
+
+import pytest
+
+from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
+from tests.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
+from tests.agent.pdb_driver import Driver, drive
+
+PROGRAM = """\
+import asyncio
+import functools
+
+
+def train(steps):
+    total = 0
+    for step in range(steps):
+        total += step  # adds
+        total += 1
+    return total
+
+
+def outer(scale):
+    def inner(number):
+        scaled = number * scale  # closure
+        return scaled
+
+    return inner
+
+
+scaled_by_two = outer(2)
+
+
+def numbers(count):
+    for number in range(count):
+        yield number  # generator
+        number += 1  # resumed
+
+
+async def gather(count):
+    total = 0
+    for number in range(count):
+        await asyncio.sleep(0)
+        total += number  # coroutine
+    return total
+
+
+def squares(count):
+    listed = [
+        number * number  # comprehension
+        for number in range(count)
+    ]
+    return sum(listed)
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def call(*arguments):
+        return function(*arguments)
+
+    return call
+
+
+@decorated
+def doubled(number):
+    twice = 2 * number  # decorated
+    return twice
+
+
+class Model:
+    def __init__(self, weight):
+        self.weight = weight
+
+    @property
+    def cost(self):
+        found = self.weight + 1  # property
+        return found
+
+    @classmethod
+    def made(cls, weight):
+        made = cls(weight)  # classmethod
+        return made
+
+
+def passes(queue, turns):
+    for _ in range(turns):
+        queue.get()
+        seen = queue.qsize()  # within a loop
+    return turns
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> ModuleType:
+    return loaded(tmp_path, PROGRAM)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(driver: Driver) -> Iterator[None]:
+    yield
+    served = driver.rank.breakpoints.wished
+    driver.rank.breakpoints.lines.clear()
+    assert served is None or served.refresh() in (True, False)
+    if sys.version_info >= (3, 12):
+        assert [sys.monitoring.get_tool(number) for number in range(6)].count("dbg-agent") == 0
+
+
+def stops(driver: Driver, program: ModuleType, text: str, run: Callable[[], object], *shown: str) -> object:
+    """Set a breakpoint, run, and see it stop there as often as there are values of the line's ``shown`` variable."""
+    (state,) = ask(driver, wish(program, text))
+    assert state.is_set
+    assert state.problem == ""
+
+    def script() -> None:
+        for expected in shown:
+            name, _, value = expected.partition("=")
+            assert driver.output_of(f"p {name}") == f"{value}\n"
+            assert stopped_at(driver) == line_of(program, text)
+            if expected is shown[-1]:
+                assert ask(driver, clear=[wish(program, text)]) == ()
+            driver.say("c")
+
+    finish = drive(driver, script)
+    result = run()
+    finish()
+    return result
+
+
+def test_a_running_function_stops_at_its_next_call_and_once_per_turn(driver: Driver, program: ModuleType) -> None:
+    assert stops(driver, program, "# adds", lambda: program.train(4), "step=0", "step=1", "step=2") == 10
+    assert sys.gettrace() is None
+
+
+def test_a_closure_that_was_made_before_stops(driver: Driver, program: ModuleType) -> None:
+    assert stops(driver, program, "# closure", lambda: program.scaled_by_two(4), "number=4") == 8
+
+
+def test_a_closure_that_is_made_afterwards_stops(driver: Driver, program: ModuleType) -> None:
+    assert stops(driver, program, "# closure", lambda: program.outer(3)(4), "scale=3") == 12
+
+
+def test_a_generator_stops(driver: Driver, program: ModuleType) -> None:
+    assert stops(driver, program, "# resumed", lambda: list(program.numbers(2)), "number=0", "number=1") == [0, 1]
+
+
+def test_a_coroutine_stops(driver: Driver, program: ModuleType) -> None:
+    assert stops(driver, program, "# coroutine", lambda: asyncio.run(program.gather(3)), "number=0", "number=1") == 3
+
+
+def test_what_is_decorated_stops(driver: Driver, program: ModuleType) -> None:
+    assert stops(driver, program, "# decorated", lambda: program.doubled(3), "number=3") == 6
+
+
+def test_properties_and_class_methods_stop(driver: Driver, program: ModuleType) -> None:
+    assert stops(driver, program, "# classmethod", lambda: program.Model.made(3).weight, "weight=3") == 3
+    assert stops(driver, program, "# property", lambda: program.Model(3).cost, "self.weight=3") == 4
+
+
+if sys.version_info >= (3, 12):
+
+    def test_a_line_of_a_comprehension_stops_at_each_turn(driver: Driver, program: ModuleType) -> None:
+        assert stops(driver, program, "# comprehension", lambda: program.squares(3), "number=0", "number=1") == 5
+
+    def test_functions_that_run_now_stop(driver: Driver, program: ModuleType) -> None:
+        queue: SimpleQueue[int] = SimpleQueue()
+        thread = threading.Thread(target=program.passes, args=(queue, 3))
+        thread.start()
+        queue.put(1)
+
+        def go_on() -> None:
+            queue.put(2)
+            queue.put(3)
+            thread.join()
+
+        assert stops(driver, program, "# within a loop", go_on, "turns=3") is None
+
+else:
+
+    def test_a_function_that_runs_now_is_told_and_stops_from_its_next_call_on(
+        driver: Driver, program: ModuleType
+    ) -> None:
+        queue: SimpleQueue[int] = SimpleQueue()
+        thread = threading.Thread(target=program.passes, args=(queue, 3))
+        thread.start()
+        while thread.ident is None or "get" not in str(sys._current_frames()[thread.ident].f_code.co_names):
+            time.sleep(0)
+        (state,) = ask(driver, wish(program, "# within a loop"))
+        assert state.is_set
+        assert state.problem.startswith("its function runs now; ")
+        for _ in range(3):
+            queue.put(1)
+        thread.join()
+        queue.put(1)
+        assert stops(driver, program, "# within a loop", lambda: program.passes(queue, 1), "turns=1") == 1
+
+    def test_a_line_of_a_comprehension_moves_to_its_statement(driver: Driver, program: ModuleType) -> None:
+        (state,) = ask(driver, wish(program, "# comprehension"))
+        assert state.line == line_of(program, "listed = [")
+        ask(driver, clear=[wish(program, "# comprehension")])
+
+
+def test_any_thread_stops(driver: Driver, program: ModuleType) -> None:
+    done: list[int] = []
+
+    def run() -> int:
+        thread = threading.Thread(target=lambda: done.append(program.train(2)))
+        thread.start()
+        thread.join()
+        return done[0]
+
+    assert stops(driver, program, "# adds", run, "step=0", "step=1") == 3
+
+
+def test_a_file_that_is_loaded_later_stops_from_its_first_line_on(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "later.py").write_text("began = 1\n\n\ndef later(x):\n    return x + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = str(tmp_path / "later.py")
+    states = ask(driver, BreakpointWish(file=file, line=1), BreakpointWish(file=file, line=5))
+    assert [(one.is_set, one.problem) for one in states] == [(True, "the file is not loaded yet")] * 2
+
+    def script() -> None:
+        driver.prompt()
+        assert stopped_at(driver) == 1
+        driver.say("c")
+        assert driver.output_of("p x") == "4\n"
+        assert [(one.is_set, one.problem) for one in ask(driver)] == [(True, "")] * 2
+        ask(driver, clear=[LineOfFile(file=file, line=1), LineOfFile(file=file, line=5)])
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert importlib.import_module("later").later(4) == 5
+    finish()
+    sys.modules.pop("later")
+
+
+def test_a_log_point_of_a_running_rank_prints(
+    driver: Driver, program: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask(driver, wish(program, "# adds", "step > 1", "% 2", "at {step}"))
+    program.train(6)
+    assert capsys.readouterr().out == "at 3\nat 5\n"
+    (state,) = ask(driver)
+    assert state.hits_so_far == 4
+    assert ask(driver, clear=[wish(program, "# adds")]) == ()
+
+
+def test_a_condition_that_raises_is_told_once_and_stops(
+    driver: Driver, program: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask(driver, wish(program, "# adds", "nothing > step"))
+
+    def script() -> None:
+        assert driver.output_of("p step") == "0\n"
+        driver.say("c")
+        # The rank may be on its way to the next stop.
+        ask(driver, clear=[wish(program, "# adds")])
+        driver.say("c")
+
+    finish = drive(driver, script)
+    program.train(3)
+    finish()
+    told = [line for line in capsys.readouterr().err.splitlines() if "the condition raised" in line]
+    assert len(told) == 1
+    assert told[0].endswith("the condition raised NameError: name 'nothing' is not defined; stopping all the same")
+
+
+def test_a_step_onto_the_line_of_a_breakpoint_halts_there_once(driver: Driver, program: ModuleType) -> None:
+    adds = line_of(program, "# adds")
+    (first, second) = ask(driver, wish(program, "total = 0"), wish(program, "# adds"))
+    assert (first.problem, second.problem) == ("", "")
+
+    def script() -> None:
+        seen = []
+        for command in ("n", "n", "n", "n", "n", "c"):
+            driver.prompt()
+            seen.append(stopped_at(driver))
+            driver.say(command)
+        assert seen == [adds - 2, adds - 1, adds, adds + 1, adds - 1, adds]
+        assert driver.output_of("p step") == "2\n"
+        assert ask(driver)[1].hits_so_far in (1, 2, 3)
+        ask(driver, clear=[wish(program, "total = 0"), wish(program, "# adds")])
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert program.train(4) == 10
+    finish()
