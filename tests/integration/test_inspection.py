@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dbg_wire.inspection import Inspection, Parts, Scope, Sight, SourceText
+from dbg_wire.messages import Action
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.inspecting import Look, looking
@@ -177,6 +178,60 @@ def test_only_files_that_the_rank_has_loaded_are_shown(look: Look, home: Path) -
     refused = look.refusal(Inspection(sight=Sight.SOURCE, text="/etc/hostname"))
     assert refused == "the rank has loaded no code from /etc/hostname, and shows no other files"
     assert look.refusal(Inspection(sight=Sight.SOURCE, text="../secret")).startswith("the rank has loaded no code")
+
+
+CRASHES = """\
+import dbg_agent
+dbg_agent.install(post_mortem=True, lease=600)
+
+class BadBatch(ValueError):
+    pass
+
+def step(batch):
+    weights = [0.5, batch]
+    try:
+        {}["no"]
+    except KeyError as error:
+        dbg_agent.set_trace()
+        raise BadBatch(f"batch {batch}") from error
+
+step(7)
+"""
+
+
+def test_the_exception_is_told_with_its_traceback(
+    processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running_broker(processes, home)
+    monkeypatch.setenv("DBG_HOME", str(home))
+    rank = start_stopped(processes, home, CRASHES, {"CI": "", "DBG_LEASE": "600"})
+    with looking() as look:
+        handled = look.look(Inspection(sight=Sight.EXCEPTION)).exception
+        assert handled is not None
+        assert (handled.type, handled.text, handled.is_uncaught) == ("KeyError", "'no'", False)
+        look.go_on()
+        crash = look.look(Inspection(sight=Sight.EXCEPTION)).exception
+        assert crash is not None
+        assert (crash.type, crash.text, crash.is_uncaught) == ("__main__.BadBatch", "batch 7", True)
+        assert crash.traceback.startswith("Traceback (most recent call last):")
+        assert "KeyError: 'no'" in crash.traceback
+        assert crash.traceback.endswith("BadBatch: batch 7\n")
+        assert "dbg_agent/" not in crash.traceback
+        assert look.value("weights").text == "[0.5, 7]"
+        assert look.assign("batch", "9").text == "9"
+        assert look.parts()["batch"].text == "9"
+        look.ask(Action.CONTINUE, "")
+        assert rank.wait() == 1
+
+
+def test_without_an_exception_that_is_said(look: Look) -> None:
+    assert look.refusal(Inspection(sight=Sight.EXCEPTION)) == (
+        "no exception: the rank is not kept for one, and handles none"
+    )
+    # The work ends within the time of its question, and the rank answers the next one.
+    endless = "[None for _ in iter(int, 1)]"
+    assert look.refusal(Inspection(sight=Sight.VALUE, text=endless), patience=1.0) == "interrupted after 1 s"
+    assert look.parts()["step"].text == "7"
 
 
 def test_assigned_variables_are_those_of_the_program(look: Look, rank: Child) -> None:

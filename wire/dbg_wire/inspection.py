@@ -25,8 +25,8 @@ MAX_VARIABLE_TEXT = 2000
 """Characters of one value in a list. What is longer is shown whole by :attr:`Sight.VALUE`."""
 
 MAX_ROWS_BYTES = MAX_CONTROL_BYTES - 64 * KIB
-"""Bytes of an answer's rows in its message, the escapes included. In a row that has more than its share of these the
-text is cut, and if that is not enough its expression is left out."""
+"""Bytes of an answer's rows in its message, the escapes included. In a row that has more than its share of these, or
+more than MAX_TEXT characters, the text is cut, and if that is not enough the expression is left out."""
 
 MIN_CUT_TEXT = 100
 """Characters that are always left of a text."""
@@ -179,25 +179,37 @@ def decode_inspection(text: str) -> Inspection:
 
 
 def encode_inspected(records: Iterable[InspectionRecord]) -> tuple[str, ...]:
-    """Return the rows of an answer. The texts of variables are cut if the rows would not fit into one message."""
+    """Return the rows of an answer. Texts are cut if the rows would not fit into one message."""
     listed = tuple(records)
     share = MAX_ROWS_BYTES // max(1, len(listed))
     return (MARKER, *(_row(one, share) for one in listed))
 
 
+def written_length(text: str) -> int:
+    """Return how many characters of a row a text takes, its escapes included."""
+    return len(_escaped(json.dumps(text, ensure_ascii=False)))
+
+
 def _row(record: InspectionRecord, share: int) -> str:
     row = _encode(record)
-    while isinstance(record, Variable) and _size(row) > share:
-        if len(record.text) > MIN_CUT_TEXT:
+    for name, least in _CUT.get(type(record), {}).items():
+        while excess := max(len(row) - MAX_TEXT, _size(row) - share, 0):
+            text = getattr(record, name)
+            if len(text) <= least:
+                break
             # A character has at most eight bytes in a message.
-            most = max(MIN_CUT_TEXT, min(len(record.text) - 1, len(record.text) - (_size(row) - share) // 8))
-            record = replace(record, text=f"{record.text[: most - 1]}…")
-        elif record.expression:
-            record = replace(record, expression="")
-        else:
-            break
-        row = _encode(record)
+            kept = max(least, min(len(text) - 1, len(text) - excess // 8))
+            record = replace(record, **{name: f"{text[: kept - 1]}…" if least else ""})  # type: ignore[arg-type] # a field of this record
+            row = _encode(record)
     return row
+
+
+_CUT: dict[type[Record], dict[str, int]] = {
+    Variable: {"text": MIN_CUT_TEXT, "expression": 0},
+    SourceText: {"lines": MIN_CUT_TEXT},
+    ExceptionSeen: {"traceback": MIN_CUT_TEXT, "text": MIN_CUT_TEXT},
+}
+"""The fields that are cut in a row that is too long, with the characters that stay; with 0 all of the text goes."""
 
 
 def _size(row: str) -> int:
@@ -205,11 +217,14 @@ def _size(row: str) -> int:
     return len(row.encode()) + row.count('"') + row.count("\\")
 
 
+def _escaped(text: str) -> str:
+    return text.replace("[", "\\u005b").replace("{", "\\u007b")
+
+
 def _encode(record: InspectionRecord) -> str:
     fields = json.dumps(plain(record), ensure_ascii=False)
     # A message has a bound on its brackets, which counts those in texts. All but the first are in texts.
-    inner = fields[1:].replace("[", "\\u005b").replace("{", "\\u007b")
-    return f'["{_WORDS[type(record)]}", {{{inner}]'
+    return f'["{_WORDS[type(record)]}", {{{_escaped(fields[1:])}]'
 
 
 def decode_inspected(rows: Sequence[str]) -> Inspected:

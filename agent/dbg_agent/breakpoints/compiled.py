@@ -86,9 +86,11 @@ class Compiled:
 
     def _at_call(self, number: int) -> None:
         """Go to the breakpoint of a call, if it is still set; in the program's thread."""
-        file, line = self._places[number]
-        if line in self._lines.get(file, ()):
-            self._reached(sys._getframe(1), file, line)
+        frame = sys._getframe(1)
+        # A forked child has calls of its parent, whose numbers may mean another line here, or none.
+        file, line = self._places[number] if number < len(self._places) else ("", 0)
+        if line == frame.f_lineno and line in self._lines.get(file, ()):
+            self._reached(frame, file, line)
 
     def _compiled(self, file: str, lines: frozenset[int], loaded: list[CodeType]) -> dict[CodeType, CodeType]:
         """Return the codes with calls for the codes that the program has loaded; none if that can't be."""

@@ -6,7 +6,14 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType, WrapperDescriptorType
+from types import (
+    DynamicClassAttribute,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 _mro = type.__dict__["__mro__"].__get__
@@ -71,10 +78,7 @@ def _overrides(value: Any) -> bool:
 def _computes(value: Any) -> bool:
     kind = type(value)
     # DynamicClassAttribute is the property of an enum's members.
-    return issubclass(kind, (property, cached_property, GetSetDescriptorType)) or kind.__name__ in (
-        "DynamicClassAttribute",
-        "_tuplegetter",
-    )
+    return issubclass(kind, (property, cached_property, DynamicClassAttribute, GetSetDescriptorType))
 
 
 def _is_hidden(owner: type, name: str, value: Any) -> bool:

@@ -21,6 +21,7 @@ from dbg_wire.inspection import (
 from dbg_wire.records import fitted
 
 from ..engines.port import ShownStop
+from ..stop.frame_locals import release
 from ..stop.loaded_sources import Loaded
 from ..values.answer_text import abridged, error_text
 from ..values.describe import describe
@@ -72,16 +73,21 @@ class Inspector:
         self.handles = Handles()
         self._opening = Opening()
         self._listing = Listing(rank, self.handles, self._opening)
+        self._read: dict[int, FrameType] = {}
+        """The frames whose variables were read at this stop."""
 
     def forget(self) -> None:
-        """Forget all values, since the thread goes on."""
+        """Forget all values, since the thread goes on; frames keep none either."""
         self._opening = Opening()
         self._listing.opening = self._opening
         self.handles.clear()
+        read, self._read = self._read, {}
+        release(read.values())
 
     def answer(self, question: Inspection, place: Place) -> Iterable[InspectionRecord]:
         """Return the records of an answer. Raises Refused, NoSuchHandle, and what code of the program raises."""
         names = Namespaces(place.frame, place.known_locals)
+        self._read[id(place.frame)] = place.frame
         if question.sight is Sight.PARTS:
             return self._parts(question, names, place.seconds)
         if question.sight is Sight.VALUE:

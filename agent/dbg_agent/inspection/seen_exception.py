@@ -6,7 +6,6 @@ import os
 import traceback
 
 from dbg_wire.inspection import ExceptionSeen
-from dbg_wire.limits import MAX_TEXT
 from dbg_wire.records import fitted
 
 from ..values.answer_text import error_text
@@ -15,18 +14,21 @@ from .class_survey import full_name_of
 _OWN = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")  # noqa: PTH118, PTH120 - no pathlib in a rank
 """The folder of the agent, whose frames only run the program."""
 
+MAX_MESSAGE, MAX_TRACEBACK = 3000, 9000
+"""Characters of the two texts: with some escapes they fit into one row."""
+
 MAX_CHAIN = 100
 """Causes and contexts whose frames are looked at."""
 
 
 def seen_exception(error: BaseException, *, is_uncaught: bool) -> ExceptionSeen:
     """Return what is told of an exception; its ``str`` may run code of the program."""
-    name, _, message = error_text(error).partition(": ")
+    _, _, message = error_text(error).partition(": ")
     return fitted(
         ExceptionSeen,
         type=full_name_of(type(error)),
-        text=message if name == type(error).__name__ else "",
-        traceback=_cut(_traceback_of(error)),
+        text=_cut(message, MAX_MESSAGE),
+        traceback=_cut(_traceback_of(error), MAX_TRACEBACK),
         is_uncaught=is_uncaught,
     )
 
@@ -42,9 +44,9 @@ def _traceback_of(error: BaseException) -> str:
     return "".join(whole.format()) if whole is not None else ""
 
 
-def _cut(text: str) -> str:
-    """Return a text that fits into an answer, without its middle if it is too long."""
-    if len(text) <= MAX_TEXT:
+def _cut(text: str, most: int) -> str:
+    """Return a text of at most ``most`` characters, without its middle if it is longer."""
+    if len(text) <= most:
         return text
-    half = MAX_TEXT // 2 - 50
+    half = most // 2 - 20
     return f"{text[:half]}\n… [{len(text)} characters] …\n{text[-half:]}"

@@ -9,16 +9,21 @@ from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 
 from dbg_wire.errors import printable
-from dbg_wire.inspection import SourceText
+from dbg_wire.inspection import SourceText, written_length
+from dbg_wire.limits import MAX_TEXT
 from dbg_wire.records import fitted
 
 from ..stop.loaded_sources import Loaded, file_of
 
-MAX_CHUNK = 12_000
-"""Characters of one record: below the bound of its text."""
+MAX_CHUNK = MAX_TEXT - 300
+"""Characters of the path and the lines of one record, as they are written: its other fields take the rest."""
 
-MAX_CHUNKS = 8
-"""Records of one answer: with each character escaped they are below the bound of a message."""
+MAX_CHUNKS = 16
+"""Records of one answer: with several bytes for each character they are below the bound of a message."""
+
+
+ESCAPED = 6
+"""Characters of a row that one character of a text takes at most."""
 
 
 class NotLoaded(Exception):
@@ -38,10 +43,11 @@ def source_text(path: str, begin: int, count: int, frames: Iterable[FrameType], 
         lines = _of_loader(path, frames)
     if not lines:
         raise NotLoaded(f"the text of {printable(path)} that the rank has loaded is not known: the file has changed")
+    room = max(MAX_CHUNK // 4, MAX_CHUNK - written_length(path))
     wanted = lines[begin : begin + count] if count else lines[begin:]
     return [
         fitted(SourceText, path=path, begin=first, total=len(lines), lines=text)
-        for first, text in _chunks(wanted, begin)
+        for first, text in _chunks(wanted, begin, room)
     ]
 
 
@@ -76,18 +82,21 @@ def _of_loader(path: str, frames: Iterable[FrameType]) -> list[str]:
     return linecache.getlines(path, owners[0] if owners else None)
 
 
-def _chunks(lines: list[str], begin: int) -> Iterator[tuple[int, str]]:
-    """Yield pieces of the text, each with the number of its first line."""
+def _chunks(lines: list[str], begin: int, room: int) -> Iterator[tuple[int, str]]:
+    """Yield pieces of the text of at most ``room`` characters as written, each with the number of its first line."""
     piece: list[str] = []
     size = pieces = 0
     for number, line in enumerate(lines, begin):
-        text = line.rstrip("\n")[:MAX_CHUNK]
-        if piece and size + len(text) + 1 > MAX_CHUNK:
+        text = line.rstrip("\n")
+        if written_length(text) > room:
+            text = text[: room // ESCAPED]
+        length = written_length(text)
+        if piece and size + length > room:
             yield number - len(piece), "\n".join(piece)
             piece, size, pieces = [], 0, pieces + 1
             if pieces == MAX_CHUNKS:
                 return
         piece.append(text)
-        size += len(text) + 1
+        size += length
     if piece:
         yield begin + len(lines) - len(piece), "\n".join(piece)

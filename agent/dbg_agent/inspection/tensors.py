@@ -39,25 +39,24 @@ def tensor_parts(value: Any, expression: str) -> Opened | None:
 
 def _tensor(value: Any, expression: str) -> Opened:
     torch: Any = sys.modules["torch"]
-    kind = type(value)
+    # A class with operations of its own could do anything when the expression is evaluated.
+    usual = (torch.Tensor.__torch_function__, torch._C._disabled_torch_function_impl)
+    own = expression if type(value).__torch_function__ in usual else ""
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         local = local_shard(value)
         names: list[Callable[[], Part]] = [
-            partial(_of_tensor, value, name, attribute(expression, name)) for name in TENSOR_ATTRIBUTES
+            partial(_of_tensor, value, name, attribute(own, name)) for name in TENSOR_ATTRIBUTES
         ]
         if value.is_leaf:
             # Reading the gradient of another tensor warns.
-            names.append(partial(_of_tensor, value, "grad", attribute(expression, "grad")))
-        names.append(partial(_of_tensor, value, "grad_fn", attribute(expression, "grad_fn")))
+            names.append(partial(_of_tensor, value, "grad", attribute(own, "grad")))
+        names.append(partial(_of_tensor, value, "grad_fn", attribute(own, "grad_fn")))
         names.append(partial(_statistics, value))
         if local is not value:
             # The rows of the whole would have to be gathered from other ranks.
             names.insert(0, partial(_local, local, attribute(expression, "_local_tensor")))
             return Opened(names, _made)
         size = int(local.shape[0]) if local.ndim and not why_unreadable(torch, local) else 0
-    # A class with operations of its own could do anything when the expression is evaluated.
-    usual = (torch.Tensor.__torch_function__, torch._C._disabled_torch_function_impl)
-    own = expression if kind.__torch_function__ in usual else ""
 
     def row(index: int) -> Part:
         return Part(

@@ -24,7 +24,8 @@ MAX_WAITING = 16
 MAX_NOTICES = 10
 """Log lines that terminals are told in a second; the job's output has them all."""
 
-_waiting = threading.BoundedSemaphore(MAX_WAITING)
+_waiting: list[Ask] = []
+"""The questions that threads of their own answer; only the link's thread adds one."""
 
 
 class _ForBreakpoints:
@@ -73,17 +74,25 @@ class Turn:
 
     def __init__(self, rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
         self._question = (rank, ask, answer)
-        self._is_taken = threading.Lock()
+        self._turns = [None]
 
     def here(self) -> None:
         """Answer in the stopped thread."""
-        if self._is_taken.acquire(blocking=False):
+        if self._is_mine():
             _answer_here(*self._question)
 
     def beside(self) -> None:
         """Answer in a thread of its own."""
-        if self._is_taken.acquire(blocking=False):
+        if self._is_mine():
             answer_beside(*self._question)
+
+    def _is_mine(self) -> bool:
+        try:
+            # Of two threads only one gets what a list holds.
+            self._turns.pop()
+        except IndexError:
+            return False
+        return True
 
 
 def _answer_here(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
@@ -100,7 +109,7 @@ def _answer_here(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None
 
 def answer_beside(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> None:
     """Grant the wish of a question while the program runs, in a thread of its own: it may read files."""
-    if not _waiting.acquire(blocking=False):
+    if len(_waiting) >= MAX_WAITING:
         answer(ask, Kind.ERROR, f"{MAX_WAITING} questions about its breakpoints wait already")
         return
 
@@ -110,8 +119,9 @@ def answer_beside(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., Non
         except Exception as error:
             answer(ask, Kind.ERROR, f"can't be answered ({type(error).__name__}: {printable(str(error))})")
         finally:
-            _waiting.release()
+            _waiting.remove(ask)
 
+    _waiting.append(ask)
     threading.Thread(target=grant, name="dbg-agent-breakpoints", daemon=True).start()
 
 

@@ -1,10 +1,10 @@
-"""Assignments to the local variables of a frame that goes on later."""
+"""The local variables of a frame that goes on later: what is assigned there, and what a look at them leaves behind."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -15,7 +15,8 @@ WRITES_THROUGH = sys.version_info >= (3, 13)
 def write_back(frame: FrameType, values: Mapping[str, Any]) -> None:
     """Make ``values``, which are ``f_locals`` of a frame with what was assigned there, the frame's own.
 
-    In the thread of the frame. What was deleted there stays. A debugger that has ``f_locals`` of the frame can assign there as before.
+    In the thread of the frame. What was deleted there stays. A debugger that has ``f_locals`` of the frame can assign
+    there as before.
     """
     if WRITES_THROUGH:
         return
@@ -26,3 +27,45 @@ def write_back(frame: FrameType, values: Mapping[str, Any]) -> None:
     # 0 keeps variables that the copy lacks. To delete one is for Python 3.12 to assign None, with a warning.
     ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
     frame.f_locals  # noqa: B018 - see above
+
+
+SOLE_REFERENCES = 3
+"""References to a copy that only its frame has: the frame's, our variable's and that of the call that counts."""
+
+CO_OPTIMIZED = 1
+"""The flag of functions' code, as in :mod:`inspect`."""
+
+
+def release(frames: Iterable[FrameType]) -> None:
+    """Empty the copies of locals that these frames keep since somebody read them: they keep tensors alive.
+
+    In the thread of the frames. A copy that the program or a debugger has as well stays. So does that of a frame whose
+    trace or profile function runs just now, since Python writes it back afterwards.
+    """
+    if WRITES_THROUGH:
+        return
+    traced = _traced_now()
+    for frame in frames:
+        if frame.f_code.co_flags & CO_OPTIMIZED and id(frame) not in traced:
+            _empty(frame)
+
+
+def _empty(frame: FrameType) -> None:
+    copy: Any = frame.f_locals
+    if type(copy) is dict and sys.getrefcount(copy) == SOLE_REFERENCES:
+        code = frame.f_code
+        # Names that `exec` has added are not the frame's variables; only the copy has them.
+        for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+            copy.pop(name, None)
+
+
+def _traced_now() -> set[int]:
+    """Return the ids of the frames for which a trace or profile function runs in this thread."""
+    traced = set()
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        if "event" in code.co_varnames[: min(code.co_argcount, 4)] or sys.getprofile() is not None:
+            traced.add(id(frame.f_back))
+        frame = frame.f_back
+    return traced

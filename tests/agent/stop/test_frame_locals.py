@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from dbg_agent.stop.frame_locals import write_back
+import pytest
+
+from dbg_agent.stop.frame_locals import release, write_back
 
 
 def values_after(assign: Callable[[FrameType, Any], object]) -> list[object]:
@@ -80,3 +83,44 @@ def test_the_body_of_a_module_has_its_globals() -> None:
     names: dict[str, Any] = {"sys": sys, "write_back": write_back}
     exec("f = sys._getframe(); f.f_locals['x'] = 3; write_back(f, f.f_locals); y = x", names)  # noqa: S102 - a module's body
     assert (names["x"], names["y"]) == (3, 3)
+
+
+class Tensor:
+    """A value whose end can be seen."""
+
+
+def test_a_value_that_the_program_deletes_ends_though_somebody_has_looked() -> None:
+    value = Tensor()
+    ended = weakref.ref(value)
+    frame = sys._getframe()
+    assert "value" in frame.f_locals
+    release([frame])
+    del value
+    assert ended() is None
+
+
+def test_the_programs_own_locals_stay() -> None:
+    value = 3
+    own = locals()
+    release([sys._getframe()])
+    assert own["value"] == value
+
+
+@pytest.mark.parametrize("install", [sys.settrace, sys.setprofile])
+def test_no_variable_is_lost_in_a_frame_whose_trace_function_looks(install: Callable[[Any], None]) -> None:
+    def traced(frame: FrameType, event: str, _arg: object) -> Any:
+        assert frame.f_locals is not None
+        release([frame])
+        return traced
+
+    def body(argument: int) -> int:
+        local = argument + 1
+        return local + argument
+
+    before = sys.gettrace(), sys.getprofile()
+    install(traced)
+    try:
+        assert body(3) == 7
+    finally:
+        sys.settrace(before[0])
+        sys.setprofile(before[1])
