@@ -6,11 +6,13 @@ already keeps the old code.
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import gc
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, FrameType, FunctionType
 
@@ -19,7 +21,7 @@ from dbg_wire.stop_points import StopAt
 from ..engines.tracing import Tracing
 from ..stop_at.importing import FinderBefore
 from ..stop_at.insertion import compile_with
-from .files import EDITED, all_codes, same_file, source_of, sources
+from .files import EDITED, all_codes, same_file, source_read, sources
 from .untraced import Lines, Reached
 
 CALL = "__dbg_line_breakpoint__"
@@ -55,6 +57,10 @@ class Compiled:
         changed = {file for file in {*lines, *self._lines} if lines.get(file) != self._lines.get(file)}
         self._lines = dict(lines)
         setattr(builtins, CALL, self._at_call)
+        # At its end the interpreter removes the builtin, and still runs finalizers of the program.
+        atexit.unregister(self._give_back)
+        if lines:
+            atexit.register(self._give_back)
         self._look_at_imports()
         functions = list(_functions_of(changed))
         for file in changed:
@@ -63,6 +69,11 @@ class Compiled:
             for here, function in functions:
                 if here == file:
                     self._give(function, codes)
+
+    def _give_back(self) -> None:
+        """Give all functions their own code back, at the end of the process."""
+        with suppress(Exception):
+            self.serve({})
 
     def problem(self, file: str, line: int, halted: int | None) -> str:
         """Return why no call stops at this line, or that a call runs which does not."""
@@ -96,7 +107,7 @@ class Compiled:
         """Return the codes with calls for the codes that the program has loaded; none if that can't be."""
         self._problems.pop(file, None)
         self._served.pop(file, None)
-        source = source_of(file) if lines else None
+        source = source_read(file) if lines else None
         if source is None:
             return {}
         plain = compile(source, file, "exec", dont_inherit=True)

@@ -6,6 +6,7 @@ runs as before.
 
 from __future__ import annotations
 
+import atexit
 import sys
 from contextlib import suppress
 from types import CodeType, FrameType
@@ -75,6 +76,8 @@ class Monitored:
             except ValueError:
                 continue
             self._id = number
+            # Later the interpreter takes our modules apart, and still runs finalizers of the program.
+            atexit.register(self._free)
             monitoring.register_callback(number, events.PY_START, self._begins)
             monitoring.register_callback(number, events.PY_RESUME, self._begins)
             monitoring.register_callback(number, events.LINE, self._at_line)
@@ -87,6 +90,7 @@ class Monitored:
             return
         monitoring, events, number = self._monitoring, self._monitoring.events, self._id
         self._id = None
+        atexit.unregister(self._free)
         for code, _, _ in self._codes.values():
             monitoring.set_local_events(number, code, events.NO_EVENTS)
         self._codes = {}

@@ -7,15 +7,16 @@ lock: the program may come to a breakpoint in the midst of an import.
 from __future__ import annotations
 
 import bdb
+import json
 import os
 import sys
 import threading
 from collections.abc import Iterable
 from types import FrameType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dbg_wire.errors import printable
-from dbg_wire.limits import MAX_BREAKPOINTS
+from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
 from dbg_wire.line_breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records import fitted
 
@@ -77,12 +78,15 @@ class LineBreakpoints:
 
     def grant(self, wish: BreakpointsWish) -> tuple[BreakpointState, ...]:
         """Clear and set what is wished; return every breakpoint of the rank, and each wish that can't be granted."""
+        # Files are read before: a file system may hang, and the program waits for the lock where it stops.
+        cleared = [(known, loaded_path(known.file) or known.file) for known in wish.clear]
+        found = [(one, _found(one)) for one in wish.set]
         with self._lock:
-            for known in wish.clear:
-                self._clear(known)
-            refused = [state for state in map(self._set, wish.set) if state is not None]
+            for known, path in cleared:
+                self._clear(known, path)
+            refused = [state for one, spot in found if (state := self._set(one, spot)) is not None]
             self.refresh()
-            return tuple(_bounded([*self._states(), *refused]))
+        return tuple(_bounded([*self._states(), *refused]))
 
     def refresh(self) -> bool:
         """Serve the breakpoints that are set now; return whether no thread needs to be traced for any of them."""
@@ -98,29 +102,23 @@ class LineBreakpoints:
 
     # ----------------------------------------------------------------------------------------------------- the wishes
 
-    def _set(self, wish: BreakpointWish) -> BreakpointState | None:
+    def _set(self, wish: BreakpointWish, found: _Spot) -> BreakpointState | None:
         """Set a breakpoint; return its state only if it can't be set."""
-        problem = _problem_of(wish)
-        path = loaded_path(wish.file) or wish.file
-        placed = place(path, wish.line) if not problem else None
-        if placed is not None and placed.line is not None:
-            if self._count() < MAX_BREAKPOINTS or (path, placed.line) in bdb.Breakpoint.bplist:
-                self._forget(wish.file, wish.line, unless=(path, placed.line))
-                self._set_at(path, placed.line, wish, placed.problem)
+        path, line, problem = found
+        if line is not None:
+            if len(self._all()) < MAX_BREAKPOINTS or (path, line) in bdb.Breakpoint.bplist:
+                self._forget(wish.file, wish.line, unless=(path, line))
+                self._set_at(path, line, wish, problem)
                 return None
             problem = f"a rank has at most {MAX_BREAKPOINTS} breakpoints; clear some first"
-        elif placed is not None:
-            problem = placed.problem
+        # Its texts are left out, which may be too long for an answer.
         return fitted(
             BreakpointState,
             file=wish.file,
             asked=wish.line,
             line=wish.line,
             is_set=False,
-            problem=printable(problem),
-            condition=wish.condition,
-            hits=wish.hits,
-            log=wish.log,
+            problem=printable(problem[:MAX_CONDITION]),
         )
 
     def _set_at(self, path: str, line: int, wish: BreakpointWish, problem: str) -> None:
@@ -133,9 +131,8 @@ class LineBreakpoints:
         one.wish(wish.condition, wish.hits, wish.log)
         one.enable()
 
-    def _clear(self, known: LineOfFile) -> None:
+    def _clear(self, known: LineOfFile, path: str) -> None:
         self._forget(known.file, known.line)
-        path = loaded_path(known.file) or known.file
         for one in self._at(path, known.line):
             self._delete(one)
 
@@ -156,9 +153,6 @@ class LineBreakpoints:
                 lines.remove(line)
             if not lines:
                 self._lines.pop(file, None)
-
-    def _count(self) -> int:
-        return len(self._all())
 
     def _at(self, file: str, line: int) -> list[bdb.Breakpoint]:
         return [one for one in bdb.Breakpoint.bplist.get((file, line), ()) if line in self._lines.get(file, ())]
@@ -258,8 +252,27 @@ class LineBreakpoints:
         return {file: frozenset(lines) for file, lines in wanted.items()}, is_all
 
 
+class _Spot(NamedTuple):
+    """The file as the program has loaded it, and the line at which a breakpoint stops; None if a problem forbids it."""
+
+    path: str
+    line: int | None
+    problem: str
+
+
+def _found(wish: BreakpointWish) -> _Spot:
+    problem = _problem_of(wish)
+    if problem:
+        return _Spot(wish.file, None, problem)
+    path = loaded_path(wish.file) or wish.file
+    placed = place(path, wish.line)
+    return _Spot(path, placed.line, placed.problem)
+
+
 def _problem_of(wish: BreakpointWish) -> str:
     """Return why a wish can't be granted wherever it stands; empty if it can."""
+    if len(json.dumps([wish.file, wish.condition, wish.hits, wish.log])) > MAX_TEXT - 2 * MAX_CONDITION:
+        return "its texts together are too long for an answer"
     if is_ours(wish.file):
         return "no breakpoint can be set in dbg-agent itself"
     try:
@@ -287,7 +300,11 @@ def _is_called_by_ours(frame: FrameType) -> bool:
 def _bounded(states: Iterable[BreakpointState]) -> Iterable[BreakpointState]:
     size = 0
     for count, state in enumerate(states):
-        size += sum(map(len, (state.file, state.problem, state.condition, state.hits, state.log))) + 200
+        length = len(json.dumps([state.file, state.problem, state.condition, state.hits, state.log])) + 200
+        if length > MAX_TEXT:
+            # A file's name, or the condition of a breakpoint that was set in a debugger.
+            continue
+        size += length
         if size > MAX_ROWS or count >= 2 * MAX_BREAKPOINTS:
             return
         yield state

@@ -1,12 +1,19 @@
-"""What an IDE gets, for tests that wait for it."""
+"""What an IDE gets of ranks that a test lists, for tests that wait for it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
+from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
+from dbg_client.dap.window import Window
 from dbg_dial.deadline import within
+from dbg_wire.messages import Snapshot
+from dbg_wire.ranks import RankInfo
+from dbg_wire.targets import parse_target
+from tests.client.scripted_link import ScriptedLink, switchboard_on
 from tests.support.time_unit import seconds
 
 
@@ -40,3 +47,20 @@ class Shown:
         """Return the response to a request."""
         await self.until(lambda: any(one.get("request_seq") == seq for one in self.said))
         return next(one for one in self.said if one.get("request_seq") == seq)
+
+
+@asynccontextmanager
+async def threads(
+    link: ScriptedLink, ranks: Sequence[RankInfo], target: str = "all"
+) -> AsyncIterator[tuple[Threads, Shown, Window]]:
+    """Yield the threads of a window on these ranks, what its IDE is told, and the window."""
+    shown = Shown()
+    link.events.put_nowait(Snapshot(ranks=tuple(ranks), last=True))
+    async with switchboard_on(link, seconds(10)) as switchboard:
+        window = Window(switchboard, parse_target(target), shown.take)
+        listing = Threads(window)
+        await switchboard.listed()
+        with switchboard.watched_by(listing):
+            listing.begin()
+            yield listing, shown, window
+        listing.close()

@@ -3,46 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from dbg_client.core.link import Down, Up
 from dbg_client.dap.keyboard import Keyboard
-from dbg_client.dap.listing import Threads
 from dbg_client.dap.moves import Moves
 from dbg_client.dap.threads import MAX_LISTED, REST, ThreadEvent
-from dbg_client.dap.window import Window
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Answers, Change, Kind, RankAnswer, Snapshot
 from dbg_wire.ranks import RankInfo, RankState
-from dbg_wire.targets import parse_target
-from tests.client.dap.shown import Shown
+from tests.client.dap.shown import threads
 from tests.client.fake_broker import make_rank
-from tests.client.scripted_link import ScriptedLink, switchboard_on
-from tests.support.time_unit import seconds
+from tests.client.scripted_link import ScriptedLink
 
 
 def running(number: int) -> RankInfo:
     return make_rank(number, state=RankState.RUNNING, where=None, reason=None)
-
-
-@asynccontextmanager
-async def threads(
-    link: ScriptedLink, ranks: Sequence[RankInfo], target: str = "all"
-) -> AsyncIterator[tuple[Threads, Shown, Window]]:
-    shown = Shown()
-    link.events.put_nowait(Snapshot(ranks=tuple(ranks), last=True))
-    async with switchboard_on(link, seconds(10)) as switchboard:
-        window = Window(switchboard, parse_target(target), shown.take)
-        listing = Threads(window)
-        await switchboard.listed()
-        with switchboard.watched_by(listing):
-            listing.begin()
-            yield listing, shown, window
-        listing.close()
 
 
 def test_the_ranks_beyond_the_most_are_one_entry_that_pauses_those_that_run() -> None:
