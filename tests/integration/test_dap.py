@@ -65,6 +65,8 @@ def look(window: Ide, thread: int) -> None:
     assert window.evaluate("rank + 1", top["id"], "hover") == "2"
     assert re.search(r"0\b.*\n(.*\n)*.*2", window.evaluate("all: rank"))
     assert "set_trace" in window.evaluate("where all") or "<module>" in window.evaluate("where all")
+    asked = {"text": "ran", "column": 4, "frameId": top["id"]}
+    assert "rank" in [one["label"] for one in window.request("completions", asked)["targets"]]
     with pytest.raises(Refused, match="no file has the number 999"):
         window.request("source", {"sourceReference": 999})
     with pytest.raises(Refused, match="can't be started again"):
@@ -128,3 +130,49 @@ def test_an_adapter_that_dies_leaves_its_rank_stopped_and_another_takes_over(pro
         assert window.variables(window.top(window.stop_of(0))["id"])["rank"]["value"] == "0"
         window.leave()
     wait_until_states(home, {0: "stopped"})
+
+
+def test_a_file_that_the_ide_lacks_or_has_otherwise_comes_from_the_rank(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    elsewhere = home / "elsewhere"
+    mappings = [{"localRoot": str(elsewhere), "remoteRoot": str(home)}]
+    with ide(home) as window:
+        rows = window.attach({elsewhere / "rank_script.py": [{"line": 7}]}, pathMappings=mappings)
+        assert (rows[0]["verified"], rows[0]["source"]["path"]) == (True, str(elsewhere / "rank_script.py"))
+        source = window.top(window.stop_of(0))["source"]
+        assert source["path"] == str(elsewhere / "rank_script.py")
+        given = {"source": source, "sourceReference": source["sourceReference"]}
+        assert window.request("source", given)["content"].rstrip("\n") == TRAIN.rstrip("\n")
+        window.leave()
+    elsewhere.mkdir()
+    (elsewhere / "rank_script.py").write_text(f"# edited since\n{TRAIN}")
+    with ide(home) as window:
+        window.attach(pathMappings=mappings, client={"supportsInvalidatedEvent": True})
+        thread = window.stop_of(0)
+        assert "sourceReference" not in window.top(thread)["source"]
+        assert window.event("invalidated")["areas"] == ["stacks"]
+        assert window.top(thread)["source"]["sourceReference"] > 0
+        assert "is not what" in window.printed("is shown")
+        window.leave()
+
+
+def test_ranks_that_come_later_get_the_breakpoints(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    with ide(home) as window:
+        script = home / "rank_script.py"
+        (row,) = window.attach({script: [{"line": 7, "condition": "batch == 2"}]}, target="all")
+        assert row["verified"] is False
+        assert "it is set in each that comes" in row["message"]
+        assert "No rank fits all yet" in window.printed("No rank")
+        ranks = start_ranks(processes, home, TRAIN, 2)
+        told = window.event("breakpoint", lambda body: body["breakpoint"]["verified"])
+        assert (told["reason"], told["breakpoint"]["id"]) == ("changed", row["id"])
+        for thread in [window.stop_of(rank) for rank in range(2)]:
+            window.request("continue", {"threadId": thread})
+            window.stopped(thread)
+            assert window.evaluate("batch", window.top(thread)["id"], "watch") == "2"
+        window.leave()
+    attach(home, "stopped", "--continue")
+    assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0]

@@ -86,7 +86,7 @@ def test_vs_code_starts_the_adapter_by_its_path_and_a_watcher_only_looks(process
         thread = window.stop_of(0)
         assert window.top(thread)["line"] in (3, 4)
         for request in ("next", "continue"):
-            with pytest.raises(Refused, match="watcher"):
+            with pytest.raises(Refused, match="may only watch"):
                 window.request(request, {"threadId": thread})
         window.leave()
     wait_until_states(home, {0: "stopped"})
@@ -101,15 +101,18 @@ def test_bytes_that_are_no_protocol_are_answered_with_a_sentence(home: Path) -> 
         b"Content-Length: 4\r\n\r\nnull": (0, "it is no JSON object"),
         b"Content-Length: 2\r\n\r\n{}": (0, "is no request"),
         b'Content-Length: 57\r\n\r\n{"seq": 1, "type": "request", "command": "stackTrace" }   ': (0, "not attached"),
-        b'Content-Length: 52\r\n\r\n{"seq": 1, "type": "request", "command": "attach"  }': (0, "no broker"),
     }
-    # The pipes of all are open at the same time, so that the starts of Python overlap.
     for data, (status, words) in answered.items():
         with adapter_process(home) as process:
             output, errors = process.communicate(data, seconds(30))
         assert process.returncode == status, (data, output, errors)
         assert words.lower() in (output + errors).decode().lower(), (data, output, errors)
         assert b"Traceback" not in output + errors
+    with ide(home) as window:
+        with pytest.raises(Refused, match=r"nothing tells where the broker is|no broker"):
+            window.attach()
+        with pytest.raises(Refused, match=r"is no target|can't be read|no rank"):
+            window.request("attach", {"target": "7-"})
 
 
 def test_launch_json_is_written_and_kept(home: Path, tmp_path: Path) -> None:

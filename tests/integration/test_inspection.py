@@ -112,6 +112,9 @@ def test_variables_come_in_levels_and_each_expression_yields_the_same_text(look:
     assert module["LIMIT"].expression == "LIMIT"
     outer = look.parts(frame="<module>")
     assert outer["LIMIT"].text == "5"
+    look.go_on(Action.COMMAND, "n")
+    stale = look.refusal(Inspection(sight=Sight.PARTS, handle=scope["config"].handle))
+    assert stale == "the rank has run on since this value was listed; list the variables again"
 
 
 def test_text_is_evaluated_run_and_completed(look: Look, rank: Child) -> None:

@@ -199,10 +199,12 @@ def ide_environment(home: Path, variables: Mapping[str, str] = {}) -> dict[str, 
 
 
 @contextmanager
-def adapter_process(home: Path, *words: str, variables: Mapping[str, str] = {}) -> Iterator[subprocess.Popen[bytes]]:
+def adapter_process(
+    home: Path, *words: str, variables: Mapping[str, str] = {}, python: Path = Path(sys.executable)
+) -> Iterator[subprocess.Popen[bytes]]:
     """Start ``python`` with these words, by default those of the adapter, with pipes to it."""
     with subprocess.Popen(
-        [sys.executable, *(words or ("-m", "dbg_client", "dap"))],
+        [str(python), *(words or ("-m", "dbg_client", "dap"))],
         env=ide_environment(home, variables),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -215,10 +217,12 @@ def adapter_process(home: Path, *words: str, variables: Mapping[str, str] = {}) 
 
 
 @contextmanager
-def ide(home: Path, *words: str, variables: Mapping[str, str] = {}) -> Iterator[Ide]:
+def ide(
+    home: Path, *words: str, variables: Mapping[str, str] = {}, python: Path = Path(sys.executable)
+) -> Iterator[Ide]:
     """Start the adapter as an IDE does, by these words behind ``python``."""
     with (
-        adapter_process(home, *words, variables=variables) as process,
+        adapter_process(home, *words, variables=variables, python=python) as process,
         talking(_JudgedStream.from_process(process)) as one,
     ):
         yield one

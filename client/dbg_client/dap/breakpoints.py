@@ -14,9 +14,10 @@ from dbg_wire.line_breakpoints import (
     decode_breakpoints,
     encode_wish,
 )
-from dbg_wire.messages import Action, Kind
-from dbg_wire.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.messages import Action, Kind, Refusal, Report, Seat
+from dbg_wire.ranks import LIVE_STATES, Breakpoint, RankInfo, RankState
 
+from ..core.link import Event
 from ..core.news import RankChange
 from .asked_breakpoints import asked_file, asked_wishes, exception_answer
 from .breakpoint_table import BreakpointTable, Line
@@ -42,6 +43,8 @@ class Breakpoints:
         self._greeted: set[str] = set()
         self._dirty: set[str] = set()
         self._is_due = asyncio.Event()
+        self._seat = ""
+        self._of_debuggers: dict[str, tuple[Breakpoint, ...]] = {}
         # One change after the other reaches the ranks, in the order in which the IDE made them.
         self._turn = asyncio.Lock()
 
@@ -77,6 +80,21 @@ class Breakpoints:
             clear = [LineOfFile(file=wish.file, line=wish.line) for wish in self._table.wishes]
             if clear:
                 await self._tell(self._ranks(), clear, ())
+
+    async def take(self, event: Event) -> None:
+        """Take what comes from the broker: a rank at which the window has its seat tells what its debugger sets."""
+        if not isinstance(event, (Seat, Report)):
+            return
+        if isinstance(event, Seat):
+            self._seat = event.rank.key
+        known = self._of_debuggers.get(self._seat)
+        self._of_debuggers = {self._seat: event.report.user_breakpoints}
+        if known is not None and known != event.report.user_breakpoints:
+            self.stale(self._seat)
+
+    def claims(self, refusal: Refusal) -> bool:
+        """Tell that no refusal is the answer to anything of this part."""
+        return False
 
     def stale(self, key: str) -> None:
         """Have a rank asked anew: its debugger may have set or cleared breakpoints."""

@@ -26,6 +26,7 @@ CAPABILITIES: Message = {
     "supportsExceptionInfoRequest": True,
     "supportsSingleThreadExecutionRequests": True,
     "supportsCancelRequest": True,
+    "supportsDelayedStackTraceLoading": True,
     "supportsClipboardContext": True,
     "supportsConditionalBreakpoints": True,
     "supportsHitConditionalBreakpoints": True,

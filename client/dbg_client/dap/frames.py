@@ -81,9 +81,9 @@ class Frames:
     def frame(self, number: object) -> FrameOf:
         """Return the frame with this number. Raises BadInput for one of an earlier stop."""
         found = self._numbers.find(number)
-        rank = self._window.switchboard.directory.by_key.get(found[0]) if found is not None else None
+        rank = self._threads.of_key(found[0]) if found is not None else None
         if found is None or rank is None:
-            raise BadInput("this frame is of an earlier stop", "choose a frame of the present one")
+            raise BadInput("this frame is of an earlier stop", "choose one of the present stop")
         if self._threads.table.version(rank.key) != found[1] or not self._threads.table.stands(rank.key):
             raise _stale(rank)
         self._threads.focus = rank
@@ -120,7 +120,7 @@ class Frames:
 
 
 def _stale(rank: RankInfo) -> BadInput:
-    return BadInput(f"{printable(rank.address)} has moved since", "choose a frame of its present stop")
+    return BadInput(f"this frame is of an earlier stop of {printable(rank.address)}", "choose one of the present stop")
 
 
 def _has_failed(task: asyncio.Task[tuple[Place, ...]]) -> bool:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dbg_wire.codec import Output
 from dbg_wire.engines import PDB
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.messages import Mode
+from dbg_wire.messages import Mode, Refusal
 from dbg_wire.ranks import RankInfo
 
 from ..attachment.attachment import Attachment
@@ -30,7 +30,7 @@ OPEN_SECONDS = 5.0
 
 
 class Keyboard:
-    """The seat of the window at one rank, on the window's own connection."""
+    """The seat of the window at one rank, on the window's own connection; watches the broker."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
@@ -38,6 +38,8 @@ class Keyboard:
         self._failed: BaseException | None = None
         self._changing = asyncio.Lock()
         self._was_driving = False
+        self._given: tuple[str, str | None] | None = None
+        """The rank whose keyboard this window has left, and its own name, as long as the broker's list is behind."""
         self._drawn: int | None = None
         """The debugger's session that has shown something at this seat."""
 
@@ -52,7 +54,8 @@ class Keyboard:
 
     def require_free(self, rank: RankInfo) -> None:
         """Raise BadInput where somebody else types at a rank."""
-        if not self.is_ours(rank) and rank.driver is not None:
+        is_left = self._given == (rank.key, rank.driver)
+        if not self.is_ours(rank) and rank.driver is not None and not is_left:
             raise _types(rank.driver, rank)
 
     async def hold(self, rank: RankInfo) -> None:
@@ -88,13 +91,25 @@ class Keyboard:
         if driving is None:
             return None
         driving.end()
-        return driving.attachment.rank if driving.attachment.driving else None
+        attachment = driving.attachment
+        if not attachment.driving:
+            return None
+        self._given = attachment.rank.key, attachment.driver
+        return attachment.rank
 
     def close(self) -> None:
         """Leave the keyboard; the rank stays as it is."""
         self.give()
 
     # ------------------------------------------------------------------------------------------------------ the broker
+
+    def claims(self, refusal: Refusal) -> bool:
+        """Tell that refusals are for the seat itself."""
+        return False
+
+    async def take(self, event: Event) -> None:
+        """Look whether the broker's list knows by now that the keyboard was left."""
+        self._forget_given()
 
     def opened(self) -> None:
         """Do nothing: the seat is waited for."""
@@ -122,6 +137,12 @@ class Keyboard:
 
     # ----------------------------------------------------------------------------------------------------------- inner
 
+    def _forget_given(self) -> None:
+        if self._given is not None:
+            rank = self._window.switchboard.directory.by_key.get(self._given[0])
+            if rank is None or rank.driver != self._given[1]:
+                self._given = None
+
     async def _attach(self, rank: RankInfo, mode: Mode) -> None:
         # A connection has one seat, and the new one replaces it.
         attachment = Attachment(rank, mode, SIZE, colors=8, wish=Wish(default=PDB))
@@ -139,6 +160,7 @@ class Keyboard:
         try:
             await self._window.switchboard.until(is_seated, seconds)
         except asyncio.TimeoutError:
+            self.give()
             raise TimedOut(f"{printable(rank.address)} gave no seat within {seconds:g} s") from None
         if not attachment.driving:
             driver = attachment.driver

@@ -47,7 +47,7 @@ def entry_for(target: str) -> Entry:
         "request": "attach",
         # The extension runs an adapter of its own for `listen`, which these two replace; nothing listens.
         "listen": {"port": 0},
-        "debugAdapterPath": str(Path(__file__).with_name("__main__.py")),
+        "debugAdapterPath": str(Path(__file__).parents[1] / "ide.py"),
         "debugAdapterPython": sys.executable,
         "target": target,
     }
@@ -91,13 +91,15 @@ def with_entry(text: str, entry: Entry) -> str:
         if jsonc.read(changed) != {**document, "configurations": [entry, *known]}:
             raise jsonc.NotRead
     except jsonc.NotRead:
-        raise BadInput(f"{FILE} is not understood as a list of configurations", by_hand(entry)) from None
+        raise BadInput(
+            f"{FILE} is not understood as a list of configurations",
+            f"put this into its list `configurations`:\n{_shown(entry)}",
+        ) from None
     return changed
 
 
-def by_hand(entry: Entry) -> str:
-    """Return the sentence that shows the entry to a user who has to put it in."""
-    return f"put this into the list `configurations` there:\n{json.dumps(entry, indent=4, ensure_ascii=False)}"
+def _shown(entry: Entry) -> str:
+    return json.dumps(entry, indent=4, ensure_ascii=False)
 
 
 def _others(target: str) -> str:
@@ -117,14 +119,18 @@ def _content(file: Path, entry: Entry) -> str:
         with file.open("rb") as opened:
             data = opened.read(MAX_FILE + 1)
         if len(data) > MAX_FILE:
-            raise BadInput(f"{file} is longer than {MAX_FILE} bytes", by_hand(entry))
+            raise BadInput(
+                f"{file} is longer than {MAX_FILE} bytes", f"put this into its list `configurations`:\n{_shown(entry)}"
+            )
         return data.decode("utf-8")
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError:
-        raise BadInput(f"{file} is no UTF-8", by_hand(entry)) from None
+        raise BadInput(f"{file} is no UTF-8", f"put this into its list `configurations`:\n{_shown(entry)}") from None
     except OSError as error:
-        raise BadInput(f"{file} can't be read ({error.strerror})", by_hand(entry)) from None
+        raise BadInput(
+            f"{file} can't be read ({error.strerror})", f"put this into its list `configurations`:\n{_shown(entry)}"
+        ) from None
 
 
 def _replace(file: Path, text: str, entry: Entry) -> None:
@@ -144,7 +150,9 @@ def _replace(file: Path, text: str, entry: Entry) -> None:
                 os.unlink(name)  # noqa: PTH108
             raise
     except OSError as error:
-        raise BadInput(f"{file} can't be written ({error.strerror})", by_hand(entry)) from None
+        raise BadInput(
+            f"{file} can't be written ({error.strerror})", f"put this into its list `configurations`:\n{_shown(entry)}"
+        ) from None
 
 
 def _umask() -> int:

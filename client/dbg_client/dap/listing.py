@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Refusal
 from dbg_wire.ranks import LIVE_STATES, RankInfo
 
 from ..api.answers import safe_text
+from ..attachment.attachment import LOST_SECONDS
 from ..core.directory import LISTS
 from ..core.link import Down, Event, Up
 from ..views.naming import Naming, clip
@@ -29,15 +29,16 @@ class Threads:
 
     def __init__(self, window: Window) -> None:
         self.table = ThreadTable()
-        self.on_ranks: list[Callable[[], None]] = []
-        """What else is called after a look at the ranks: one may have come that has no breakpoints yet."""
         self.focus: RankInfo | None = None
         """The rank that the IDE has looked at or was shown last."""
         self._window = window
         self._is_begun = False
         self._due: asyncio.TimerHandle | None = None
+        self._late: asyncio.TimerHandle | None = None
         self._is_away = False
         self._had_ranks = False
+        self._known: dict[str, RankInfo] = {}
+        self._patient_until = 0.0
 
     def begin(self) -> None:
         """Tell the IDE of the ranks that stand, and from now on of all changes."""
@@ -60,6 +61,10 @@ class Threads:
             if self._is_away:
                 self._window.tell("The broker is back.")
             self._is_away = False
+            # A broker that was started anew lists ranks as they come back, which are the same ones.
+            loop = asyncio.get_running_loop()
+            self._patient_until = loop.time() + LOST_SECONDS
+            self._late = loop.call_later(LOST_SECONDS, self.look)
         elif isinstance(event, LISTS) and self._due is None:
             self._due = asyncio.get_running_loop().call_later(COALESCE_SECONDS, self.look)
 
@@ -71,21 +76,20 @@ class Threads:
         if not self._is_begun:
             return
         try:
-            ranks = self._window.ranks
+            ranks = self._with_absent(self._window.ranks)
         except DbgError as error:
             self._window.tell(str(error), "important")
             return
         for told in self.table.look(ranks):
             self._tell(told)
         self._tell_of_end(ranks)
-        for listener in self.on_ranks:
-            listener()
 
     def close(self) -> None:
         """Tell nothing any more."""
         self._is_begun = False
-        if self._due is not None:
-            self._due.cancel()
+        for due in (self._due, self._late):
+            if due is not None:
+                due.cancel()
 
     # ----------------------------------------------------------------------------------------------------- the IDE asks
 
@@ -111,10 +115,14 @@ class Threads:
         listed = {rank.key for rank in self.table.listed}
         return [rank for rank in self._window.ranks if rank.state in LIVE_STATES and rank.key not in listed]
 
+    def of_key(self, key: str) -> RankInfo | None:
+        """Return the rank with this key as it is listed now, or was before the broker was gone."""
+        return self._window.switchboard.directory.by_key.get(key) or self._known.get(key)
+
     def rank(self, thread: object) -> RankInfo:
         """Return the rank with this number. Raises BadInput."""
         key = self.table.key(thread)
-        rank = self._window.switchboard.directory.by_key.get(key) if key is not None else None
+        rank = self.of_key(key) if key is not None else None
         if thread == REST:
             raise BadInput(
                 "this entry stands for many ranks",
@@ -156,6 +164,14 @@ class Threads:
             "preserveFocusHint": keeps_focus,
         }
         self._window.event("stopped", {**body, "text": safe_text(told.text)} if told.text else body)
+
+    def _with_absent(self, ranks: tuple[RankInfo, ...]) -> tuple[RankInfo, ...]:
+        """Return the ranks and, for a while after the broker is back, those that it does not list yet."""
+        listed = self._window.switchboard.directory.by_key
+        if asyncio.get_running_loop().time() < self._patient_until:
+            ranks += tuple(rank for key, rank in self._known.items() if key not in listed)
+        self._known = {rank.key: rank for rank in ranks}
+        return ranks
 
     def _tell_of_end(self, ranks: tuple[RankInfo, ...]) -> None:
         has_ranks = bool(ranks)

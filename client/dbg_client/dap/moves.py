@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind
@@ -38,14 +39,12 @@ class Moves:
             # The broker refuses, and the request is answered with its sentence.
             await self._window.ask_one(Action.COMMAND, rank, STEPS[request])
             return
-        before = rank.where
         self._threads.table.hush(rank.key, on=True)
         try:
-            await self._keyboard.hold(rank)
+            has_moved = await self._open_debugger(rank)
         except BaseException:
             self._threads.table.hush(rank.key, on=False)
             raise
-        has_moved = self._window.now(rank).where != before
         self._threads.table.begin_move(rank.key, is_step=True)
         if has_moved and request != "stepOut":
             # The debugger's opening has led from the call of set_trace() to the next line, which is the step.
@@ -77,6 +76,7 @@ class Moves:
             ranks = [self._threads.rank(thread)]
         for rank in ranks:
             self._threads.table.expect_stop(rank.key)
+        await self._have_left(ranks)
         answers = await self._window.ask(Action.INTERRUPT, ranks) if ranks else []
         for rank, answer in zip(ranks, answers, strict=True):
             if answer.kind is Kind.RUNNING and len(ranks) == 1:
@@ -84,10 +84,33 @@ class Moves:
             elif answer.kind is not Kind.VALUE and len(ranks) == 1:
                 raise RankError(rank.address, answer.text, answer.kind.value)
 
+    async def _have_left(self, ranks: list[RankInfo]) -> None:
+        """Wait until ranks that were told to go on have left their stops: they would answer that they stand already."""
+
+        def left() -> bool | None:
+            return not any(self._threads.table.is_leaving(self._window.now(rank)) for rank in ranks) or None
+
+        switchboard = self._window.switchboard
+        with suppress(asyncio.TimeoutError):
+            await switchboard.until(left, switchboard.seconds)
+
+    async def settled(self) -> None:
+        """Wait until the ranks have answered to the moves so far, which they do when a step has ended or takes long."""
+        await asyncio.gather(*self._open)
+
     def close(self) -> None:
         """Wait for no answer any more; ranks move on or stand as they are."""
         for task in list(self._open):
             task.cancel()
+
+    async def _open_debugger(self, rank: RankInfo) -> bool:
+        """Have the keyboard of a rank and its debugger open; return whether that has moved the rank."""
+        await self._keyboard.hold(rank)
+        if rank.engine is not None:
+            return False
+        # The rank's own answer: the list may be behind what the debugger has drawn.
+        frames = (await self._window.ask_one(Action.WHERE, rank)).frames
+        return bool(frames) and frames[-1] != rank.where
 
     def _start(self, rank: RankInfo, action: Action, text: str = "") -> None:
         task = asyncio.create_task(self._finish(rank, action, text))

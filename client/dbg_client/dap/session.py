@@ -44,7 +44,8 @@ class Session:
         self._moves = Moves(window, self.threads, self._keyboard)
         self._console = Console(window, self.threads, self._keyboard)
         self._watching = ExitStack()
-        self._watching.enter_context(window.switchboard.watched_by(self.threads))
+        for part in (self.threads, self._keyboard, self._breakpoints):
+            self._watching.enter_context(window.switchboard.watched_by(part))
         self._following = asyncio.create_task(self._breakpoints.follow())
 
     @property

@@ -23,7 +23,7 @@ MAX_COMPARED = 1024 * 1024
 """Bytes of a local file that is compared with the rank's; a longer one counts as the same."""
 
 MAX_PARTS = 400
-"""Answers that one file is put together from, some 16,000 characters each."""
+"""Answers that one file is put together from, at least 12,000 characters each."""
 
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3")
 
@@ -117,11 +117,10 @@ class Sources:
         for _ in range(MAX_PARTS):
             question = Inspection(sight=Sight.SOURCE, text=path, begin=begin)
             found = (await self._window.inspect(self._window.now(rank), question)).sources
-            if not found or found[0].begin >= found[0].total:
-                break
-            parts.append(found[0].lines)
-            begin = found[0].begin + found[0].lines.count("\n") + 1
-            if begin >= found[0].total:
+            for one in found:
+                parts.append(one.lines)
+                begin = one.begin + one.lines.count("\n") + 1
+            if not found or begin >= found[-1].total:
                 break
         return "\n".join(parts)
 

@@ -154,6 +154,11 @@ class ThreadTable:
         if seen is not None:
             seen.is_ours = True
 
+    def is_leaving(self, rank: RankInfo) -> bool:
+        """Tell whether a rank that was told to go on is still listed at the stop that it leaves."""
+        seen, moment = self._seen.get(rank.key), moment_of(rank)
+        return seen is not None and moment is not None and moment == seen.left
+
     # --------------------------------------------------------------------------------------------- what the broker says
 
     def look(self, ranks: Sequence[RankInfo]) -> list[ThreadEvent]:

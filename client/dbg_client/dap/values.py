@@ -144,9 +144,9 @@ class Values:
 
     def _holder(self, reference: object) -> tuple[RankInfo, Holder]:
         found = self._numbers.find(reference)
-        rank = self._window.switchboard.directory.by_key.get(found[0]) if found is not None else None
+        rank = self._threads.of_key(found[0]) if found is not None else None
         if found is None or rank is None:
-            raise BadInput("these variables are of an earlier stop", "choose a frame of the present one")
+            raise BadInput("these values are of an earlier stop", "choose a frame of the present one")
         self._require_same(rank, reference)
         return rank, found[2]
 
@@ -154,7 +154,9 @@ class Values:
         """Raise BadInput if the rank has moved since this number was given out."""
         found, table = self._numbers.find(reference), self._threads.table
         if found is None or table.version(rank.key) != found[1] or not table.stands(rank.key):
-            raise BadInput(f"{printable(rank.address)} has moved since", "choose a frame of its present stop")
+            raise BadInput(
+                f"these values are of an earlier stop of {printable(rank.address)}", "choose a frame of the present one"
+            )
 
     def _number(self, rank: RankInfo, holder: Holder) -> int:
         return self._numbers.number(rank.key, self._threads.table.version(rank.key) or 0, holder)

@@ -1,0 +1,96 @@
+"""Which question each move asks, and what an IDE is told of the answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dbg_client.dap.keyboard import Keyboard
+from dbg_client.dap.moves import Moves
+from dbg_client.errors import Declined
+from dbg_wire.errors import BadInput
+from dbg_wire.messages import Action, Answers, Kind, RankAnswer, Refusal, RefusalCode, Welcome
+from dbg_wire.ranks import RankInfo, RankState
+from tests.client.dap.shown import threads
+from tests.client.fake_broker import make_rank
+from tests.client.scripted_link import ScriptedLink
+
+HELD = make_rank(1, state=RankState.HELD, reason=None, stop=1)
+STOPPED = make_rank(0, stop=1)
+
+
+def answered(rank: RankInfo, kind: Kind, text: str = "") -> Answers:
+    return Answers(request=0, answers=(RankAnswer(key=rank.key, kind=kind, text=text),))
+
+
+def test_continue_lets_a_stopped_rank_go_on_and_a_held_one_wait_no_longer() -> None:
+    for rank, action in ((STOPPED, Action.CONTINUE), (HELD, Action.RELEASE)):
+        link = ScriptedLink([answered(rank, Kind.VALUE, "continued")])
+
+        async def go_on(link: ScriptedLink = link, rank: RankInfo = rank) -> None:
+            async with threads(link, [rank]) as (listing, shown, window):
+                moves = Moves(window, listing, Keyboard(window))
+                thread = listing.table.thread(rank.key)
+                assert await moves.go_on({"threadId": thread}) == {"allThreadsContinued": False}
+                with pytest.raises(BadInput, match="is running"):
+                    listing.standing(thread)
+                await moves.settled()
+                # It is still listed at the stop that it leaves, and nothing is told of that.
+                assert len(shown.named("stopped")) == 1
+                assert not listing.table.stands(rank.key)
+
+        asyncio.run(go_on())
+        assert [asked.action for asked in link.sent] == [action]
+
+
+def test_a_move_that_a_rank_refuses_is_told_with_where_it_stands() -> None:
+    link = ScriptedLink([answered(STOPPED, Kind.ERROR, "no debugger can be opened in this rank")])
+
+    async def go_on() -> None:
+        async with threads(link, [STOPPED]) as (listing, shown, window):
+            moves = Moves(window, listing, Keyboard(window))
+            await moves.go_on({"threadId": listing.table.thread(STOPPED.key)})
+            await moves.settled()
+            (said,) = shown.named("output")
+            assert said["output"] == "gpu013:0: no debugger can be opened in this rank\n"
+            assert len(shown.named("stopped")) == 2
+            assert listing.table.stands(STOPPED.key)
+
+    asyncio.run(go_on())
+
+
+def test_a_held_rank_takes_no_step() -> None:
+    async def step() -> None:
+        async with threads(ScriptedLink(), [HELD]) as (listing, _, window):
+            with pytest.raises(BadInput, match="is held, waiting for other ranks; continue lets it go on"):
+                await Moves(window, listing, Keyboard(window)).step("next", {"threadId": 2})
+
+    asyncio.run(step())
+
+
+def test_a_watchers_token_moves_nothing_and_the_broker_says_so() -> None:
+    link = ScriptedLink([Refusal(code=RefusalCode.ROLE, text="a watcher looks", request=0)])
+    link.welcome = Welcome(minor=4, release="1", host="h", pid=1, uptime=0.0, role="watcher")
+
+    async def step() -> None:
+        async with threads(link, [STOPPED]) as (listing, _, window):
+            with pytest.raises(Declined, match="a watcher looks"):
+                await Moves(window, listing, Keyboard(window)).step("next", {"threadId": 2})
+            assert listing.table.stands(STOPPED.key)
+
+    asyncio.run(step())
+
+
+def test_nobody_moves_a_rank_at_which_another_one_types() -> None:
+    driven = make_rank(0, stop=1, driver="ann@login1")
+
+    async def step() -> None:
+        async with threads(ScriptedLink(), [driven]) as (listing, _, window):
+            moves = Moves(window, listing, Keyboard(window))
+            for move in (moves.step("next", {"threadId": 2}), moves.go_on({"threadId": 2})):
+                with pytest.raises(BadInput, match="ann@login1 types at gpu013:0; write `take`"):
+                    await move
+            assert listing.table.stands(driven.key)
+
+    asyncio.run(step())
