@@ -16,7 +16,7 @@ from ..values.budget import sentence_of
 from .class_survey import name_of
 from .handles import Handles
 from .opening import LazyPart, Opening
-from .part import Part
+from .part import Opened, Part
 from .tensors import Statistics
 
 MAX_NAME = 200
@@ -125,7 +125,11 @@ class Listing:
 
     def told(self, part: Part, value: Any, text: str) -> Variable:
         """Return a variable with this value and text."""
-        opened = self.opening.opened(value, part.expression)
+        try:
+            opened = self.opening.opened(value, part.expression)
+        except Exception:
+            # A value that can't be opened, such as a range longer than any list, is still shown.
+            opened = Opened()
         named, indexed = len(opened.names), opened.size
         return fitted(
             Variable,

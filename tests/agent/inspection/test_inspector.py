@@ -105,6 +105,7 @@ def test_the_expression_of_each_part_yields_its_text(value: object) -> None:
         ({"a": 1}.items(), ["0"]),
         (SimpleNamespace(a=1), ["a"]),
         (range(3, 5), ["0", "1"]),
+        (range(10**30), []),
         ("text", []),
         (3.5, []),
         (None, []),
