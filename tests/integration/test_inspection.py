@@ -228,9 +228,7 @@ def test_the_exception_is_told_with_its_traceback(
 
 
 def test_without_an_exception_that_is_said(look: Look) -> None:
-    assert look.refusal(Inspection(sight=Sight.EXCEPTION)) == (
-        "no exception: the rank is not kept for one, and handles none"
-    )
+    assert look.look(Inspection(sight=Sight.EXCEPTION)).exception is None
     # The work ends within the time of its question, and the rank answers the next one.
     endless = "[None for _ in iter(int, 1)]"
     assert look.refusal(Inspection(sight=Sight.VALUE, text=endless), patience=1.0) == "interrupted after 1 s"

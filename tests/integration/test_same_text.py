@@ -6,6 +6,7 @@ import asyncio
 import html
 import re
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -111,7 +112,8 @@ def told_to_an_ide(window: Ide, expression: str, frame: int) -> str:
 def notebook_text(expression: str) -> str:
     """Return the last cell of the table that a notebook shows."""
     shown: list[Answer] = []
-    RanksMagic(shown.append)("0", expression)
+    with closing(RanksMagic(shown.append)) as magic:
+        magic("0", expression)
     cells = re.findall(r"<td><(?:code|pre)>(.*?)</(?:code|pre)></td>", shown[0]._repr_html_(), re.DOTALL)
     return html.unescape(cells[-1])
 

@@ -41,6 +41,12 @@ class RanksMagic:
         for expression in expressions:
             self._show(job[target].eval(expression))
 
+    def close(self) -> None:
+        """Close the connection; the next cell makes another."""
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            broker.close()
+
 
 def _job_and_target(broker: Broker, text: str) -> tuple[Job, str]:
     name, slash, target = text.rpartition("/")

@@ -61,8 +61,8 @@ class Breakpoints:
         async with self._turn:
             plan = self._table.replace(file, [wish for wish in asked if isinstance(wish, BreakpointWish)])
             ranks = self._ranks()
-            await self._tell(ranks, plan.clear, plan.set)
-            self._greeted.update(rank.key for rank in ranks)
+            await self._tell([rank for rank in ranks if rank.key in self._greeted], plan.clear, plan.set)
+            await self._greet([rank for rank in ranks if rank.key not in self._greeted])
             lines = iter(plan.lines)
             rows = [
                 {"verified": False, "message": one} if isinstance(one, str) else self._row(next(lines), ranks)
@@ -73,6 +73,15 @@ class Breakpoints:
     async def set_exceptions(self, arguments: Message) -> Message:
         """Return which exceptions stop ranks: those that were started so stay where they crash."""
         return exception_answer(arguments)
+
+    async def reach(self, rank: RankInfo) -> None:
+        """Have a rank that has just come have the breakpoints of the IDE, before it moves."""
+        if rank.key in self._greeted or rank.is_classic or not self._window.may_act:
+            return
+        async with self._turn:
+            if rank.key not in self._greeted:
+                await self._greet([rank])
+                self.stale(rank.key)
 
     async def leave(self) -> None:
         """Clear in the ranks what this IDE has set; what their debuggers have set stays. Never an error."""
@@ -144,9 +153,13 @@ class Breakpoints:
                 self._table.keep_only(rank.key for rank in ranks)
                 new = [rank for rank in ranks if rank.key not in self._greeted]
                 await self._tell([rank for rank in ranks if rank.key in keys and rank.key in self._greeted], (), ())
-                await self._tell(new, (), self._table.wishes)
-                self._greeted.update(rank.key for rank in new)
+                await self._greet(new)
                 self._tell_ide(ranks)
+
+    async def _greet(self, ranks: Sequence[RankInfo]) -> None:
+        """Set all breakpoints of the IDE in ranks that have come since it set them."""
+        await self._tell(ranks, (), self._table.wishes)
+        self._greeted.update(rank.key for rank in ranks)
 
     async def _tell(
         self, ranks: Sequence[RankInfo], clear: Sequence[LineOfFile], wishes: Sequence[BreakpointWish]

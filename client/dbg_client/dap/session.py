@@ -64,8 +64,8 @@ class Session:
             "evaluate": self._evaluate,
             "completions": self._completions,
             "exceptionInfo": self._values.exception_info,
-            **{request: partial(self._moves.step, request) for request in STEPS},
-            "continue": self._moves.go_on,
+            **{request: partial(self._moving, partial(self._moves.step, request)) for request in STEPS},
+            "continue": partial(self._moving, self._moves.go_on),
             "pause": self._moves.pause,
             "restartFrame": partial(_refuse, "a frame can't be started again"),
             "goto": partial(_refuse, "no line is jumped to"),
@@ -96,6 +96,11 @@ class Session:
         asyncio.get_running_loop().call_soon(self.threads.begin)
         if not self._window.ranks:
             self._window.tell(f"No rank fits {self._window.target.text} yet; it shows up here when it comes.")
+
+    async def _moving(self, move: Do, arguments: Message) -> Message | None:
+        # A rank may have come a moment ago; it must not pass by the IDE's breakpoints.
+        await self._breakpoints.reach(self.threads.standing(arguments.get("threadId")))
+        return await move(arguments)
 
     async def _evaluate(self, arguments: Message) -> Message:
         typed = arguments.get("context") == CONSOLE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 
 import dbg_client
 from dbg_client.api.errors import KeyboardTaken
+from dbg_client.api.stop import AsyncStop
 from dbg_client.core.broker import switchboard_to
 from dbg_client.dap.adapter import Adapter
 from dbg_client.dap.messages import Message, Request
@@ -143,7 +144,7 @@ def test_a_window_looks_moves_hands_over_and_leaves(
 ) -> None:
     monkeypatch.setenv("DBG_HOME", str(home))
     broker = running_broker(processes, home)
-    ranks = start_ranks(processes, home, TRAIN, 3)
+    ranks = start_ranks(processes, home, TRAIN, 3, env={"CI": "", "DBG_LEASE": "600"})
     wait_until_states(home, dict.fromkeys(range(3), "stopped"))
 
     async def all_of_it() -> None:
@@ -242,10 +243,18 @@ async def hand_over(ide: Ide, thread: int) -> None:
             await stop.next()
             assert (await ide.stopped(thread, begin))["reason"] == "step"
             assert "has the keyboard" in await ide.type("take")
+            await until_lost(stop)
             with pytest.raises(KeyboardTaken):
                 await stop.next()
         assert "is free" in await ide.type("give")
         assert await ide.type("give") == "This window has no keyboard."
+
+
+async def until_lost(stop: AsyncStop) -> None:
+    """Wait until a program knows that it has lost the keyboard: the broker tells both sides, one before the other."""
+    with suppress(KeyboardTaken):
+        while True:
+            await stop.command("p loss")
 
 
 async def crash(ide: Ide, thread: int) -> None:
