@@ -57,7 +57,9 @@ def start_ranks(
     """
     script = home / f"{name}_script.py"
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    script.write_text(script_text)
+    # Ranks that an earlier call has started may be reading the same script just now.
+    if not script.exists() or script.read_text() != script_text:
+        script.write_text(script_text)
     port = next(NEVER_BOUND_PORTS) if master_port is None else master_port
     ranks = []
     for local_rank in range(n):

@@ -64,6 +64,8 @@ LEFT_OUT_VARIABLES = (TOKEN, "LD_PRELOAD")
 
 
 _guard: Guard | None = None
+_stopped: Guard | None = None
+"""The guard that :func:`stop` has told to end, which may take a moment."""
 _hooks_registered = False
 
 
@@ -88,9 +90,10 @@ def start(
 
 def stop() -> None:
     """Undo what :func:`start` set up, as far as the program has not replaced it; the guard ends by itself."""
-    global _guard
+    global _guard, _stopped  # noqa: PLW0603 - one per process
     guard, _guard = _guard, None
     if guard is not None:
+        _stopped = guard
         guard.stop()
 
 
@@ -123,10 +126,12 @@ def end() -> None:
     A guard that outlives its rank stays a zombie if process 1 doesn't reap children, as in many containers. A fatal
     signal after this writes the stack to stderr.
     """
-    global _guard
-    guard, _guard = _guard, None
+    global _guard, _stopped  # noqa: PLW0603 - one per process
+    (guard, stopped), (_guard, _stopped) = (_guard, _stopped), (None, None)
     if guard is not None:
         guard.end()
+    if stopped is not None:
+        stopped.wait_for_end()
 
 
 def _make_room() -> None:
@@ -138,8 +143,8 @@ def _make_room() -> None:
 
 
 def _forget() -> None:
-    global _guard
-    guard, _guard = _guard, None
+    global _guard, _stopped  # noqa: PLW0603 - one per process
+    guard, _guard, _stopped = _guard, None, None
     if guard is not None:
         guard.forget()
 
@@ -222,11 +227,15 @@ class Guard:
         """Do as :meth:`stop` does, wait until the guard has ended, and leave fatal signals to stderr."""
         had_fatal = _is_held(self._fatal)
         self.stop()
-        self._no_child.wait(END_SECONDS)
+        self.wait_for_end()
         if had_fatal:
             # stderr may be closed, or may not be a file.
             with suppress(Exception):
                 faulthandler.enable(all_threads=True)
+
+    def wait_for_end(self) -> None:
+        """Wait, within a second, until the guard has ended."""
+        self._no_child.wait(END_SECONDS)
 
     def leave(self) -> None:
         """Make the guard no child of this process; the guard goes on."""
