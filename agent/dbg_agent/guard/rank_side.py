@@ -126,7 +126,7 @@ def end() -> None:
     A guard that outlives its rank stays a zombie if process 1 doesn't reap children, as in many containers. A fatal
     signal after this writes the stack to stderr.
     """
-    global _guard, _stopped  # noqa: PLW0603 - one per process
+    global _guard, _stopped
     (guard, stopped), (_guard, _stopped) = (_guard, _stopped), (None, None)
     if guard is not None:
         guard.end()
@@ -143,7 +143,7 @@ def _make_room() -> None:
 
 
 def _forget() -> None:
-    global _guard, _stopped  # noqa: PLW0603 - one per process
+    global _guard, _stopped
     guard, _guard, _stopped = _guard, None, None
     if guard is not None:
         guard.forget()
