@@ -78,7 +78,7 @@ class Loaded:
             # The stop points have compiled this text, so it is known to be the loaded one.
             self._loaded.setdefault(path, _LoadedText(source, 0.0))
         self._seen.update(known)
-        new = [path for path in _own_files() if path not in self._seen][: MAX_FILES - len(self._seen)]
+        new = [path for path in _own_files() if path not in self._seen][: max(0, MAX_FILES - len(self._seen))]
         if new:
             self._seen.update(new)
             with suppress(RuntimeError):

@@ -18,6 +18,10 @@ program differ by that much between ranks on a busy host."""
 SAME_RANK_SECONDS = 1.0
 """Seconds that a rank gets to stop again before the terminal goes to another one: a turn of a short loop."""
 
+FOLLOWED_SECONDS = 1.0
+"""Seconds at a rank after which it counts as the one that was followed. Where many ranks were told to go on, a terminal
+may go for a moment to one that is still listed as stopped."""
+
 
 @dataclass(frozen=True, slots=True)
 class WantedRank:
@@ -25,6 +29,14 @@ class WantedRank:
 
     rank: int
     seconds: float
+
+
+def is_followed(before: int | None, seconds: float, *, ended_by_user: bool) -> bool:
+    """Tell whether a session of so many seconds was at the rank to which the next run of the job goes first.
+
+    ``before`` is the rank that was followed before, None if there is none.
+    """
+    return before is None or ended_by_user or seconds >= FOLLOWED_SECONDS
 
 
 def ranks_of(job: str, ranks: Sequence[RankInfo]) -> list[RankInfo]:

@@ -24,7 +24,7 @@ from dbg_wire.targets import parse_target
 
 from ..core.broker import switchboard_to
 from ..core.choose import Choice, is_ready
-from ..core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, next_stop, ranks_of
+from ..core.following import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, is_followed, next_stop, ranks_of
 from ..core.switchboard import Switchboard
 from ..streams import has_cursor, tell
 from ..terminal.attach import Attaching
@@ -163,8 +163,9 @@ class _Following:
                 await self._show_beside(rank, self._panes)
                 continue
             self._output.hide()
+            began = asyncio.get_running_loop().time()
             outcome = await self._attaching.session(Choice(rank))
-            self._take(outcome)
+            self._take(outcome, asyncio.get_running_loop().time() - began)
             self._output.show()
         if self._told.again:
             await self._run.over.wait()
@@ -260,13 +261,15 @@ class _Following:
         rank, is_clear = next_stop(self._target, ranks, self._left, self._wanted, self._back_to)
         return (rank, is_clear) if rank is not None and (is_clear or not clear) else None
 
-    def _take(self, outcome: SessionOutcome) -> None:
-        """Take note of how a session ended."""
+    def _take(self, outcome: SessionOutcome, seconds: float) -> None:
+        """Take note of how a session ended that lasted for so many seconds."""
         rank = outcome.rank
         self._had_stop = True
         self._wanted = self._back_to = None
         told = replace(self._told, breakpoints=outcome.breakpoints)
-        self._note(replace(told, rank=rank.rank) if outcome.opened else told)
+        ended_by_user = outcome.end in (End.DETACHED, End.AGAIN)
+        was_followed = is_followed(self._told.rank, seconds, ended_by_user=ended_by_user)
+        self._note(replace(told, rank=rank.rank) if outcome.opened and was_followed else told)
         if outcome.loss is not None:
             tell(outcome.loss)
         if outcome.end is End.AGAIN:

@@ -461,6 +461,8 @@ def main() -> None:
         time.sleep(0)
     program.meet["own"].wait()
 
+    waits_for_look = "waits for the end of thread dbg-agent-look"
+
     def look() -> None:
         until = time.monotonic() + SECONDS
         while True:
@@ -471,7 +473,9 @@ def main() -> None:
                 for name, case in wanted.items()
                 if texts[name][0] == case.kind and re.fullmatch(case.text, texts[name][1])
             ]
-            if len(right) == len(wanted) or time.monotonic() > until:
+            # The main thread may still be within the start of this one.
+            is_joined = texts["MainThread"][1] == waits_for_look
+            if (len(right) == len(wanted) and is_joined) or time.monotonic() > until:
                 break
         for one in told:
             places = [[place.function, place.line] for place in one.frames]

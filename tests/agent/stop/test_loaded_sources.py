@@ -246,9 +246,10 @@ def test_of_too_many_files_those_are_kept_that_were_loaded_last(
 ) -> None:
     assert model.__name__ == "edited_model"
     monkeypatch.setattr(loaded_sources, "MAX_FILES", 2)
+    # Files with breakpoints of earlier tests count as seen.
+    monkeypatch.setattr(loaded_sources, "_stop_points_sources", dict)
     read: list[str] = []
     ended = threading.Event()
-
     mine = Loaded()
 
     def note(loaded: Loaded, paths: list[str]) -> None:
@@ -261,3 +262,15 @@ def test_of_too_many_files_those_are_kept_that_were_loaded_last(
     mine.read()
     assert ended.wait(seconds(20))
     assert sorted(read) == [str(folder / "edited_model.py"), str(folder / "edited_other.py")]
+
+
+def test_no_file_is_read_where_those_with_breakpoints_are_as_many_as_may_be(
+    model: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loaded_sources, "MAX_FILES", 1)
+    monkeypatch.setattr(loaded_sources, "_stop_points_sources", lambda: {"/one.py": b"", "/two.py": b""})
+    monkeypatch.setattr(Loaded, "read_all", lambda _, paths: pytest.fail(f"{model.__name__}: reads {len(paths)} files"))
+    mine = Loaded()
+    before = {thread.ident for thread in threading.enumerate()}
+    mine.read()
+    assert {thread.ident for thread in threading.enumerate()} <= before

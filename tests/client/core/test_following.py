@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.core.following import WantedRank, next_stop, ranks_of
+from dbg_client.core.following import WantedRank, is_followed, next_stop, ranks_of
 from dbg_wire.ranks import Place, RankInfo, RankState
 from dbg_wire.targets import parse_target
 from tests.support.rank_infos import rank
@@ -86,6 +86,13 @@ def test_a_stop_that_was_left_is_the_same_stop_when_the_clock_of_the_broker_is_s
     left = {stopped.key: stopped.occasion}
     assert next_of([replace(stopped, since=1.001)], left=left) == (None, False)
     assert next_of([replace(stopped, stop=5)], left=left) == (0, True)
+
+
+def test_a_rank_that_was_gone_to_for_a_moment_is_not_the_one_that_was_followed() -> None:
+    assert is_followed(None, 0.1, ended_by_user=False)
+    assert is_followed(1, 0.1, ended_by_user=True)
+    assert is_followed(1, 2.0, ended_by_user=False)
+    assert not is_followed(1, 0.1, ended_by_user=False)
 
 
 def test_a_wanted_rank_that_was_left_keeps_others_waiting_no_longer_than_any() -> None:
