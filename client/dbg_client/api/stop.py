@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
+from dbg_wire.codec import Output
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind, Mode, RankAnswer, StopInfo
 from dbg_wire.ranks import Place, RankInfo, RankState
@@ -27,6 +28,9 @@ from .variables import ExceptionInfo, Variable, Variables
 SIZE = (24, 80)
 """Rows and columns that a program offers a debugger; it reads values and not screens."""
 
+OPEN_SECONDS = 5.0
+"""Seconds for a debugger to open; after them the rank is asked all the same, and says what it does."""
+
 AT_A_FRAME = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
 """Questions that are answered at the frame at which the program looks."""
 
@@ -37,6 +41,8 @@ class _Seat:
     def __init__(self, switchboard: Switchboard, rank: RankInfo, engine: str | None, mode: Mode) -> None:
         self.is_over = False
         self.error: BaseException | None = None
+        self._drawn: int | None = None
+        """The debugger's session that has shown something at this seat."""
         self._switchboard = switchboard
         self._engine = engine
         self._mode = mode
@@ -51,6 +57,8 @@ class _Seat:
             raise TimedOut(f"{printable(attachment.rank.address)} gave no seat within {seconds:g} s") from None
         if not attachment.driving:
             raise KeyboardTaken(attachment.rank.address, attachment.driver)
+        with suppress(asyncio.TimeoutError):
+            await self._switchboard.until(lambda: self._waits_for_user() or None, OPEN_SECONDS)
 
     def take_again(self, rank: RankInfo) -> None:
         """Ask for the seat anew, at the rank as it is now."""
@@ -73,7 +81,16 @@ class _Seat:
         """Show nothing: a program reads values and not screens."""
 
     async def changed(self, event: Event | None) -> None:
-        """Do nothing: what the program waits for is looked at after each event."""
+        """Take note that the debugger shows something."""
+        if isinstance(event, Output):
+            self._drawn = event.session
+
+    def _waits_for_user(self) -> bool:
+        """Tell whether the debugger is open: behind ``set_trace()`` the program runs to the next line first."""
+        report = self.driving.attachment.report
+        if self.is_over or report is None or report.stop is None or report.prompt is not None:
+            return True
+        return report.session is not None and report.session.number == self._drawn
 
     def _is_open(self) -> bool | None:
         if self.error is not None:
