@@ -79,7 +79,7 @@ class Here:
     def __init__(
         self,
         rank: Callable[[], int],
-        tell_raised: Callable[[bdb.Breakpoint, Exception], None],
+        tell_raised: Callable[[bdb.Breakpoint, BaseException], None],
         print_log: Callable[[str], None],
     ) -> None:
         self.rank, self.tell_raised, self.print_log = rank, tell_raised, print_log
@@ -114,7 +114,8 @@ def _holds(one: bdb.Breakpoint, frame: FrameType, here: Here) -> bool:
     """Tell whether the condition is true. One that raises counts as true, and is told once."""
     try:
         return bool(evaluate_at(condition_code(str(one.cond)), frame, here.rank))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # `exit()` in a condition must not end a training job.
         here.tell_raised(one, error)
         return True
 

@@ -80,6 +80,6 @@ def _shown(value: _Value, evaluate: Callable[[CodeType], object]) -> str:
         text = (
             format(repr(found) if value.is_repr else found, value.spec) if value.spec or value.is_repr else str(found)
         )
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         text = f"<{type(error).__name__}: {error}>"
     return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"

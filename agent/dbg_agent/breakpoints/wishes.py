@@ -232,7 +232,7 @@ class LineBreakpoints:
             return False
         return not threading.current_thread().name.startswith(OWN_NAMES)
 
-    def _tell_raised(self, one: bdb.Breakpoint, error: Exception) -> None:
+    def _tell_raised(self, one: bdb.Breakpoint, error: BaseException) -> None:
         if not getattr(one, "was_told", False):
             one.was_told = True  # type: ignore[attr-defined] # a breakpoint of bdb has room for it
             problem = f"{type(error).__name__}: {printable(str(error))}"

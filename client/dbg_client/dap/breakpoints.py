@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from dbg_wire.errors import BrokerUnreachable, DbgError, PeerError
-from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
+from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError
 from dbg_wire.line_breakpoints import (
     BreakpointsWish,
     BreakpointWish,
@@ -19,6 +18,7 @@ from dbg_wire.ranks import LIVE_STATES, Breakpoint, RankInfo, RankState
 
 from ..core.link import Event
 from ..core.news import RankChange
+from ..questions.breakpoints import split_wishes
 from .asked_breakpoints import asked_file, asked_wishes, exception_answer
 from .breakpoint_table import BreakpointTable, Line
 from .messages import Message
@@ -27,9 +27,6 @@ from .window import Window
 
 SECONDS = 2.0
 """Seconds for ranks to answer: the IDE waits with the rest of its start. What comes later is told as an event."""
-
-PART = 20
-"""Breakpoints of one question, if they are long."""
 
 
 class Breakpoints:
@@ -167,7 +164,13 @@ class Breakpoints:
         """Clear and set in these ranks; with neither they are asked for what they have."""
         if not ranks:
             return
-        for wish in _parts(clear, wishes):
+        try:
+            parts = split_wishes(clear, wishes)
+        except BadInput as error:
+            for rank in ranks:
+                self._table.failed(rank.key, str(error))
+            return
+        for wish in parts:
             try:
                 answers = await self._window.ask(Action.BREAKPOINTS, ranks, encode_wish(wish), seconds=SECONDS)
             except DbgError as error:
@@ -201,16 +204,3 @@ class Breakpoints:
         # The IDE's number of a line differs from ours where it counts from 0.
         number = {"line": told["line"] - 1 + self._first_line} if "line" in told else {}
         return {**told, **number, "source": {"name": line.wish.file.rpartition("/")[2], "path": path}}
-
-
-def _parts(clear: Sequence[LineOfFile], wishes: Sequence[BreakpointWish]) -> Iterator[BreakpointsWish]:
-    """Yield the questions that clear and set these, each small enough; one without a wish if there is nothing."""
-    whole = BreakpointsWish(clear=tuple(clear), set=tuple(wishes))
-    if len(clear) <= MAX_BREAKPOINTS and len(wishes) <= MAX_BREAKPOINTS and len(encode_wish(whole)) <= MAX_TEXT:
-        yield whole
-        return
-    step = PART if len(encode_wish(whole)) / (len(clear) + len(wishes)) < MAX_TEXT / PART else 1
-    for at in range(0, len(clear), step):
-        yield BreakpointsWish(clear=tuple(clear[at : at + step]))
-    for at in range(0, len(wishes), step):
-        yield BreakpointsWish(set=tuple(wishes[at : at + step]))

@@ -27,6 +27,7 @@ def evaluate(code: CodeType) -> object:
         ("{batch['x'][0:1]}", "[1]"),
         ("{{{loss}}}", "{0.125}"),
         ("{1 / 0} {loss}", "<ZeroDivisionError: division by zero> 0.125"),
+        ("{__import__('sys').exit(3)}", "<SystemExit: 3>"),
         ("}", "}"),
     ],
 )

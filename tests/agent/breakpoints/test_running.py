@@ -257,10 +257,17 @@ def test_a_log_point_of_a_running_rank_prints(
     assert ask(driver, clear=[wish(program, "# adds")]) == ()
 
 
+@pytest.mark.parametrize(
+    ("condition", "raised"),
+    [
+        ("nothing > step", "NameError: name 'nothing' is not defined"),
+        ("__import__('sys').exit(3)", "SystemExit: 3"),
+    ],
+)
 def test_a_condition_that_raises_is_told_once_and_stops(
-    driver: Driver, program: ModuleType, capsys: pytest.CaptureFixture[str]
+    driver: Driver, program: ModuleType, capsys: pytest.CaptureFixture[str], condition: str, raised: str
 ) -> None:
-    ask(driver, wish(program, "# adds", "nothing > step"))
+    ask(driver, wish(program, "# adds", condition))
 
     def script() -> None:
         assert driver.output_of("p step") == "0\n"
@@ -274,7 +281,7 @@ def test_a_condition_that_raises_is_told_once_and_stops(
     finish()
     told = [line for line in capsys.readouterr().err.splitlines() if "the condition raised" in line]
     assert len(told) == 1
-    assert told[0].endswith("the condition raised NameError: name 'nothing' is not defined; stopping all the same")
+    assert told[0].endswith(f"the condition raised {raised}; stopping all the same")
 
 
 def test_a_step_onto_the_line_of_a_breakpoint_halts_there_once(driver: Driver, program: ModuleType) -> None:
