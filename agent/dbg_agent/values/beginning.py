@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .budget import Effort, NotCompared, OutOfTime, sentence_of
+from .budget import Effort, OutOfTime
 from .fingerprint import NoFingerprint
 from .text import HEAD, ValueText
 from .walk import Walk
@@ -49,14 +49,7 @@ def beginning_of(value: object, *, most: int, seconds: float) -> str:
     most = min(most, HEAD - 1)
     effort = Effort(seconds)
     walk = _Glimpse(effort, most)
-    whole = False
-    try:
-        walk.value(value)
-        whole = True
-    except NotCompared as error:
-        effort.give_up(error.reason)
-    except Exception as error:
-        effort.give_up(sentence_of(error))
+    whole = walk.whole(value)
     if walk.text.is_cut:
         text = walk.text.head.encode("utf-8", "replace").decode()
     else:

@@ -27,19 +27,12 @@ def describe(value: object, *, stats: bool, seconds: float) -> Described:
     Raises no Exception.
     """
     # These modules load hashlib, which a rank doesn't need until it is asked for a value.
-    from .budget import Effort, NotCompared, sentence_of
+    from .budget import Effort
     from .walk import Walk
 
     effort = Effort(seconds)
     walk = Walk(effort, stats=stats)
-    whole = False
-    try:
-        walk.value(value)
-        whole = True
-    except NotCompared as error:
-        effort.give_up(error.reason)
-    except Exception as error:
-        effort.give_up(sentence_of(error))
+    whole = walk.whole(value)
     text = walk.text.compose(whole=whole, remark=effort.reason and f"values not compared: {effort.reason}")
     if effort.reason:
         return Described(text=text, digest="", exact="")

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from .arrays import is_array, tell_array
-from .budget import MAX_REASON, Effort, NotCompared, message_of
+from .budget import MAX_REASON, Effort, NotCompared, message_of, sentence_of
 from .fingerprint import Unordered
 from .record import ValueRecord
 from .tensors import is_tensor, tell_tensor
@@ -52,6 +52,18 @@ class Walk(ValueRecord):
     def __init__(self, effort: Effort, *, stats: bool) -> None:
         super().__init__(effort, stats=stats)
         self._path: dict[int, int] = {}
+
+    def whole(self, value: Any) -> bool:
+        """Look at a value as :meth:`value` does; return False, with a reason in the effort, if it is not seen whole."""
+        try:
+            self.value(value)
+        except NotCompared as error:
+            self.effort.give_up(error.reason)
+        except Exception as error:
+            self.effort.give_up(sentence_of(error))
+        else:
+            return True
+        return False
 
     def value(self, value: Any) -> None:
         """Look at a value and everything in it."""

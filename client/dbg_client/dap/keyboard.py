@@ -79,7 +79,10 @@ class Keyboard:
             self.require_free(rank)
 
     async def seize(self, rank: RankInfo) -> None:
-        """Take the keyboard of a rank from whoever has it. Raises a DbgError if the broker does not give it."""
+        """Take the keyboard of a rank from the terminal or program that has it.
+
+        Raises a DbgError if the broker does not give it.
+        """
         async with self._changing:
             if not self.is_ours(rank):
                 await self._attach(rank, Mode.TAKE)
