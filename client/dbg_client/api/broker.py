@@ -109,8 +109,9 @@ async def open_broker(
 
 
 def _this_program() -> str:
-    # The kernel of a notebook has loaded this; a program that only has it installed has not.
-    return "notebook" if "ipykernel" in sys.modules else "Python"
+    # A program that starts kernels has modules of ipykernel loaded, too, but is none.
+    kernel = sys.modules.get("ipykernel.kernelapp")
+    return "notebook" if kernel is not None and kernel.IPKernelApp.initialized() else "Python"
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -10,8 +11,9 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
+import dbg_client
 from dbg_client.api.answers import table_html, text_html
-from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.messages import Action, Greet, Kind, RankAnswer
 from tests.client.fake_broker import FakeBroker, make_rank
 from tests.support.time_unit import seconds
 
@@ -55,6 +57,21 @@ def test_a_cell_is_evaluated_on_ranks_and_shown_as_a_table(kernel: BlockingKerne
     assert second["text/html"].startswith("<p>lr: ")
     (ranks,) = run(kernel, "import dbg_client; b = dbg_client.connect(); b.job()[0:2]")
     assert "gpu013:1" in ranks["text/html"]
+
+
+def test_others_are_told_that_it_is_a_notebook(kernel: BlockingKernelClient, broker: FakeBroker) -> None:
+    run(kernel, "import dbg_client; dbg_client.connect().close()")
+    assert broker.wait_for(Greet).name.endswith(" (notebook)")
+
+
+def test_a_program_that_starts_kernels_is_not_taken_for_one(
+    broker: FakeBroker, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    importlib.import_module("ipykernel.kernelapp")
+    for name, value in {**environ, **broker.environment}.items():
+        monkeypatch.setenv(name, value)
+    dbg_client.connect().close()
+    assert broker.wait_for(Greet).name.endswith(" (Python)")
 
 
 class _Tags(HTMLParser):
