@@ -134,10 +134,15 @@ def children() -> list[int]:
 
 
 def _targets(process: str) -> list[str]:
+    """Return what the descriptors of a process stand for, of MAX_DESCRIPTORS at most."""
     folder = f"/proc/{process}/fd"
     found = []
+    names: list[str] = []
     with suppress(OSError):
-        for name in os.listdir(folder)[:MAX_DESCRIPTORS]:  # noqa: PTH208 - no pathlib in a rank
+        names = os.listdir(folder)[:MAX_DESCRIPTORS]  # noqa: PTH208 - no pathlib in a rank
+    for name in names:
+        # One of them was the list's own, and is closed by now; others may be, too.
+        with suppress(OSError):
             found.append(os.readlink(f"{folder}/{name}"))  # noqa: PTH115
     return found
 

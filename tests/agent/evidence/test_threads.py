@@ -196,6 +196,19 @@ def test_of_a_thread_that_is_traced_no_variable_is_read() -> None:
     assert (found.kind, found.text) == (WaitKind.LOCK, "waits in wait() of threading thread.ended")
 
 
+def test_a_descriptor_that_is_closed_meanwhile_hides_no_others() -> None:
+    first, (reading, writing) = os.pipe(), os.pipe()
+    for descriptor in first:
+        # The list of descriptors itself takes this number, and is closed before its link is read.
+        os.close(descriptor)
+    try:
+        told = waits_in(SystemCall("read", (reading, 0, 1, 0, 0, 0)))
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert told == (WaitKind.UNKNOWN, "reads a pipe of its own process")
+
+
 def test_a_socket_of_a_program_with_a_default_time_out_stays_as_it_is() -> None:
     socket.setdefaulttimeout(5.0)
     try:
