@@ -17,6 +17,7 @@ from dbg_wire.messages import (
     Interrupt,
     Message,
     Mode,
+    Notice,
     Question,
     Repaint,
     Replay,
@@ -66,6 +67,12 @@ def subscribers(target: Target, begun: Begun, *, role: str, count: int = 100) ->
     """Follow the list of ranks whose states change all the time."""
     flapping = [says(n, Report(report=STOPPED), Report(report=RUNNING)) for n in range(50)]
     flood(target, begun, flapping + terminals(role, count, first=[Subscribe(once=False)]))
+
+
+def log_texts(target: Target, begun: Begun, *, role: str, count: int = 60) -> None:
+    """Listen to the texts of log points, of which 50 ranks send as many as they may."""
+    logging = [says(number, Notice(text="loss 0.25", is_log=True), times=200) for number in range(50)]
+    flood(target, begun, logging + terminals(role, count, first=[Subscribe(logs=True)]))
 
 
 def questions(target: Target, begun: Begun, *, role: str, action: str, count: int = 30, reads: bool = True) -> None:

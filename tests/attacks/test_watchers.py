@@ -17,6 +17,7 @@ CASES = [
     Case("watchers that ask for the list", terminals.lists, ROLE),
     Case("watchers that ask for the list and don't read", terminals.lists, ROLE | {"reads": False}),
     Case("watchers that follow a restless job", terminals.subscribers, ROLE),
+    Case("60 watchers that listen to the log points of 50 ranks", terminals.log_texts, ROLE),
     Case("watchers that ask 2,500 ranks for their stacks", terminals.questions, ROLE | {"action": "where"}),
     Case("watchers that ask one rank for its screen", terminals.one_rank, ROLE | {"action": "screen"}),
     Case("watchers that sit down and leave", terminals.seats, ROLE),

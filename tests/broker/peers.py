@@ -29,11 +29,13 @@ from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
 from dbg_wire.endpoint import Endpoint
 from dbg_wire.messages import (
+    Action,
     Attach,
     Audience,
     Greet,
     Message,
     Mode,
+    Question,
     RankReport,
     Register,
     Seat,
@@ -136,6 +138,14 @@ class Peer:
             message = await self.next()
             if isinstance(message, kind) and so_that(message):
                 return message
+
+    async def all_so_far(self) -> list[Message | bytes]:
+        """Return what the broker has said to a terminal, up to the answer to a question that it asks now."""
+        await self.say(Question(request=8, keys=(), action=Action.WHERE, seconds=1.0))
+        messages: list[Message | bytes] = []
+        while getattr(message := await self.next(), "request", None) != 8:
+            messages.append(message)
+        return messages
 
     async def expect_data(self) -> Output | Input:
         """Return the next terminal bytes; skip all that comes before."""

@@ -109,6 +109,8 @@ def stops_of_the_others(window: Ide, script: Path, thread: int) -> None:
     window.request("continue", {"threadId": zero})
     window.stopped(zero)
     assert window.evaluate("batch", window.top(zero)["id"], "watch") in ("19", "20")
+    # The text of the log point has come to the console without a terminal at the rank.
+    assert window.printed(": at 7 of") == "0: at 7 of 0\n"
 
 
 def test_an_adapter_that_dies_leaves_its_rank_stopped_and_another_takes_over(processes: Processes, home: Path) -> None:

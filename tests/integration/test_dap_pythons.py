@@ -70,10 +70,12 @@ def test_ranks_of_each_python_stop_at_a_breakpoint_that_is_set_while_they_run(pr
             window.evaluate("sys.version_info[1]", window.top(thread)["id"], "watch") for thread in threads.values()
         ]
         assert len(set(versions)) == len(PYTHONS), versions
-        (row,) = window.set_breakpoints(script, {"line": 6, "logMessage": "saw {seen}"})
+        (row,) = window.set_breakpoints(script, {"line": 6, "logMessage": "{os.environ['RANK']} saw {seen}"})
         assert row["verified"], row
         for thread in threads.values():
             window.request("continue", {"threadId": thread})
+        for rank in threads:
+            window.printed(rf"(?m)^{rank}: {rank} saw \d+")
         wait_until_states(home, dict.fromkeys(range(len(PYTHONS)), "running"))
         window.leave()
     # The adapter itself runs on each of them, too.

@@ -15,14 +15,12 @@ from dbg_wire.line_breakpoints import decode_wish, encode_breakpoints
 from dbg_wire.messages import Ask, Kind, Notice
 from dbg_wire.records import fitted
 
+from ..breakpoints.log_pace import LogPace
 from ..breakpoints.wishes import LineBreakpoints
 from .with_breakpoints import RankWithBreakpoints
 
 MAX_WAITING = 16
 """Questions about breakpoints that may wait for one another in a running rank; more are refused."""
-
-MAX_NOTICES = 10
-"""Log lines that terminals are told in a second; the job's output has them all."""
 
 _waiting: list[Ask] = []
 """The questions that threads of their own answer; only the link's thread adds one."""
@@ -34,7 +32,7 @@ class _ForBreakpoints:
     def __init__(self, rank: RankWithBreakpoints) -> None:
         self._rank = rank
         self.warn = rank.warn
-        self._second, self._told = 0, 0
+        self._pace = LogPace(rank.membership.identity.world_size or 1)
 
     @property
     def number(self) -> int:
@@ -55,15 +53,19 @@ class _ForBreakpoints:
             print(text, flush=True)  # noqa: T201 - the job's output is where a user looks for it
         except Exception as error:
             self.warn(f"a log point can't print ({type(error).__name__})")
-        if self._rank.terminal.viewers and self._may_tell():
-            self._rank.send(fitted(Notice, text=printable(text)))
+        shown = self._pace.line(printable(text), time.monotonic())
+        if shown is not None:
+            self._tell(shown)
+        elif self._pace.is_last_due():
+            self._rank.call_later(1.0, self._tell_last)
 
-    def _may_tell(self) -> bool:
-        second = int(time.monotonic())
-        if second != self._second:
-            self._second, self._told = second, 0
-        self._told += 1
-        return self._told <= MAX_NOTICES
+    def _tell_last(self) -> None:
+        last = self._pace.last()
+        if last is not None:
+            self._tell(last)
+
+    def _tell(self, text: str) -> None:
+        self._rank.send(fitted(Notice, text=text, is_log=True))
 
     def commands_of(self, number: int) -> bool:
         return any(getattr(one.tracing, "commands", {}).get(number) for one in self._rank.debuggers.loaded)

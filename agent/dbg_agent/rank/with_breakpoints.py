@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import FrameType
 from typing import Protocol
 
@@ -10,8 +11,8 @@ from dbg_wire.messages import Message
 from ..engines.engine import Engine
 from ..engines.port import ShownStop
 from ..stop.stops import Stops
-from ..stop.terminal import Terminal
 from .debuggers import Debuggers
+from .membership import Membership
 from .user_breakpoints import UserBreakpoints
 
 
@@ -36,7 +37,7 @@ class RankWithBreakpoints(Protocol):
 
     breakpoints: UserBreakpoints
     debuggers: Debuggers
-    terminal: Terminal
+    membership: Membership
     stops: Stops
 
     @property
@@ -52,3 +53,6 @@ class RankWithBreakpoints(Protocol):
 
     def send(self, message: Message) -> None:
         """Have a message sent."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the link's thread after some seconds."""

@@ -143,6 +143,7 @@ def _terminal_left(hub: Hub, link: TerminalLink) -> None:
     if link.name is not None:
         audited.note(hub, link, What.LEAVE, [viewer.key] if viewer is not None else [])
     hub.watchers.pop(link.number, None)
+    hub.log_listeners.set(link.number, wants=False)
     for finished in hub.questions.drop_client(link.number):
         hub.deliver(finished)
     hub.carry_out(hub.seats.leave(link.number))

@@ -8,7 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dbg_broker.hub import close_codes, departures, from_guards, impostors, lost_ranks, older_agents, other_jobs
+from dbg_broker.hub import (
+    close_codes,
+    departures,
+    from_guards,
+    impostors,
+    log_texts,
+    lost_ranks,
+    older_agents,
+    other_jobs,
+)
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.ranks.rank_record import RankRecord
@@ -131,8 +140,15 @@ def _report(hub: Hub, rank: RankRecord, message: Report) -> None:
         link.connection.send_message(Probe(), "probe")
 
 
-def _pass_on(hub: Hub, rank: RankRecord, message: Applied | Discarded | Replied | Completions | Notice) -> None:
+def _pass_on(hub: Hub, rank: RankRecord, message: Applied | Discarded | Replied | Completions) -> None:
     hub.tell_terminals(rank.key, message)
+
+
+def _notice(hub: Hub, rank: RankRecord, message: Notice) -> None:
+    if message.is_log:
+        log_texts.tell(hub, rank, message)
+    else:
+        hub.tell_terminals(rank.key, message)
 
 
 def _pulse(hub: Hub, rank: RankRecord, message: Pulse) -> None:
@@ -175,7 +191,7 @@ _METHODS: Mapping[type[Message], Callable[[Hub, RankRecord, Any], None]] = {
     Replied: _pass_on,
     Completions: _pass_on,
     Source: _source,
-    Notice: _pass_on,
+    Notice: _notice,
     Pulse: _pulse,
     Answer: _answer,
     Goodbye: _goodbye,

@@ -134,6 +134,7 @@ def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
     # A page leaves out what the terminal may not see.
     link.changes.subscribe(keys, once=message.once)
     hub.listing.supply(link)
+    hub.log_listeners.set(link.number, wants=message.logs)
 
 
 def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:

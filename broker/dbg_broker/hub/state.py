@@ -43,6 +43,7 @@ from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.spread import Spread
 from dbg_broker.terminals.glances import Glances
+from dbg_broker.terminals.log_listeners import LogListeners
 from dbg_broker.terminals.seats import Decision, Seats
 from dbg_wire import limits
 from dbg_wire.engines import LINE_ENGINE
@@ -75,8 +76,7 @@ class Hub:
         times: LoopTimes | None = None,
     ) -> None:
         self.kernel = kernel
-        self.clock = clock
-        self.schedule = schedule
+        self.clock, self.schedule = clock, schedule
         self.capacity = capacity or Capacity()
         self.meters = Meters()
         self.times = times or LoopTimes(clock, time.thread_time)
@@ -122,6 +122,7 @@ class Hub:
         # The seats of terminals, and what is sent to terminals.
         self.seats = Seats()
         self._seats_due: dict[int, None] = {}
+        self.log_listeners = LogListeners()
         self.recorded = RecordedStops(self.seats, self.terminals)
         self.listing = Listing(
             self.registry,

@@ -51,6 +51,8 @@ class Budget(enum.Enum):
     """Questions to one rank, in a second and open at once."""
     DEEDS = "deeds"
     """What one terminal does at a rank, told to another that looks on; more is counted and summed up."""
+    LOGS = "logs"
+    """Texts of log points of one job that clients are sent; more are left out and counted."""
     PLACES = "places"
     """Connections of one role."""
 

@@ -17,15 +17,20 @@ MAX_PROGRAM = 60
 
 
 def switchboard_to(
-    address: str | None, seconds: float, environ: Mapping[str, str] = os.environ, *, program: str = ""
+    address: str | None,
+    seconds: float,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    program: str = "",
+    logs: bool = False,
 ) -> Switchboard:
     """Return a switchboard, not open yet, to ``address`` or to where the environment or ``broker.json`` says.
 
     One dial takes ``seconds`` at most, and so do the list of ranks and, usually, a question. ``program`` tells other
-    users what asks and types here, empty for a terminal.
+    users what asks and types here, empty for a terminal. With ``logs`` watchers get the texts of log points, too.
     """
     name = person_name(program)
-    return Switchboard(lambda: BrokerLink(lambda: find_reach(address, environ), name, seconds), seconds)
+    return Switchboard(lambda: BrokerLink(lambda: find_reach(address, environ), name, seconds, logs=logs), seconds)
 
 
 def person_name(program: str) -> str:

@@ -54,11 +54,12 @@ class BrokerLink:
 
     Belongs to one event loop; one task reads :meth:`next`. Every dial finds the broker anew, so the link follows a
     broker that comes back on another port or with another certificate if ``broker.json`` says so. Every connection
-    subscribes to the ranks.
+    subscribes to the ranks, and with ``logs`` to the texts of their log points.
     """
 
-    def __init__(self, find: Callable[[], Reach], name: str, seconds: float) -> None:
+    def __init__(self, find: Callable[[], Reach], name: str, seconds: float, *, logs: bool = False) -> None:
         self._find = find
+        self._logs = logs
         self._name = name
         self._seconds = seconds
         self._connection: Connection | None = None
@@ -160,7 +161,7 @@ class BrokerLink:
 
     def _use(self, connection: Connection) -> None:
         self._connection = connection
-        connection.send(Subscribe())
+        connection.send(Subscribe(logs=self._logs))
         self._up_since = asyncio.get_running_loop().time()
         self._watching = asyncio.create_task(self._watch(connection))
 

@@ -57,7 +57,7 @@ class _Connect:
 
     def __call__(self, client: str) -> Switchboard:
         """Return a link, not open yet, whose user is shown with the IDE that acts."""
-        return switchboard_to(self._settings.broker, self._settings.timeout, program=client)
+        return switchboard_to(self._settings.broker, self._settings.timeout, program=client, logs=True)
 
 
 class _Port:

@@ -15,6 +15,7 @@ from .console import Console
 from .frames import Frames
 from .keyboard import Keyboard
 from .listing import Threads
+from .log_texts import LogTexts
 from .messages import Message
 from .moves import STEPS, Moves
 from .paths import Paths
@@ -43,8 +44,9 @@ class Session:
         self._values = Values(window, self.threads, self._frames, self._keyboard)
         self._moves = Moves(window, self.threads, self._keyboard)
         self._console = Console(window, self.threads, self._keyboard)
+        self._log_texts = LogTexts(window)
         self._watching = ExitStack()
-        for part in (self.threads, self._keyboard, self._breakpoints):
+        for part in (self.threads, self._keyboard, self._breakpoints, self._log_texts):
             self._watching.enter_context(window.switchboard.watched_by(part))
         self._following = asyncio.create_task(self._breakpoints.follow())
 
@@ -86,6 +88,7 @@ class Session:
         self._moves.close()
         self._frames.close()
         self._keyboard.close()
+        self._log_texts.close()
         self._watching.close()
         await self._window.switchboard.close()
 

@@ -38,16 +38,7 @@ async def test_all_but_the_one_who_asks_are_told(broker: Broker) -> None:
         ask = await rank.expect(Ask, lambda ask: ask.action is Action.CONTINUE)
         await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="continued"))
     # The one who has asked gets its answers and nothing else.
-    assert not [message for message in await all_so_far(asking) if isinstance(message, Notice)]
-
-
-async def all_so_far(terminal: Peer) -> list[object]:
-    """Return what the broker has said to a terminal, up to the answer to a question that it asks now."""
-    await terminal.say(Question(request=8, keys=(), action=Action.WHERE, seconds=1.0))
-    messages: list[object] = []
-    while getattr(message := await terminal.next(), "request", None) != 8:
-        messages.append(message)
-    return messages
+    assert not [message for message in await asking.all_so_far() if isinstance(message, Notice)]
 
 
 async def test_connections_of_one_program_are_not_told_of_each_other(broker: Broker) -> None:
@@ -102,4 +93,4 @@ async def test_what_was_counted_at_a_rank_is_not_told_at_another(
     done = asyncio.Event()
     broker.hub.schedule(2 * deeds.SECONDS_FOR_ONE, done.set)
     await done.wait()
-    assert "more before" not in str(await all_so_far(terminal))
+    assert "more before" not in str(await terminal.all_so_far())

@@ -24,7 +24,9 @@ from dbg_wire.messages import (
     Goodbye,
     Greet,
     Kind,
+    Logged,
     Mode,
+    Notice,
     Question,
     Refusal,
     RefusalCode,
@@ -106,6 +108,18 @@ async def test_a_terminal_hears_of_its_job_alone(broker: Broker) -> None:
     heard = await alice.next()
     assert isinstance(heard, Change)
     assert heard.rank.key == OURS.key
+
+
+async def test_a_client_gets_texts_of_log_points_of_its_job_alone(broker: Broker) -> None:
+    rank, other = await broker.rank(), await broker.rank(1, job="other", key=THEIRS.key)
+    alice, everybody = await terminal(broker), await broker.terminal()
+    for client in (alice, everybody):
+        await client.say(Subscribe(logs=True))
+        await client.expect(Snapshot)
+    await other.say(Notice(text="theirs", is_log=True))
+    assert (await everybody.expect(Logged)).text == "theirs"
+    await rank.say(Notice(text="ours", is_log=True))
+    assert [(await client.expect(Logged)).text for client in (alice, everybody)] == ["ours", "ours"]
 
 
 async def test_a_terminal_is_told_that_a_rank_of_its_job_is_forgotten(broker: Broker) -> None:

@@ -190,8 +190,10 @@ class Notice(Message, sender=(Sender.AGENT, Sender.BROKER)):
     """Tell the terminals on the rank a sentence that has no place on its screen or in its log.
 
     The broker says in one that the session is recorded, and in another what somebody else has done at the rank by a
-    question; ``ends_stop`` tells that the stop ends by that.
+    question; ``ends_stop`` tells that the stop ends by that. With ``is_log`` it is the text of a log point, which the
+    rank also sends while no terminal is there: clients that ask for it get it as :class:`Logged`.
     """
 
     text: str
     ends_stop: bool = False
+    is_log: bool = False

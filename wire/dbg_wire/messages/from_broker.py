@@ -1,6 +1,6 @@
 """The broker's own messages; a message that the broker passes on is in the module of its first sender."""
 
-from ..bounds import Age, FrameName, Sentence
+from ..bounds import Age, Count, FrameName, Sentence
 from ..ranks import Place, RankInfo, RankState, ThreadStacks
 from ..records import Record
 from .declared import Message
@@ -116,6 +116,17 @@ class Change(Message, sender=Sender.BROKER):
     """Tell subscribers, and all terminals on that rank, the new state of one rank."""
 
     rank: RankInfo
+
+
+class Logged(Message, sender=Sender.BROKER):
+    """Carry the text of a rank's log point to a client that has asked for such texts.
+
+    Of a flood a part comes: ``left_out`` is how many texts, of any rank, the client was not sent since the one before.
+    """
+
+    key: Sentence
+    text: str
+    left_out: Count = 0
 
 
 class Gone(Message, sender=Sender.BROKER):

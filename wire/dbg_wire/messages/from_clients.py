@@ -14,9 +14,13 @@ class Greet(Message, sender=Sender.CLIENT):
 
 
 class Subscribe(Message, sender=Sender.CLIENT):
-    """Ask for a snapshot of all ranks and, unless ``once``, for every change after it; no change in between is lost."""
+    """Ask for a snapshot of all ranks and, unless ``once``, for every change after it; no change in between is lost.
+
+    With ``logs`` the texts of log points of all ranks come, too; older brokers send none.
+    """
 
     once: bool = False
+    logs: bool = False
 
 
 class Attach(Message, sender=Sender.CLIENT):
