@@ -134,6 +134,35 @@ def test_an_adapter_that_dies_leaves_its_rank_stopped_and_another_takes_over(pro
     wait_until_states(home, {0: "stopped"})
 
 
+HANDLES = """\
+import dbg_agent
+try:
+    {}["lr"]
+except KeyError:
+    dbg_agent.set_trace()
+    loss = 0.5
+dbg_agent.set_trace()
+loss = 0.25
+"""
+
+
+def test_an_exception_that_the_program_handles_is_told_while_it_is_handled(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, HANDLES, 1)
+    wait_until_states(home, {0: "stopped"})
+    with ide(home) as window:
+        window.attach()
+        thread = window.stop_of(0)
+        told = window.request("exceptionInfo", {"threadId": thread})
+        assert (told["exceptionId"], told["description"], told["breakMode"]) == ("KeyError", "'lr'", "always")
+        assert 'line 3, in <module>\n    {}["lr"]' in told["details"]["stackTrace"]
+        window.request("continue", {"threadId": thread})
+        window.stopped(thread)
+        with pytest.raises(Refused, match="0 handles no exception"):
+            window.request("exceptionInfo", {"threadId": thread})
+        window.leave()
+
+
 def test_a_file_that_the_ide_lacks_or_has_otherwise_comes_from_the_rank(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     start_ranks(processes, home, TRAIN, 1)

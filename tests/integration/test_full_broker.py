@@ -15,9 +15,13 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
+import dbg_client
+from dbg_wire import errors
 from dbg_wire.codec import encode
+from dbg_wire.messages import Greet
 from tests.broker.peers import registration
 from tests.support.broker import RunningBroker, running_broker
+from tests.support.ide import Refused, ide
 from tests.support.processes import Processes
 from tests.support.ranks import attach_list
 from tests.support.time_unit import seconds
@@ -30,11 +34,11 @@ def with_files(count: int, command: Sequence[str]) -> list[str]:
     return ["/bin/sh", "-c", f'ulimit -n {count}; exec "$@"', "sh", *command]
 
 
-def dial(broker: RunningBroker) -> ClientConnection:
+def dial(broker: RunningBroker, path: str = "agent", role: str = "rank") -> ClientConnection:
     return connect(
-        f"{broker.url}/agent",
+        f"{broker.url}/{path}",
         subprotocols=[Subprotocol("dbg.v1")],
-        additional_headers={"Authorization": f"Bearer {broker.tokens['rank']}"},
+        additional_headers={"Authorization": f"Bearer {broker.tokens[role]}"},
         compression=None,
         open_timeout=seconds(20),
     )
@@ -76,6 +80,22 @@ def test_more_ranks_than_it_can_serve_hear_what_it_lacks_and_it_stays_in_reach(
     assert status.returncode == 0, status.stderr
     assert f"ranks: {taken} " in status.stdout
     assert len(attach_list(home)) == taken
+
+
+def test_an_ide_and_a_program_hear_that_the_broker_is_full(
+    processes: Processes, home: Path, held: contextlib.ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DBG_HOME", str(home))
+    broker = running_broker(processes, home, "--insecure", wrap=lambda command: with_files(64, command))
+    with contextlib.suppress(InvalidStatus):
+        while True:
+            terminal = held.enter_context(dial(broker, "client", "driver"))
+            terminal.send(encode(Greet(minor=0, release="0.1.0", name="me@login1")))
+            assert json.loads(terminal.recv(timeout=seconds(20)))["type"] == "welcome"
+    with ide(home) as window, pytest.raises(Refused, match="the broker is full"):
+        window.attach()
+    with pytest.raises(errors.Refused, match="the broker is full"):
+        dbg_client.connect()
 
 
 def test_an_honest_rank_gets_in_beside_a_thousand_that_say_nothing(

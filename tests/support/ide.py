@@ -47,6 +47,7 @@ class Ide:
 
     def __init__(self, stream: _JudgedStream) -> None:
         self.events: list[Message] = []
+        self._count = 0
         self.is_over = threading.Event()
         self._came = threading.Condition()
         self._stream = stream
@@ -135,10 +136,8 @@ class Ide:
         found: list[Message] = []
 
         def look() -> bool:
-            at = next((at for at, one in enumerate(self.events) if one["event"] == name and fits(one["body"])), None)
-            if at is not None:
-                found.append(self.events.pop(at)["body"])
-            return at is not None or self.is_over.is_set()
+            found.extend(self._taken(name, fits))
+            return bool(found) or self.is_over.is_set()
 
         with self._came:
             assert self._came.wait_for(look, seconds(30)), f"no such event; there came {self.events}"
@@ -146,18 +145,29 @@ class Ide:
         assert found, f"the session has ended; there came {self.events}"
         return found[0]
 
+    def _taken(self, name: str, fits: Callable[[Message], bool]) -> list[Message]:
+        """Take the first event of this name that has come and fits; return its body, if there is one."""
+        with self._came:
+            for at, one in enumerate(self.events):
+                if one["event"] == name and fits(one["body"]):
+                    return [self.events.pop(at)["body"]]
+        return []
+
     def stop_of(self, rank: int) -> int:
         """Return the thread of a rank, once the window is told that it stands."""
-        known: dict[int, str] = {}
+        taken: list[Message] = []
+        while not taken:
+            taken = self._stop_taken(rank, self._count)
+        return int(taken[0]["threadId"])
 
-        def fits(body: Message) -> bool:
-            return re.search(rf":{rank}\b", known.get(body["threadId"], "")) is not None
-
-        # The names are asked for outside of the lock, as they come by the same thread as events.
-        with self._came:
-            self._came.wait_for(lambda: any(one["event"] == "stopped" for one in self.events), seconds(30))
-        known.update((number, name) for name, number in self.threads().items())
-        return int(self.event("stopped", fits)["threadId"])
+    def _stop_taken(self, rank: int, count: int) -> list[Message]:
+        """Take a stop of a rank that has come, or wait for an event after so many: the rank may come with that."""
+        numbers = {number for name, number in self.threads().items() if re.search(rf":{rank}\b", name)}
+        taken = self._taken("stopped", lambda body: body["threadId"] in numbers)
+        if not taken:
+            with self._came:
+                assert self._came.wait_for(lambda: self._count != count, seconds(30)), f"there came {self.events}"
+        return taken
 
     def stopped(self, thread: int) -> Message:
         """Return the next stop of a thread."""
@@ -185,6 +195,7 @@ class Ide:
     def _take(self, event: Any) -> None:
         with self._came:
             self.events.append({"event": event.event, "body": dict(event.body or {})})
+            self._count += 1
             self._came.notify_all()
 
     def _ended(self) -> None:
