@@ -45,7 +45,8 @@ class LogPace:
     def last(self) -> str | None:
         """Return the line to tell for the last text if that was left out; None if another one was told since."""
         self._is_due = False
-        return self._after(self._left_out - 1, self._last) if self._left_out else None
+        left_out, text = self._left_out, self._last
+        return self._after(left_out - 1, text) if left_out else None
 
     def _after(self, left_out: int, text: str) -> str:
         self._left_out, self._last = 0, ""

@@ -81,6 +81,7 @@ class LogListeners:
         self.behind: dict[int, int] = {}
         """How many texts were not sent to each client since it was behind."""
         self._paces: dict[str, LogPace] = {}
+        self._forgets_at = 0.0
 
     def set(self, number: int, *, wants: bool) -> None:
         """Note whether a client wants texts from now on."""
@@ -95,8 +96,14 @@ class LogListeners:
 
     def pace(self, job: str, now: float) -> LogPace:
         """Return the pace of a job."""
-        if job not in self._paces:
-            for rested in [known for known, pace in self._paces.items() if pace.is_rested(now)]:
-                del self._paces[rested]
-            job = job if len(self._paces) < MAX_JOBS else _OTHERS
+        if job not in self._paces or now >= self._forgets_at:
+            self._forget_rested(now)
+        if job not in self._paces and len(self._paces) >= MAX_JOBS:
+            job = _OTHERS
         return self._paces.setdefault(job, LogPace(now))
+
+    def _forget_rested(self, now: float) -> None:
+        """Give the part of jobs that log nothing any more to the others."""
+        self._forgets_at = now + 1
+        for job in [job for job, pace in self._paces.items() if pace.is_rested(now)]:
+            del self._paces[job]
