@@ -57,6 +57,10 @@ class _Seat:
             raise TimedOut(f"{printable(attachment.rank.address)} gave no seat within {seconds:g} s") from None
         if not attachment.driving:
             raise KeyboardTaken(attachment.rank.address, attachment.driver)
+        await self.wait_for_debugger()
+
+    async def wait_for_debugger(self) -> None:
+        """Wait until the debugger is open at the stop: what is asked before that is answered as by a running rank."""
         with suppress(asyncio.TimeoutError):
             await self._switchboard.until(lambda: self._waits_for_user() or None, OPEN_SECONDS)
 
@@ -220,9 +224,11 @@ class AsyncStop:
         Raises TimedOut after ``seconds``, and RankEnded when the rank has exited.
         """
         try:
-            return (await self._switchboard.until(self._next_stop, seconds)).where
+            stop = await self._switchboard.until(self._next_stop, seconds)
         except asyncio.TimeoutError:
             raise TimedOut(f"{printable(self.rank.address)} did not stop within {seconds:g} s") from None
+        await self._seat.wait_for_debugger()
+        return (self._next_stop() or stop).where
 
     # --------------------------------------------------------------------------------------------------------- inner
 
