@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import tempfile
 from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
-from jupyter_client.manager import start_new_kernel
+from jupyter_client.manager import KernelManager
 
 import dbg_client
 from dbg_client.api.answers import table_html, text_html
@@ -29,12 +30,19 @@ def broker() -> Iterator[FakeBroker]:
 
 @pytest.fixture
 def kernel(broker: FakeBroker, environ: dict[str, str]) -> Iterator[BlockingKernelClient]:
-    manager, client = start_new_kernel(
-        startup_timeout=seconds(60), kernel_name="python3", env={**os.environ, **environ, **broker.environment}
-    )
-    yield client
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
+    # A path of a socket has 107 bytes at most, and that of a test's own folder may be longer. With ports, which are
+    # chosen before the kernel binds them, another test may be faster.
+    with tempfile.TemporaryDirectory() as folder:
+        manager = KernelManager(kernel_name="python3", transport="ipc", connection_file=f"{folder}/kernel.json")
+        manager.start_kernel(env={**os.environ, **environ, **broker.environment})
+        client = manager.client()
+        client.start_channels()
+        try:
+            client.wait_for_ready(timeout=seconds(60))
+            yield client
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
 
 
 def run(kernel: BlockingKernelClient, cell: str) -> list[dict[str, str]]:
