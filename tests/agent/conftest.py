@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import bdb
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dbg_agent.engines import console
+from dbg_agent.stop import loaded_sources
 from tests.agent.pdb_driver import Driver
 from tests.agent.pudb_viewer import Viewer
+from tests.support.time_unit import seconds
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def program_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count no modules of other tests among the files of the program: each rank would read a thousand of them."""
+    files = loaded_sources._own_files
+    others = re.compile(rf"{re.escape(str(ROOT))}/(?!tests/agent/)")
+    monkeypatch.setattr(loaded_sources, "_own_files", lambda: (one for one in files() if not others.match(one)))
+
+
+@pytest.fixture(autouse=True)
+def scaled_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a rank on a busy machine longer for a prompt before the begun line is shown as output."""
+    monkeypatch.setattr(console, "TAIL_SECONDS", seconds(console.TAIL_SECONDS))
 
 
 @pytest.fixture
