@@ -209,7 +209,8 @@ def test_the_picker_follows_the_ranks_and_the_broker(broker: FakeBroker, environ
         with FakeBroker(STOPPED, make_rank(7), port=broker.port) as again:
             again.wait_for(Subscribe)
             window.wait_for("gpu013:7")
-            assert "broker gone" not in "\n".join(window.screen)
+            # The last line is drawn after the list.
+            window.wait_for(lambda it: "broker gone" not in "\n".join(it.screen))
 
 
 def test_a_running_rank_is_broken_into_from_the_picker(broker: FakeBroker, environ: dict[str, str]) -> None:
