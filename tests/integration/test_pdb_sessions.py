@@ -319,11 +319,11 @@ def test_leaving_asks_and_kill_ends_the_rank(
     terminal = sit(open_terminal)
     for key in ("\x04", "q\r"):
         terminal.send(key)
-        terminal.wait_for(lambda it: _asks(it, re.compile(r"Leave pdb.*ends the whole job.*")))
+        terminal.wait_for(lambda it: _asks(it, re.compile(r"Leave pdb.*ends the whole job.*\[c/k/s\]")))
         terminal.send("s\r")
         at_prompt(terminal)
     terminal.send("q\r")
-    terminal.wait_for(lambda it: _asks(it, re.compile(r"Leave pdb.*")))
+    terminal.wait_for(lambda it: _asks(it, re.compile(r"Leave pdb.*\[c/k/s\]")))
     terminal.send("k\r")
     assert terminal.exit_status() == 8
     assert rank.wait() == -9

@@ -17,6 +17,10 @@ from .sequences import QueryFilter, StreamScanner
 LEAVE_SECONDS = 0.3
 """Seconds that a terminal gets to take the last bytes before it is restored; longer would feel stuck."""
 
+LEND_SECONDS = 3.0
+"""Seconds that a terminal gets to take the last bytes before it is lent: a network under ssh stalls for about as long.
+What is still to be drawn afterwards would come between what the borrower draws."""
+
 STDOUT = 1
 
 
@@ -72,18 +76,18 @@ class Canvas:
             await asyncio.gather(self._draining, return_exceptions=True)
         if self._writer is None:
             return
-        await self._give_back()
+        await self._give_back(LEAVE_SECONDS)
         self._writer.close()
         self._terminal.restore()
 
     async def lend_row(self) -> None:
         """Lend the last row, and put the cursor there; what stands above stays as it is until :meth:`resume`."""
         self._write(pages.last_row(self.size[0]))
-        await self._give_back()
+        await self._give_back(LEND_SECONDS)
 
     async def suspend(self) -> None:
         """Lend the terminal to something else: nothing is drawn until :meth:`resume`."""
-        await self._give_back()
+        await self._give_back(LEND_SECONDS)
         self._terminal.leave_raw()
 
     def resume(self) -> None:
@@ -127,13 +131,13 @@ class Canvas:
         self._filter = QueryFilter()
         self._scanner = StreamScanner()
 
-    async def _give_back(self) -> None:
+    async def _give_back(self, seconds: float) -> None:
         self._write(pages.POP_TITLE)
         # What the rank draws while this waits would move the cursor away from where the terminal is handed over.
         self._suspended = True
         if self._writer is not None:
             with contextlib.suppress(asyncio.TimeoutError):
-                await within(LEAVE_SECONDS, self._writer.drain())
+                await within(seconds, self._writer.drain())
 
     def _draw(self, data: bytes) -> None:
         self._painted = None

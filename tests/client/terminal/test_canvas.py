@@ -70,6 +70,17 @@ async def test_nothing_of_the_rank_is_drawn_behind_the_row_that_is_lent(opened: 
     assert b"status" not in behind
 
 
+async def test_a_row_is_lent_when_a_slow_terminal_has_drawn_what_came_before(
+    opened: Canvas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(canvas, "LEAVE_SECONDS", 0.0)
+    lending = asyncio.ensure_future(opened.lend_row())
+    await asyncio.wait({lending}, timeout=0.1)
+    assert not lending.done()
+    SlowWriter.made.flows.set()
+    await lending
+
+
 async def test_what_comes_after_the_terminal_is_taken_back_is_drawn(opened: Canvas) -> None:
     SlowWriter.made.flows.set()
     await opened.suspend()

@@ -361,14 +361,14 @@ def test_a_line_that_is_half_typed_is_there_afterwards(broker: FakeBroker, envir
         window.at_prompt()
         window.send("half")
         window.at_prompt("(Pdb) half")
+        window.wait_for(lambda it: window.toolbar.endswith("? helps"))
         before = window.text
         window.send(f"{OPEN}e 5-6 loss\r")
         window.wait_for(lambda it: BACK in it.row(-1) and "2 of 2 ranks" in it.row(0))
         window.send("e all rank\r")
         window.wait_for("does nothing here")
         window.send("\x1b")
-        window.at_prompt("(Pdb) half")
-        assert window.text == before
+        window.wait_for(lambda it: window.text == before)
 
         window.send(f"{OPEN}where\r")
         window.wait_for(BACK)

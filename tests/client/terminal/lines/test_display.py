@@ -92,7 +92,7 @@ def test_the_prompt_appears_below_what_led_there(broker: FakeBroker, environ: di
             "-> loss.backward()",
             "(Pdb)",
         ]
-        assert window.toolbar.startswith(" gpu013:5  stopped  train.py:41 in step")
+        window.wait_for(lambda it: window.toolbar.startswith(" gpu013:5  stopped  train.py:41 in step"))
         assert broker.wait_for(Attach).engine is None
 
 
