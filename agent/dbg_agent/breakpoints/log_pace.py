@@ -50,4 +50,5 @@ class LogPace:
 
     def _after(self, left_out: int, text: str) -> str:
         self._left_out, self._last = 0, ""
-        return f"{text} ({left_out} more before this one are in the job's output)" if left_out else text
+        # In front, since the end of a long text is cut off on the way.
+        return f"({left_out} more before this one: see the job's output) {text}" if left_out else text

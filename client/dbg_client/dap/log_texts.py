@@ -80,7 +80,7 @@ class LogTexts:
         if not gathered:
             return
         if left_out:
-            self._window.tell(f"{left_out} log texts are left out here; the job's output has them.")
+            self._window.tell(f"Log texts left out here: {left_out}; the job's output has them.")
         naming = Naming(tuple(self._known().values()))
         lines = [
             f"{printable(clip(naming.names(ranks), MAX_SHOWN))}: {printable(text, MAX_TEXT)}"

@@ -17,7 +17,7 @@ def test_a_rank_of_a_large_job_tells_less(world_size: int, rate: int) -> None:
     pace = LogPace(world_size)
     lines = [pace.line("x", 5.5) for _ in range(rate + 3)]
     assert lines == ["x"] * rate + [None] * 3
-    assert pace.line("y", 6.0) == "y (3 more before this one are in the job's output)"
+    assert pace.line("y", 6.0) == "(3 more before this one: see the job's output) y"
     assert pace.last() is None
 
 
@@ -26,7 +26,7 @@ def test_the_last_text_is_told_once_if_it_was_left_out() -> None:
     assert pace.line("1", 0.0) == "1"
     assert [pace.line(text, 0.5) for text in "23"] == [None, None]
     assert [pace.is_last_due(), pace.is_last_due()] == [True, False]
-    assert pace.last() == "3 (1 more before this one are in the job's output)"
+    assert pace.last() == "(1 more before this one: see the job's output) 3"
     assert pace.last() is None
     assert pace.line("4", 0.7) is None
     assert pace.is_last_due()

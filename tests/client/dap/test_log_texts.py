@@ -67,7 +67,7 @@ def test_the_texts_of_other_ranks_are_not_shown() -> None:
 
 def test_what_is_left_out_is_told() -> None:
     shown = printed(logged(0, "a"), logged(1, "b", left_out=12), lines=3)
-    assert shown == ["12 log texts are left out here; the job's output has them.", "0: a", "1: b"]
+    assert shown == ["Log texts left out here: 12; the job's output has them.", "0: a", "1: b"]
 
 
 def test_a_text_can_do_nothing_to_the_console_and_is_short() -> None:
