@@ -35,7 +35,7 @@ from dbg_wire.records import fitted
 
 from ..errors import RankEnded, RankStayedAway, why_refused
 from ..words.engine import NO_WISH, Wish
-from .conversation import Conversation
+from .conversation import NO_KEYBOARD, Conversation
 from .drawing import Drawing
 from .effects import Bell, Blank, Effects, Finish, Open, Send, Wake
 from .notices import Notices
@@ -122,6 +122,11 @@ class Attachment:
         return self._keys.generation is not None
 
     @property
+    def may_type(self) -> bool:
+        """Return whether keys are taken: this terminal has the keyboard, or has asked for it and has no answer yet."""
+        return self.driving or self.conversation.keyboard_comes
+
+    @property
     def engine(self) -> str | None:
         """Return the debugger that is open; None while there is none."""
         return self.report.session.engine if self.report and self.report.session else None
@@ -159,7 +164,7 @@ class Attachment:
         """Ask for a seat at the rank."""
         self._asked = True
         # After a broken link the terminal wants the seat back that it had, not the one that it asked for at first.
-        back_to = Mode.DRIVE if self.driving else Mode.WATCH
+        back_to = Mode.DRIVE if self.driving else Mode.TAKE if self.may_type else Mode.WATCH
         attach = fitted(
             Attach,
             key=self.rank.key,
@@ -261,8 +266,8 @@ class Attachment:
     # -------------------------------------------------------------------------------------------------- the user's side
 
     def keys(self, data: bytes, now: float) -> Effects:
-        """Take typed keys: send them at once, or keep them while there is no seat or no link."""
-        if not self.opened:
+        """Take typed keys: send them at once, or keep them while there is no seat, no link or no answer to a take."""
+        if not self.opened or (self.may_type and not self.driving):
             if len(self._early) + len(data) > MAX_INPUT_PENDING:
                 return self._notices.discarded(data, "too much is waiting already", now)
             self._early += data
@@ -298,6 +303,9 @@ class Attachment:
         if not self._seated:
             self.say("the keyboard can be taken when the rank is back", now)
             return [Bell()]
+        if self.may_type:
+            return []
+        self.conversation.keyboard_comes = True
         return [Send(Take())]
 
     def resize(self, rows: int, columns: int, now: float) -> Effects:
@@ -347,6 +355,8 @@ class Attachment:
         if seat.rank.state is RankState.EXITED:
             effects.append(self._finish_with(seat.rank, now))
         effects += self._send_again(now)
+        if self.may_type and not self.driving:
+            return effects  # another terminal's change; the answer to the take follows
         early, self._early = self._early, b""
         return effects + (self.keys(early, now) if early else [])
 
@@ -442,8 +452,7 @@ class Attachment:
         # A broker of another release may refuse an attach by a code that is not known here: nothing else would follow.
         is_answer = refusal.code in _ANSWERS_TO_ATTACH or (not self.opened and refusal.code != RefusalCode.NOT_DRIVING)
         if not self._asked or not is_answer:
-            self.say(refusal.text, now)
-            return [Bell()]
+            return self._refused_meanwhile(refusal, now)
         self._asked = False
         if refusal.code == RefusalCode.ROLE and self.mode is Mode.DRIVE:
             self.mode = Mode.WATCH
@@ -453,6 +462,17 @@ class Attachment:
         # The rank isn't back yet, or its seats are taken: its next change in the list, or the next tick, asks again.
         self.say(refusal.text, now)
         return []
+
+    def _refused_meanwhile(self, refusal: Refusal, now: float) -> Effects:
+        """Take a refusal of something that was asked from the seat; keys that waited for the keyboard are lost."""
+        # `not_driving` is the answer to keys of before, and never to a take.
+        if self.driving or not self.may_type or refusal.code == RefusalCode.NOT_DRIVING:
+            self.say(refusal.text, now)
+            return [Bell()]
+        early, self._early = self._early, b""
+        effects = self._notices.discarded(early, NO_KEYBOARD, now) + self.conversation.keyboard_refused()
+        self._notices.tell(refusal.text, now)
+        return effects or [Bell()]
 
     def _tell_engine(self, now: float) -> None:
         asked = self._wish.asked

@@ -31,6 +31,9 @@ from .effects import Bell, Completed, Effects, Look, Note, Send
 from .log import SessionLog
 from .sentences import discarded
 
+NO_KEYBOARD = "you did not get the keyboard"
+"""Why keys have no effect that were typed after the keyboard was asked for."""
+
 END_OF_INPUT = "EOF"
 """What Ctrl-D replies: pdb's name for it as a command."""
 
@@ -54,6 +57,8 @@ class Conversation:
 
     def __init__(self, startup: deque[str] | None = None) -> None:
         self.generation: int | None = None
+        self.keyboard_comes = False
+        """The user has asked for the keyboard, and the broker has not answered yet: lines wait."""
         self._startup = deque() if startup is None else startup
         self._log: SessionLog | None = None
         self._log_before: SessionLog | None = None
@@ -90,6 +95,8 @@ class Conversation:
             effects += self._drop_held("the stop ended")
             self._stop = stop
         self.generation = generation
+        if generation is not None:
+            self.keyboard_comes = False
         effects += self._settle(report.prompt, anew=anew)
         self._prompt = report.prompt
         if report.session is not None and report.session.engine == LINE_ENGINE:
@@ -128,11 +135,11 @@ class Conversation:
         """Take a line or block; ``at`` is the prompt that stood before it, None if there was none."""
         if len(text) > MAX_TEXT:
             return [Bell(), Note(f"a line of {len(text):,} characters is too long; {MAX_TEXT:,} are the most")]
-        if self.generation is None:
+        if self.generation is None and not self.keyboard_comes:
             return [Bell()]
         text = text.encode("utf-8", "replace").decode()
         prompt = self.prompt
-        if prompt is None or at is None or at.number != prompt.number:
+        if self.generation is None or prompt is None or at is None or at.number != prompt.number:
             return self._hold(text) + self._answer_prompt()
         if self._log is not None:
             self._log.expect_echo(prompt.offset, f"{prompt.text}{text}\n".encode())
@@ -148,10 +155,15 @@ class Conversation:
     def interrupt(self) -> Effects:
         """Interrupt what runs, or what the prompt is part of, and drop the lines that were typed ahead."""
         if self.generation is None:
-            return [Bell()]
+            return [Bell(), *self._drop_held("interrupted")]
         if self.prompt is not None and self.prompt.state is PromptState.COMMAND:
             return []
         return [*self._drop_held("interrupted"), Send(Interrupt(generation=self.generation))]
+
+    def keyboard_refused(self) -> Effects:
+        """Drop the lines that waited for the keyboard, which this terminal does not get."""
+        self.keyboard_comes = False
+        return self._drop_held(NO_KEYBOARD)
 
     def complete(self, line: str, begin: int, end: int) -> tuple[int, Effects]:
         """Ask what ``line[begin:end]`` may become; return the number that the answer will have, and the effects."""

@@ -151,6 +151,46 @@ def test_taking_the_keyboard() -> None:
     assert attachment.take(0.0) == []
 
 
+def test_keys_typed_right_after_a_take_wait_for_the_keyboard() -> None:
+    attachment = seated(None)
+    attachment.take(0.0)
+
+    assert attachment.keys(b"n", 0.0) == []
+    assert attachment.take(0.0) == []
+    # Another terminal's change is told before the answer.
+    assert attachment.message(seat(None, driver="eve@x"), 0.0) == []
+    assert sent(attachment.message(seat(4), 0.0)) == [Input(1, 1, 4, 0, b"n")]
+    assert sent(attachment.keys(b"\r", 0.0)) == [Input(1, 1, 4, 1, b"\r")]
+
+
+def test_keys_that_waited_for_a_keyboard_that_is_refused_are_told() -> None:
+    attachment = seated(None)
+    attachment.take(0.0)
+    attachment.keys(b"n\r", 0.0)
+    attachment.message(Refusal(code=RefusalCode.NOT_DRIVING, text="keys of before"), 0.0)
+    assert attachment.may_type
+
+    assert attachment.message(Refusal(code=RefusalCode.ROLE, text="this token may only watch"), 0.0) == [Bell()]
+
+    assert attachment.notice(0.0) == "discarded: 'n\\r' (you did not get the keyboard); this token may only watch"
+    assert not attachment.may_type
+    assert attachment.keys(b"n", 0.0) == [Bell()]
+
+
+def test_a_take_whose_answer_was_lost_is_asked_again() -> None:
+    attachment = seated(None)
+    attachment.take(0.0)
+    attachment.keys(b"n", 0.0)
+    attachment.link_down("cut", 1.0)
+    attachment.link_up(2.0)
+
+    (attach,) = sent(attachment.rank_listed(make_rank(), 2.0))
+
+    assert isinstance(attach, Attach)
+    assert attach.mode is Mode.TAKE
+    assert sent(attachment.message(seat(4), 2.0)) == [Input(1, 1, 4, 0, b"n")]
+
+
 def test_a_driver_that_leaves_is_told_to_watchers() -> None:
     attachment = new()
     attachment.message(seat(None, driver="bob@x"), 0.0)

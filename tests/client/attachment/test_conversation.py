@@ -180,6 +180,27 @@ def test_lines_entered_while_a_command_runs_answer_the_next_prompts_one_by_one()
     assert replies(told(conversation, make_prompt(3))) == [(3, "p x")]
 
 
+def test_a_line_entered_right_after_a_take_waits_for_the_keyboard() -> None:
+    conversation = at(generation=None)
+    conversation.keyboard_comes = True
+
+    assert replies(conversation.enter("n", conversation.prompt)) == []
+    assert replies(told(conversation, make_prompt(), generation=None)) == []
+    assert replies(told(conversation, make_prompt(), generation=2)) == [(make_prompt().number, "n")]
+    assert not conversation.keyboard_comes
+
+
+def test_a_line_that_waited_for_a_keyboard_that_does_not_come_is_told() -> None:
+    conversation = at(generation=None)
+    conversation.keyboard_comes = True
+    conversation.enter("n", conversation.prompt)
+
+    assert notes(conversation.keyboard_refused()) == ["discarded: 'n' (you did not get the keyboard)"]
+    conversation.keyboard_comes = True
+    conversation.enter("n", conversation.prompt)
+    assert notes(conversation.interrupt()) == ["discarded: 'n' (interrupted)"]
+
+
 def test_lines_typed_ahead_answer_no_question() -> None:
     conversation = busy()
     conversation.enter("c", None)

@@ -364,6 +364,14 @@ def test_someone_else_types_already(environ: dict[str, str]) -> None:
         assert broker.wait_for(Input).data == b"n"
 
 
+def test_a_key_typed_right_after_a_take_arrives(environ: dict[str, str]) -> None:
+    with FakeBroker(RANK, driver="bob@login2") as broker, Window(broker, environ) as window:
+        window.opened()
+        window.send("\x1dwn")
+
+        assert broker.wait_for(Input).data == b"n"
+
+
 def test_watching_is_asked_for(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ, "--watch", "5") as window:
         window.opened()

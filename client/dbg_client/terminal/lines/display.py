@@ -204,7 +204,8 @@ class LineDisplay:
 
     def _accept(self, buffer: Buffer) -> bool:
         # The prompt that the user sees now; a prompt that comes before the line is taken was not seen.
-        self._at = self._host.attachment.conversation.prompt
+        attachment = self._host.attachment
+        self._at = attachment.conversation.prompt if attachment.driving else None
         if len(self._pieces(buffer.text)) > 1:
             # Each piece is shown with the prompt that it answers.
             self._at = None
@@ -272,7 +273,7 @@ class LineDisplay:
         )
 
     def _may_type(self) -> bool:
-        return self._host.attachment.driving
+        return self._host.attachment.may_type
 
     def _takes_code(self) -> bool:
         prompt = self._at or self._host.attachment.conversation.prompt

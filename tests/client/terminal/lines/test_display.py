@@ -280,6 +280,16 @@ def test_a_watcher_sees_prompts_what_the_driver_types_and_output(broker: FakeBro
         assert broker.wait_for(Reply).text == "n"
 
 
+def test_a_line_typed_right_after_a_take_is_replied(broker: FakeBroker, environ: dict[str, str]) -> None:
+    with Window(broker, environ, "5", "--watch") as window:
+        window.at_prompt()
+        window.send("\x1dwn\r")
+
+        assert broker.wait_for(Reply).text == "n"
+        broker.take(PROMPT, "n", "> train.py(42)step()\n")
+        window.wait_for("(Pdb) n\n> train.py(42)step()\n(Pdb)")
+
+
 def test_what_a_rank_prints_acts_on_no_terminal(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.at_prompt()
