@@ -1,4 +1,4 @@
-"""Change modules that are not ours when they are loaded: at once, or right after the program imports them."""
+"""Modules that may be loaded or not: whether they are, and changes of them at once or right after their import."""
 
 from __future__ import annotations
 
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 Change = Callable[[ModuleType], None]
 
 _changes: dict[str, list[Change]] = {}
+
+
+def loaded(name: str) -> ModuleType | None:
+    """Return the module of that name if its import has ended; from any thread.
+
+    ``sys.modules`` has a module from the beginning of its import on, when most of its names are missing.
+    """
+    module = sys.modules.get(name)
+    # importlib's own mark for a module that is being imported, in all releases since Python 3.3.
+    is_being_imported = getattr(getattr(module, "__spec__", None), "_initializing", False)
+    return None if is_being_imported else module
 
 
 def when_loaded(name: str, change: Change) -> None:

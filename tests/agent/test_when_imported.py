@@ -1,8 +1,9 @@
-"""Modules are changed when they are loaded, and a change that fails leaves the import alone."""
+"""Modules are changed when they are loaded, a change that fails leaves the import alone, and half a module is none."""
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from types import ModuleType
 
 import pytest
 
+import dbg_agent
 from dbg_agent import when_imported
 
 PACKAGE = "package_for_late"
@@ -40,6 +42,22 @@ def test_a_module_is_changed_before_anybody_takes_a_name_from_it(package: Path) 
     finally:
         when_imported.forget(MODULE, set_two)
     assert (imported.value, imported.again) == (2, 2)
+
+
+def test_a_module_whose_import_has_only_begun_is_not_loaded(package: Path) -> None:
+    (package / "inner.py").write_text(
+        "from dbg_agent.when_imported import loaded\nduring = loaded(__name__)\nvalue = 1\n"
+    )
+    assert when_imported.loaded(MODULE) is None
+    module = importlib.import_module(MODULE)
+    assert module.during is None
+    assert when_imported.loaded(MODULE) is module
+
+
+def test_no_module_of_ours_is_taken_out_of_sys_modules_before_its_import_has_ended() -> None:
+    folder = Path(dbg_agent.__file__).parent
+    taken = [str(path) for path in folder.rglob("*.py") if re.search(r'sys\.modules.{1,5}"dbg_', path.read_text())]
+    assert taken == []
 
 
 def test_a_package_itself_can_be_changed_and_has_its_modules(package: Path) -> None:

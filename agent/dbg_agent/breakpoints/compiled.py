@@ -19,9 +19,10 @@ from types import CodeType, FrameType, FunctionType
 from dbg_wire.stop_points import StopAt
 
 from ..engines.tracing import Tracing
+from ..stop.compiled_sources import compiled_sources
 from ..stop_at.importing import FinderBefore
 from ..stop_at.insertion import compile_with
-from .files import EDITED, all_codes, same_file, source_read, sources
+from .files import EDITED, all_codes, same_file, source_read
 from .untraced import Lines, Reached
 
 CALL = "__dbg_line_breakpoint__"
@@ -118,7 +119,7 @@ class Compiled:
             has_stop_points = any("__dbg_stop_point" in name for one in loaded for name in one.co_names)
             self._problems[file] = STOP_POINTS if has_stop_points else EDITED
             return {}
-        sources[file] = source
+        compiled_sources[file] = source
         inner = [one for one in all_codes(plain) if one is not plain]
         self._served[file] = lines.intersection(line for one in inner for _, _, line in one.co_lines())
         return codes
@@ -148,7 +149,7 @@ class Compiled:
         code, _ = compile_with(source, path, stops, CALL)
         for new, loaded in zip(all_codes(code), all_codes(plain), strict=True):
             self._loaded[id(new)] = (new, loaded)
-        sources[path] = source
+        compiled_sources[path] = source
         self._problems.pop(file, None)
         self._served[file] = lines
         return code

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Collection, Iterator
 from types import CodeType
 
+from ..stop.compiled_sources import compiled_sources
 from ..stop.loaded_sources import MAX_FILE_BYTES, file_of, is_edited
 from ..stop.stacks import OWN_PACKAGES
 from ..stop_at.insertion import Placed, statement_at
@@ -15,9 +16,6 @@ WITHIN_STATEMENTS = sys.version_info >= (3, 12)
 """Whether the program can stop inside of a statement without tracing: compiled-in calls stand before statements."""
 
 EDITED = "the file has changed since it was loaded; its lines are not those that run"
-
-sources: dict[str, bytes] = {}
-"""The loaded sources of files whose functions have other code now, with calls before lines with breakpoints."""
 
 _OWN = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), package, "")  # noqa: PTH118, PTH120
@@ -72,10 +70,7 @@ def is_ours(file: str) -> bool:
 
 def source_of(path: str) -> bytes | None:
     """Return the source of a file: as it was loaded if that is known, else as it is now; None if it can't be read."""
-    stop_points = sys.modules.get("dbg_agent.stop_at.points")
-    known: bytes | None = sources.get(path)
-    if known is None and stop_points is not None:
-        known = stop_points.sources.get(path)
+    known = compiled_sources.get(path)
     if known is not None:
         return known
     try:
@@ -95,7 +90,7 @@ MAX_READ = 100
 
 def source_read(path: str) -> bytes | None:
     """Return the source of a file as :func:`place` has read it, without a look at the disk if it has."""
-    return sources.get(path) or _read.get(path) or source_of(path)
+    return compiled_sources.get(path) or _read.get(path) or source_of(path)
 
 
 def place(path: str, line: int) -> Placed:
@@ -114,7 +109,7 @@ def place(path: str, line: int) -> Placed:
         placed = statement_at(source, path, line, within)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return Placed(None, f"the file is no Python ({type(error).__name__})")
-    if placed.line is not None and path not in sources and is_edited(path, source):
+    if placed.line is not None and path not in compiled_sources and is_edited(path, source):
         return Placed(placed.line, EDITED)
     return placed
 

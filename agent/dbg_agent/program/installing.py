@@ -12,6 +12,7 @@ from dbg_wire.errors import printable
 from ..rank.rank import Rank
 from ..settings import Settings
 from ..waiting.group_timeouts import timeouts
+from ..when_imported import loaded
 from .crash_lease import crash_lease, crashed_rank, note_installed
 from .own_rank import become_defaults, current, hold_exit, settings_of, this_rank, warn, warn_if_alone
 
@@ -108,11 +109,11 @@ def uninstall_here() -> None:
         if sys.breakpointhook is _hook:
             sys.breakpointhook = former
     # The module is loaded only with `classic`.
-    stock_calls = sys.modules.get("dbg_agent.program.stock_calls")
+    stock_calls = loaded("dbg_agent.program.stock_calls")
     if stock_calls is not None:
         stock_calls.restore()
     with suppress(Exception):
         timeouts.uninstall()
-    guard = sys.modules.get("dbg_agent.guard.rank_side")
+    guard = loaded("dbg_agent.guard.rank_side")
     if guard is not None:
         guard.stop()

@@ -19,6 +19,7 @@ from ..rank.rank import MAX_WARNINGS, Rank
 from ..settings import Settings, read_settings
 from ..stderr import say
 from ..stop.inbox import ProgramRaised
+from ..when_imported import loaded
 
 NOT_DEFAULTS = frozenset(
     {"breakpoint", "classic", "collective_timeout", "exec", "guard", "lease", "mesh", "post_mortem"}
@@ -183,7 +184,7 @@ def _say_goodbye() -> None:
             with suppress(ProgramRaised):
                 rank.holding.hold_exit(_exit_lease(rank))
         # The module is loaded only if a guard was started.
-        guard = sys.modules.get("dbg_agent.guard.rank_side")
+        guard = loaded("dbg_agent.guard.rank_side")
         if guard is not None:
             guard.calm()
         rank.close()

@@ -174,8 +174,10 @@ def _run_script(name: str, options: dict[str, object] | None) -> None:
 
 def _compiled(source: bytes, path: str) -> CodeType:
     """Return the script's code, including the stops that the job was started with."""
+    from ..when_imported import loaded
+
     # The module is loaded only if there are stops.
-    stop_points = sys.modules.get("dbg_agent.stop_at.points")
+    stop_points = loaded("dbg_agent.stop_at.points")
     if stop_points is None:
         return compile(source, path, "exec", dont_inherit=True)
     stem = os.path.splitext(os.path.basename(path))[0]  # noqa: PTH119, PTH122

@@ -6,7 +6,6 @@ framework belong to the thread. Methods run in the link's thread unless they say
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from ..settings import FORBIDDEN, Settings
 from ..stop.inbox import GoOn, Move, OpenDebugger, RunJob, WantedMove
 from ..stop.own_frames import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
 from ..stop.stops import SLOW_STEP_SECONDS
+from ..when_imported import loaded
 from .break_in import AT_ONCE_SECONDS, BreakIn
 from .position import Position
 from .viewpoint import place_at
@@ -147,7 +147,7 @@ class Questions:
         if ask.withdrawn:
             return
         # The module is loaded only if a guard was started.
-        guard = sys.modules.get("dbg_agent.guard.rank_side")
+        guard = loaded("dbg_agent.guard.rank_side")
         if ask.action is not Action.RAS and not self._rank.settings.exec:
             self.answer(ask, Kind.ERROR, FORBIDDEN)
             return

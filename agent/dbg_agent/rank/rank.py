@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import signal
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from types import FrameType
@@ -35,6 +34,7 @@ from ..stop.typed_keys import Loss
 from ..waiting.deadlines import Deadlines
 from ..waiting.holding import Holding
 from ..waiting.lease import Lease
+from ..when_imported import loaded
 from .break_in import BreakIn
 from .debuggers import Debuggers
 from .from_broker import FromBroker
@@ -219,7 +219,7 @@ class Rank:
         self.exit_status = -signal.SIGKILL
         self.close()
         # The module is loaded only if a guard was started.
-        guard = sys.modules.get("dbg_agent.guard.rank_side")
+        guard = loaded("dbg_agent.guard.rank_side")
         if guard is not None:
             guard.end()
         os.kill(os.getpid(), signal.SIGKILL)

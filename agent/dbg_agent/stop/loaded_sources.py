@@ -17,6 +17,8 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 
 from dbg_wire.limits import MAX_LINE_TEXT
 
+from .compiled_sources import compiled_sources
+
 MAX_FILES = 2000
 MAX_FILE_BYTES = 4_000_000
 """Files that are kept, and bytes of each. A program beside large libraries that are installed as editable has about a
@@ -73,9 +75,9 @@ class Loaded:
 
         A thread of its own reads them and no thread waits for it, since a file system may hang.
         """
-        known = _stop_points_sources()
+        known = dict(compiled_sources)  # other threads add to it
         for path, source in known.items():
-            # The stop points have compiled this text, so it is known to be the loaded one.
+            # The text was compiled here, so it is known to be the loaded one.
             self._loaded.setdefault(path, _LoadedText(source, 0.0))
         self._seen.update(known)
         new = [path for path in _own_files() if path not in self._seen][: max(0, MAX_FILES - len(self._seen))]
@@ -245,15 +247,6 @@ def _all_codes(code: CodeType) -> Iterator[CodeType]:
 def _is_same(code: CodeType, other: CodeType) -> bool:
     # Not all Python releases compare the line tables of codes.
     return code == other and list(code.co_lines()) == list(other.co_lines())
-
-
-def _stop_points_sources() -> dict[str, bytes]:
-    """Return the sources of files that were compiled with calls in them, at their import or since."""
-    known: dict[str, bytes] = {}
-    for name in ("dbg_agent.breakpoints.files", "dbg_agent.stop_at.points"):
-        module = sys.modules.get(name)
-        known.update(module.sources if module is not None else {})
-    return known
 
 
 def process_started() -> float:

@@ -19,6 +19,7 @@ from dbg_wire.errors import printable
 from dbg_wire.stop_points import StopAt, StopIn, parse_stops
 
 from ..stderr import say
+from ..stop.compiled_sources import compiled_sources
 from ..stop.room import has_room
 from . import reached
 from .at_frame import evaluate_at
@@ -78,9 +79,6 @@ class Point:
 
 POINTS: list[Point] = []
 """The stops of this process, by their numbers."""
-
-sources: dict[str, bytes] = {}
-"""The sources of the files with stops, as they were compiled: the files may be edited later."""
 
 _is_spokesman = False
 _pid = 0
@@ -182,7 +180,7 @@ def compile_file(source: bytes, path: str, *modules: str) -> CodeType:
             _tell_moved(stop, place.line)
         point.files.add(path)
         point.is_placed, point.line = True, place.line
-        sources[path] = source
+        compiled_sources[path] = source
     return code
 
 

@@ -247,7 +247,7 @@ def test_of_too_many_files_those_are_kept_that_were_loaded_last(
     assert model.__name__ == "edited_model"
     monkeypatch.setattr(loaded_sources, "MAX_FILES", 2)
     # Files with breakpoints of earlier tests count as seen.
-    monkeypatch.setattr(loaded_sources, "_stop_points_sources", dict)
+    monkeypatch.setattr(loaded_sources, "compiled_sources", {})
     read: list[str] = []
     ended = threading.Event()
     mine = Loaded()
@@ -268,7 +268,7 @@ def test_no_file_is_read_where_those_with_breakpoints_are_as_many_as_may_be(
     model: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loaded_sources, "MAX_FILES", 1)
-    monkeypatch.setattr(loaded_sources, "_stop_points_sources", lambda: {"/one.py": b"", "/two.py": b""})
+    monkeypatch.setattr(loaded_sources, "compiled_sources", {"/one.py": b"", "/two.py": b""})
     monkeypatch.setattr(Loaded, "read_all", lambda _, paths: pytest.fail(f"{model.__name__}: reads {len(paths)} files"))
     mine = Loaded()
     before = {thread.ident for thread in threading.enumerate()}
