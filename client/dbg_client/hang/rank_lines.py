@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from dbg_wire.errors import printable
 from dbg_wire.evidence import CollectiveSeen, CollectiveState
@@ -13,7 +14,7 @@ from dbg_wire.ranks import LIVE_STATES, Place
 
 from ..core.process_groups import ProcessGroup, has_peer
 from ..core.rank_evidence import RankEvidence, Roster
-from ..views.ages import show_age
+from ..views.ages import Age, age_of, of_about_one_age, told_for
 from ..views.naming import clip
 from ..views.tree import is_library
 from .condition import MAX_TEXT, Condition
@@ -37,20 +38,24 @@ def rank_lines(
     group: ProcessGroup | None = None,
     waits: Mapping[int, str] = NO_WAITS,
 ) -> list[str]:
-    """Return a line for each of the ranks, one for those of which the same is true.
+    """Return a line for each of the ranks, one for those of which the same is true, for about as long.
 
     ``conditions`` are those that no sentence has told; ``group`` is the one whose last collective is of interest.
     ``waits`` are the collectives that ranks wait in.
     """
-    alike: defaultdict[str, list[int]] = defaultdict(list)
+    alike: defaultdict[_Line, dict[int, Age]] = defaultdict(dict)
     for number in numbers:
         one = roster.get(number)
-        what = "never connected" if one is None else _what(one, conditions.get(number), group, waits.get(number, ""))
-        alike[what].append(number)
-    groups = sorted(alike.items(), key=lambda item: (-len(item[1]), item[1][0]))
-    lines = [f"{clip(format_ranks(some), MAX_NAMES)}  {what}" for what, some in groups[: MAX_EVIDENCE - 1]]
-    rest = sum(len(some) for _, some in groups[MAX_EVIDENCE - 1 :])
-    return [*lines, f"and {rest} more; --json names them"] if rest else lines
+        if one is None:
+            alike[_Line("never connected")][number] = Age()
+        else:
+            line = _line_of(one, conditions.get(number), group, waits.get(number, ""))
+            alike[line][number] = _age_of(one)
+    rows = [(line, some) for line, ages in alike.items() for some in of_about_one_age(ages)]
+    rows.sort(key=lambda row: (-len(row[1]), min(row[1])))
+    shown = [f"{clip(format_ranks(sorted(some)), MAX_NAMES)}  {line.with_age(some)}" for line, some in rows]
+    rest = sum(len(some) for _, some in rows[MAX_EVIDENCE - 1 :])
+    return [*shown[: MAX_EVIDENCE - 1], f"and {rest} more; --json names them"] if rest else shown
 
 
 def place_of(frames: Sequence[Place]) -> str:
@@ -65,7 +70,27 @@ def place_of(frames: Sequence[Place]) -> str:
     return f"{printable(inner.file.rpartition('/')[2], 60)}:{inner.line} {' < '.join(functions)}"
 
 
-def _what(one: RankEvidence, condition: Condition | None, group: ProcessGroup | None, waits_in: str) -> str:
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What is said of a rank: where it is, what else is known, and the collective that it finished last."""
+
+    where: str
+    news: tuple[str, ...] = ()
+    last: str = ""
+
+    def with_age(self, ages: Mapping[int, Age]) -> str:
+        """Return the line of ranks that have been there for about as long."""
+        told = told_for(list(ages.values()))
+        news = [*self.news, f"in it for {told}" if told else "", self.last]
+        said = "; ".join(filter(None, news))
+        return f"{self.where}     {said}" if said else self.where
+
+
+def _age_of(one: RankEvidence) -> Age:
+    return age_of(one.answer) if one.answer.frames else Age()
+
+
+def _line_of(one: RankEvidence, condition: Condition | None, group: ProcessGroup | None, waits_in: str) -> _Line:
     state = one.rank.state.value
     if one.answer.kind is not Kind.VALUE and one.rank.state in LIVE_STATES:
         state = "silent" if one.rank.state.value == "running" else state
@@ -75,13 +100,8 @@ def _what(one: RankEvidence, condition: Condition | None, group: ProcessGroup | 
         news.append(f"{'waits' if one.rank.state in LIVE_STATES else 'was'} in {waits_in}")
     if condition is not None and condition.text:
         news.append(condition.text)
-    if one.answer.age is not None and one.answer.age >= 1 and one.answer.frames:
-        news.append(f"in it for {'at least ' if one.answer.at_least else ''}{show_age(one.answer.age)}")
     last = last_finished(one, group)
-    if last:
-        news.append(f"last collective it finished: {last}")
-    line = "  ".join(pieces)
-    return f"{line}     {'; '.join(news)}" if news else line
+    return _Line("  ".join(pieces), tuple(news), f"last collective it finished: {last}" if last else "")
 
 
 def last_finished(one: RankEvidence, group: ProcessGroup | None) -> str:

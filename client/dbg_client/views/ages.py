@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_wire.messages import RankAnswer
@@ -12,6 +12,10 @@ SHORTEST_SECONDS = 1.0
 
 STANDING = ("stopped", "held")
 """States in which a rank stands still, so that no sentence needs to say what it has been in."""
+
+NEAR_SECONDS = 2.0
+NEAR_FACTOR = 1.5
+"""Ages that differ by no more than this are about the same: ranks come to a place, and are asked, one after another."""
 
 TOLD = ("running", *STANDING)
 """States to which the age is added; the texts of other states tell it themselves, or are about ranks that can't."""
@@ -49,6 +53,33 @@ def with_age(state: str, ages: Sequence[Age]) -> str:
     if differ:
         return f"{state}, the longest for {how_long}"
     return f"{state} for {how_long}" if state in STANDING else f"{state}, in it for {how_long}"
+
+
+def of_about_one_age(ages: Mapping[int, Age]) -> list[dict[int, Age]]:
+    """Return the ranks in groups of about the same age; those whose age is unknown, or no news, are one group."""
+    groups: list[dict[int, Age]] = []
+    youngest = 0.0
+    for number, age in sorted(ages.items(), key=lambda item: _news(item[1])):
+        seconds = _news(age)
+        if not groups or (seconds and not youngest) or seconds > max(youngest * NEAR_FACTOR, youngest + NEAR_SECONDS):
+            groups.append({})
+            youngest = seconds
+        groups[-1][number] = age
+    return groups
+
+
+def told_for(ages: Sequence[Age]) -> str:
+    """Return for how long all of these ranks have been where they are, as ``at least 5 s``; empty if it is no news."""
+    seconds = min(map(_news, ages), default=0.0)
+    if not seconds:
+        return ""
+    differ = show_age(max(map(_news, ages))) != show_age(seconds)
+    return f"{'at least ' if differ or any(age.at_least for age in ages) else ''}{show_age(seconds)}"
+
+
+def _news(age: Age) -> float:
+    """Return the seconds of an age; 0 if it is unknown, or too short to be news."""
+    return age.seconds if age.seconds is not None and age.seconds >= SHORTEST_SECONDS else 0.0
 
 
 def show_age(seconds: float) -> str:

@@ -368,6 +368,23 @@ def test_nobody_is_missing_and_it_does_not_go_on() -> None:
     assert "nobody is missing" in first(second_look).sentence
 
 
+def test_ranks_that_differ_by_a_moment_alone_are_one_line_of_evidence() -> None:
+    late = [elsewhere(number, age=age) for number, age in ((1, 61.0), (2, 62.4), (3, 600.0))]
+
+    found = once(waiting(0), *late)
+
+    assert [line.partition("     ")[::2] for line in first(found).evidence if "data.py" in line] == [
+        (
+            "1-2  running  data.py:17 wait_for_shard < train_step",
+            "in it for at least 1 min 1 s; last collective it finished: all_reduce #4 of dp_0",
+        ),
+        (
+            "3  running  data.py:17 wait_for_shard < train_step",
+            "in it for 10 min; last collective it finished: all_reduce #4 of dp_0",
+        ),
+    ]
+
+
 def test_without_a_recorder_the_stacks_tell_and_say_what_would_tell_more() -> None:
     lack = "the recorder is off; TORCH_FR_BUFFER_SIZE=2000 turns it on"
     off = SourceSeen(library="torch", version="2.13.0", lack=lack)

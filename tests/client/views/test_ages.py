@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.views.ages import Age, oldest, show_age, with_age
+from dbg_client.views.ages import Age, of_about_one_age, oldest, show_age, told_for, with_age
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,32 @@ def test_a_state_tells_what_is_known_of_the_age(state: str, ages: list[Age], exp
 def test_the_oldest_age_is_one_that_is_known() -> None:
     assert oldest([Age(), Age(3.0), Age(2.0, True)]) == 3.0
     assert oldest([Age()]) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "groups"),
+    [
+        ([5.9, 7.0, 6.1], [[0, 2, 1]]),
+        ([5.0, 5.9, 60.0, 80.0], [[0, 1], [2, 3]]),
+        ([0.3, None, 1.2], [[0, 1], [2]]),
+        ([1.0, 3600.0], [[0], [1]]),
+        ([], []),
+    ],
+)
+def test_ranks_that_are_there_for_about_as_long_belong_together(
+    seconds: list[float | None], groups: list[list[int]]
+) -> None:
+    assert [list(group) for group in of_about_one_age(dict(enumerate(map(Age, seconds))))] == groups
+
+
+@pytest.mark.parametrize(
+    ("ages", "told"),
+    [
+        ([Age(6.1), Age(6.8)], "6 s"),
+        ([Age(6.1), Age(7.8)], "at least 6 s"),
+        ([Age(6.1, True)], "at least 6 s"),
+        ([Age(), Age(0.4)], ""),
+    ],
+)
+def test_of_several_ages_the_one_is_told_that_is_true_of_all(ages: list[Age], told: str) -> None:
+    assert told_for(ages) == told
