@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TypeVar
+
+from .own_threads import own_thread
 
 _T = TypeVar("_T")
 
@@ -15,7 +16,7 @@ def within(seconds: float, call: Callable[[], _T], otherwise: _T) -> _T:
     ``call`` must not raise. Raise RuntimeError if no thread can be started.
     """
     answers: list[_T] = []
-    asking = threading.Thread(target=lambda: answers.append(call()), name="dbg-agent-asking", daemon=True)
+    asking = own_thread(lambda: answers.append(call()), "dbg-agent-asking")
     asking.start()
     asking.join(seconds)
     return answers[0] if answers else otherwise

@@ -14,7 +14,10 @@ MAX_CHILDREN = 32
 """Child processes whose descriptors are looked at."""
 
 MAX_DESCRIPTORS = 256
-"""Descriptors of one process that are looked at."""
+"""Descriptors of one child process that are looked at."""
+
+MAX_OWN_DESCRIPTORS = 4096
+"""Descriptors of this process that are looked at, in 10 ms; programs with many loaders have over a thousand."""
 
 MAX_COMMAND = 80
 """Characters of a command line."""
@@ -110,12 +113,18 @@ def _subject(verb: str, descriptor: int) -> tuple[WaitKind, str]:
 
 
 def _pipe(verb: str, descriptor: int, target: str, stream: str) -> tuple[WaitKind, str]:
-    for child in children():
-        if target in _targets(str(child)):
+    others = children()
+    knows_all = len(others) < MAX_CHILDREN
+    for child in others:
+        targets, are_all = _targets(str(child), MAX_DESCRIPTORS)
+        if target in targets:
             if verb in ("reads", "waits for"):
                 return WaitKind.CHILD, f"{verb} the output of the process {command_of(child)}{stream}"
             return WaitKind.CHILD, f"{verb} a pipe to the process {command_of(child)}{stream}"
-    own = " of its own process" if _targets("self").count(target) > 1 else " whose other end is in no child process"
+        knows_all = knows_all and are_all
+    targets, are_all = _targets("self", MAX_OWN_DESCRIPTORS)
+    other_end = " whose other end is in no child process" if knows_all and are_all else ""
+    own = " of its own process" if targets.count(target) > 1 else other_end
     return WaitKind.UNKNOWN, f"{verb} {_STREAMS.get(descriptor, 'a pipe' + own)}"
 
 
@@ -133,18 +142,19 @@ def children() -> list[int]:
     return found[:MAX_CHILDREN]
 
 
-def _targets(process: str) -> list[str]:
-    """Return what the descriptors of a process stand for, of MAX_DESCRIPTORS at most."""
+def _targets(process: str, most: int) -> tuple[list[str], bool]:
+    """Return what the descriptors of a process stand for, of so many at most, and whether these are all."""
     folder = f"/proc/{process}/fd"
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - no pathlib in a rank
+    except OSError:
+        return [], False
     found = []
-    names: list[str] = []
-    with suppress(OSError):
-        names = os.listdir(folder)[:MAX_DESCRIPTORS]  # noqa: PTH208 - no pathlib in a rank
-    for name in names:
+    for name in names[:most]:
         # One of them was the list's own, and is closed by now; others may be, too.
         with suppress(OSError):
             found.append(os.readlink(f"{folder}/{name}"))  # noqa: PTH115
-    return found
+    return found, len(names) <= most
 
 
 def command_of(pid: int) -> str:

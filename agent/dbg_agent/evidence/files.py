@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
+from ..own_threads import own_thread
 from ..stop.loaded_sources import file_of, is_edited, process_started
 from ..stop.own_frames import is_users_file
 
@@ -51,7 +52,7 @@ class CodeFiles:
         """Return the digests of files and the versions of packages; None if reading takes too long, for now."""
         if self._reading is None or not self._reading.is_alive():
             self._told = None
-            self._reading = threading.Thread(target=self._read, name="dbg-agent-code", daemon=True)
+            self._reading = own_thread(self._read, "dbg-agent-code")
             try:
                 self._reading.start()
             except RuntimeError:

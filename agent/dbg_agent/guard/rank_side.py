@@ -22,11 +22,13 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from dbg_wire.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
 from ..bounded import within
 from ..link import lookup
+from ..own_threads import own_thread
 from .dumps import BEAT, CALL, CALM, END, LEAVE, MARK
 
 BEAT_SECONDS = 2.5
@@ -206,8 +208,8 @@ class Guard:
             try:
                 self._tell_about_rank()
                 self.child = _start_process(self._read)
-                threading.Thread(target=self._reap, args=(self.child,), name="dbg-agent-reaper", daemon=True).start()
-                thread = threading.Thread(target=self._run, name="dbg-agent-guard", daemon=True)
+                own_thread(partial(self._reap, self.child), "dbg-agent-reaper").start()
+                thread = own_thread(self._run, "dbg-agent-guard")
                 thread.start()
                 self._thread = thread.native_id
                 # The thread's own first beat may never come, since the program may keep the interpreter from now on.
@@ -277,7 +279,6 @@ class Guard:
     # ---------------------------------------------------------------------------------------------- threads of its own
 
     def _reap(self, child: int) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         # The program may have waited for this child already.
         with suppress(ChildProcessError):
             os.waitpid(child, 0)

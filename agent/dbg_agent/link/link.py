@@ -7,7 +7,6 @@ anew each time. It never blocks the program; the program may wait for it.
 from __future__ import annotations
 
 import math
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -17,7 +16,9 @@ from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, PeerError, Re
 from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
 
 from ..log import Logger, Shown
+from ..own_threads import own_thread
 from ..stderr import say
+from ..stop.waits import SIGNAL_SECONDS, wait_for
 from .fork_safety import ForkSafeSelector, ForkSafety
 from .lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, SilentFile, find
 from .name_servers import Lookups
@@ -108,7 +109,7 @@ class Link:
             # The thread is noted before it runs. A signal handler that stops right here starts another thread and can
             # wait for that one; the first thread then sees that it is not the link's thread, and ends.
             self._gave_up = False
-            self._thread = threading.Thread(target=self._run, name="dbg-agent", daemon=True)
+            self._thread = own_thread(self._run, "dbg-agent")
             self._thread.start()
 
     def wait_connected(self, timeout: float | None, unanswered: float = math.inf) -> DbgError | None:
@@ -120,14 +121,14 @@ class Link:
         """
         with self._status:
             if timeout is None:
-                self._status.wait_for(lambda: self._connected or self._closing)
+                wait_for(self._status, lambda: self._connected or self._closing)
             else:
                 give_up_at = (self._waiting_since or 0.0) + timeout
                 while not (self._connected or self._closing or self._is_final()):
                     left = min(give_up_at, self._unanswered_since() + unanswered) - time.monotonic()
                     if left <= 0:
                         break
-                    self._status.wait(left)
+                    self._status.wait(min(left, SIGNAL_SECONDS))
             if self._closing:
                 return Ending()
             if self._connected:
@@ -215,8 +216,6 @@ class Link:
             loop.call_soon_threadsafe(event.set)
 
     def _run(self) -> None:
-        # Signals belong to the program's threads: a signal taken here would not interrupt the main thread's wait.
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         if self._thread is not threading.current_thread():
             return
         with self.fork_safety:

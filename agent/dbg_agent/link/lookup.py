@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from dbg_dial.find import Seeker, find_broker, read_if_there, read_secret
 from dbg_wire.errors import BadSecretFile, DbgError, printable
+
+from ..own_threads import own_thread
 
 if TYPE_CHECKING:
     from dbg_wire.endpoint import Reach
@@ -94,7 +95,7 @@ class Lookup:
             self._is_looking = True
             self._ended.clear()
         try:
-            threading.Thread(target=self._look, name="dbg-agent-lookup", daemon=True).start()
+            own_thread(self._look, "dbg-agent-lookup").start()
         except BaseException:
             self._is_looking = False
             raise
@@ -111,7 +112,6 @@ class Lookup:
         return found
 
     def _look(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         self._file = None
         try:
             self._found = self._find(self._opening)

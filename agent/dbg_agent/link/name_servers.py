@@ -8,8 +8,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..own_threads import own_thread
 from .fork_safety import ROUND_SECONDS
 
 if TYPE_CHECKING:
@@ -40,10 +42,7 @@ class Lookups:
         if asked is None:
             loop = asyncio.get_running_loop()
             asked = loop.create_future()
-            thread = threading.Thread(
-                target=self._answer, args=(loop, asked, question), name="dbg-agent-lookup", daemon=True
-            )
-            thread.start()
+            own_thread(partial(self._answer, loop, asked, question), "dbg-agent-lookup").start()
             self._open[name] = asked
             asked.add_done_callback(lambda _: self._open.pop(name, None))
         # A deadline or a cancellation ends only this wait, not the question.

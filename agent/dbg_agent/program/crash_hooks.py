@@ -20,6 +20,7 @@ from dbg_wire.errors import printable
 from dbg_wire.messages import Notice
 from dbg_wire.records import fitted
 
+from ..own_threads import own_thread
 from ..stderr import say
 from ..stop.crash import Crash
 from ..stop.inbox import ProgramRaised
@@ -231,7 +232,7 @@ class _Terminating:
 
     def _report(self, _number: int, _frame: FrameType | None) -> None:
         # The handler may have interrupted our own code while that held a lock that _tell needs.
-        threading.Thread(target=self._tell, name="dbg-agent-sigterm", daemon=True).start()
+        own_thread(self._tell, "dbg-agent-sigterm").start()
 
     def _tell(self) -> None:
         launcher = self._rank.identity.launcher

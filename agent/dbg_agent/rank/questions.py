@@ -23,6 +23,7 @@ from dbg_wire.states import StopPhase
 
 from ..engines.engine import Engine
 from ..engines.port import Port
+from ..own_threads import own_thread
 from ..settings import FORBIDDEN, Settings
 from ..stop.inbox import GoOn, Move, OpenDebugger, RunJob, WantedMove
 from ..stop.own_frames import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
@@ -111,7 +112,7 @@ class Questions:
     def _kill(self, ask: Ask) -> None:
         self.answer(ask, Kind.VALUE, "killed")
         # The link's thread must go on to send the answer, so another thread kills the process.
-        threading.Thread(target=self._rank.kill, name="dbg-agent-kill", daemon=True).start()
+        own_thread(self._rank.kill, "dbg-agent-kill").start()
 
     def _continue(self, ask: Ask) -> None:
         stop = self._halted(ask)

@@ -5,7 +5,6 @@ Nothing of this is loaded before the first question.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from types import FrameType
@@ -17,6 +16,7 @@ from dbg_wire.records import fitted
 
 from ..breakpoints.log_pace import LogPace
 from ..breakpoints.wishes import LineBreakpoints
+from ..own_threads import own_thread
 from .with_breakpoints import RankWithBreakpoints
 
 MAX_WAITING = 16
@@ -124,7 +124,7 @@ def answer_beside(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., Non
             _waiting.remove(ask)
 
     _waiting.append(ask)
-    threading.Thread(target=grant, name="dbg-agent-breakpoints", daemon=True).start()
+    own_thread(grant, "dbg-agent-breakpoints").start()
 
 
 def _grant(rank: RankWithBreakpoints, ask: Ask, answer: Callable[..., None]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 from dbg_wire.errors import PeerError, printable
@@ -10,6 +9,7 @@ from dbg_wire.inspection import Inspection, Sight, decode_inspection, encode_ins
 from dbg_wire.messages import Ask, Kind
 
 from ..inspection.source_text import NotLoaded, source_text
+from ..own_threads import own_thread
 from ..stop.loaded_sources import Loaded
 
 MAX_WAITING = 4
@@ -43,7 +43,7 @@ def answer_beside(ask: Ask, answer: Callable[..., None]) -> None:
             _waiting.remove(ask)
 
     _waiting.append(ask)
-    threading.Thread(target=tell, name="dbg-agent-source", daemon=True).start()
+    own_thread(tell, "dbg-agent-source").start()
 
 
 def _rows(question: Inspection) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from dbg_wire.codec import Input
 from dbg_wire.limits import MAX_INPUT_PENDING
 
 from .typed_keys import Loss, TypedKeys
+from .waits import wait_for
 
 MAX_WORK = 256
 """Pieces of work that may wait for one stopped thread; more work is refused."""
@@ -207,7 +208,7 @@ class Inbox:
         """
         with self._changed:
             try:
-                self._changed.wait_for(lambda: self._has_work(stop) or self._keys.pending > beyond, patience)
+                wait_for(self._changed, lambda: self._has_work(stop) or self._keys.pending > beyond, patience)
             except BaseException as error:
                 raise ProgramRaised(error) from None
             return self._work.popleft()[1] if self._work else None

@@ -9,14 +9,15 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from types import CodeType, FrameType, FunctionType, ModuleType
 
 from dbg_wire.limits import MAX_LINE_TEXT
 
+from ..own_threads import own_thread
 from .compiled_sources import compiled_sources
 
 MAX_FILES = 2000
@@ -84,7 +85,7 @@ class Loaded:
         if new:
             self._seen.update(new)
             with suppress(RuntimeError):
-                threading.Thread(target=self.read_all, args=(new,), name="dbg-agent-sources", daemon=True).start()
+                own_thread(partial(self.read_all, new), "dbg-agent-sources").start()
 
     def read_all(self, paths: list[str]) -> None:
         """Keep the present texts of these files; blocks while their file system does."""

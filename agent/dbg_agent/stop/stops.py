@@ -19,6 +19,7 @@ from dbg_wire.states import StopEvent, StopPhase, move_stop
 from ..log import Logger
 from .inbox import ProgramRaised
 from .stacks import is_own, place_of
+from .waits import wait_for
 
 logger = Logger("dbg_agent.stop")
 
@@ -201,7 +202,7 @@ class Stops:
         try:
             with self._turn:
                 try:
-                    self._turn.wait_for(lambda: self._phase is StopPhase.NONE)
+                    wait_for(self._turn, lambda: self._phase is StopPhase.NONE)
                 except BaseException as error:
                     raise ProgramRaised(error) from None
                 # The owner is set first: a signal handler that stops from here on is within this stop and doesn't wait.

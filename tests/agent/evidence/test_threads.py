@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.evidence import system_calls, threads
+from dbg_agent.evidence import descriptors, system_calls, threads
 from dbg_agent.evidence.descriptors import waits_in
 from dbg_agent.evidence.system_calls import SystemCall
 from dbg_agent.evidence.threads import threads_seen
@@ -207,6 +207,35 @@ def test_a_descriptor_that_is_closed_meanwhile_hides_no_others() -> None:
         os.close(reading)
         os.close(writing)
     assert told == (WaitKind.UNKNOWN, "reads a pipe of its own process")
+
+
+def test_the_other_end_of_a_pipe_is_found_behind_hundreds_of_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = [os.open(os.devnull, os.O_RDONLY) for _ in range(300)]
+    reading, writing = os.pipe()
+    kept += [reading, writing]
+    try:
+        call = SystemCall("read", (reading, 0, 1, 0, 0, 0))
+        assert waits_in(call) == (WaitKind.UNKNOWN, "reads a pipe of its own process")
+        # Where not all were looked at, nothing is said about the other end.
+        monkeypatch.setattr(descriptors, "MAX_OWN_DESCRIPTORS", 300)
+        assert waits_in(call) == (WaitKind.UNKNOWN, "reads a pipe")
+    finally:
+        for descriptor in kept:
+            os.close(descriptor)
+
+
+def test_a_pipe_whose_other_end_nobody_has_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(writing)
+    try:
+        call = SystemCall("read", (reading, 0, 1, 0, 0, 0))
+        monkeypatch.setattr(descriptors, "children", list)
+        assert waits_in(call) == (WaitKind.UNKNOWN, "reads a pipe whose other end is in no child process")
+        # A process that may not be looked at may have it.
+        monkeypatch.setattr(descriptors, "children", lambda: [2**22 + 1])
+        assert waits_in(call) == (WaitKind.UNKNOWN, "reads a pipe")
+    finally:
+        os.close(reading)
 
 
 def test_a_socket_of_a_program_with_a_default_time_out_stays_as_it_is() -> None:

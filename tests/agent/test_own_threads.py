@@ -1,0 +1,46 @@
+"""Threads of ours take no signal of the program, and no thread of ours is started in another way."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import dbg_agent
+from dbg_agent.own_threads import own_thread
+
+BESIDE = {"own_threads.py", "guard/command.py"}
+"""Where threads are made otherwise: here, and in the guard, which is a process of its own."""
+
+WAITS_FOR_A_SIGNAL = """\
+import os, signal, threading
+from dbg_agent.own_threads import own_thread
+is_up, may_end = threading.Event(), threading.Event()
+own_thread(lambda: is_up.set() or may_end.wait(), "dbg-agent-test").start()
+is_up.wait()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+os.kill(os.getpid(), signal.SIGUSR1)
+print(signal.sigwait({signal.SIGUSR1}).name)
+"""
+
+
+def test_every_signal_is_blocked_in_a_thread_of_ours() -> None:
+    blocked: list[set[int]] = []
+    thread = own_thread(lambda: blocked.append(signal.pthread_sigmask(signal.SIG_BLOCK, [])), "dbg-agent-test")
+    thread.start()
+    thread.join()
+    # The kernel lets nobody block these two.
+    assert blocked == [signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}]
+    assert thread.daemon
+
+
+def test_a_program_that_waits_for_a_signal_gets_it_and_is_not_ended_by_it() -> None:
+    done = subprocess.run([sys.executable, "-c", WAITS_FOR_A_SIGNAL], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "SIGUSR1\n"), done.stderr
+
+
+def test_all_threads_of_ours_are_made_so() -> None:
+    folder = Path(dbg_agent.__file__).parent
+    making = [str(path.relative_to(folder)) for path in folder.rglob("*.py") if "threading.Thread(" in path.read_text()]
+    assert set(making) == BESIDE
