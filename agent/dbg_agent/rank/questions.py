@@ -6,7 +6,6 @@ framework belong to the thread. Methods run in the link's thread unless they say
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +13,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from dbg_wire.errors import printable
-from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Answer, Ask, Kind, Look
 from dbg_wire.parts import decode_question, encode_parts
 from dbg_wire.ranks import Place
@@ -29,6 +27,7 @@ from ..stop.inbox import GoOn, Move, OpenDebugger, RunJob, WantedMove
 from ..stop.own_frames import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
 from ..stop.stops import SLOW_STEP_SECONDS
 from ..when_imported import loaded
+from .awaited_halts import ANSWER_MARGIN, SHORTEST_SECONDS, AwaitedHalts
 from .break_in import AT_ONCE_SECONDS, BreakIn
 from .position import Position
 from .viewpoint import place_at
@@ -52,15 +51,6 @@ MOVES = {
     "continue": "continue",
 }
 """Commands that let the stopped thread run, by every name that pdb has for them."""
-
-ANSWER_MARGIN = 0.2
-"""Part of a question's time that is kept for the answer's way: a move that takes longer is answered as running."""
-
-MAX_PRINTED = MAX_TEXT // 4
-"""Characters of the output before a move, with which the move's answer begins."""
-
-SHORTEST_SECONDS = 0.05
-"""Seconds that a question always has."""
 
 STILL_SECONDS = 0.1
 """Seconds without a move after which a look may hold Python's lock for longer: the program waits, and loses nothing."""
@@ -88,9 +78,7 @@ class Questions:
 
     def __init__(self, rank: AskedRank) -> None:
         self._rank = rank
-        self._lock = threading.RLock()
-        self._moving: list[tuple[Ask, str]] = []
-        """Questions whose move has begun and not ended, and what was printed before."""
+        self._awaited = AwaitedHalts(rank.call_later, self.answer, self.on_ask, self._running_text)
         self._kept: tuple[str, object] | None = None
         """The digest of the last value that was answered at this stop, and the value. Only the stopped thread changes
         it, so that the value's finalizer runs there."""
@@ -343,13 +331,7 @@ class Questions:
     def _put_move(self, ask: Ask, stop: int, wanted: WantedMove, printed: str) -> None:
         # Most ranks of a set have no debugger open yet. A move needs one, and leaves it open for the next move.
         self._rank.inbox.put(stop, OpenDebugger(self._rank.debuggers.wanted()))
-        self._put(ask, stop, Move(wanted, lambda: self._moves(ask, printed)))
-
-    def _moves(self, ask: Ask, printed: str) -> None:
-        with self._lock:
-            self._moving.append((ask, printed))
-        patience = max(SHORTEST_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))
-        self._rank.call_later(patience, lambda: self._still_moving(ask))
+        self._put(ask, stop, Move(wanted, lambda: self._awaited.move_begins(ask, printed)))
 
     def _run_command(self, ask: Ask) -> None:
         from .evaluate import run_command
@@ -398,27 +380,13 @@ class Questions:
     # ----------------------------------------------------------------------------------------------------------- moves
 
     def moved(self, text: str) -> None:
-        """Answer the questions whose moves have ended here; in the thread that moved."""
+        """Answer the questions whose moves end here, and those that wait for a halt; in the thread that moved."""
         self.forget()
-        with self._lock:
-            ended, self._moving = self._moving, []
-        for ask, printed in ended:
-            self.answer(ask, Kind.VALUE, printed[-MAX_PRINTED:] + text)
+        self._awaited.halts(text)
 
     def cant_move(self) -> None:
         """Answer that there is no debugger to move the thread."""
-        with self._lock:
-            asks, self._moving = self._moving, []
-        for ask, _ in asks:
-            self.answer(ask, Kind.ERROR, "no debugger can be opened in this rank")
-
-    def _still_moving(self, ask: Ask) -> None:
-        with self._lock:
-            waiting = [moving for moving in self._moving if moving[0] is ask]
-            if not waiting:
-                return
-            self._moving.remove(waiting[0])
-        self.answer(ask, Kind.RUNNING, self._running_text())
+        self._awaited.cant_move()
 
     # ---------------------------------------------------------------------------------------------------------- inner
 
@@ -459,8 +427,11 @@ class Questions:
 
     def _halted(self, ask: Ask) -> int | None:
         """Return the stop's number; answer and return None while the rank runs."""
-        stop, _ = self._rank.stops.current
-        if stop is None or self._rank.stops.phase is StopPhase.STEPPING or self._rank.stops.is_busy:
+        stops = self._rank.stops
+        stop, _ = stops.current
+        if stop is not None and stops.is_in_short_step and self._awaited.keep(ask):
+            return None
+        if stop is None or stops.phase is StopPhase.STEPPING or stops.is_busy:
             self.answer(ask, Kind.RUNNING, self._running_text())
             return None
         return stop

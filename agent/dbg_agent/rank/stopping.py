@@ -345,8 +345,8 @@ class Stopping:
         rank.questions.forget()
         self.frame = None
         self.view.end()
-        number = rank.stops.step()
-        rank.call_later(SLOW_STEP_SECONDS, lambda: rank.stops.step_is_slow(number))
+        step = rank.stops.step()
+        rank.call_later(SLOW_STEP_SECONDS, lambda: rank.stops.step_is_slow(step))
         return True
 
     def _show_what_runs(self, engine: Engine, frame: FrameType) -> None:

@@ -61,6 +61,7 @@ class Stops:
         self._thread = ""
         self._queued = 0
         self._is_slow = False
+        self._steps = 0
         self._ends = threading.local()
 
     # ------------------------------------------------------------------------------------------- what is true now
@@ -108,6 +109,11 @@ class Stops:
     def is_busy(self) -> bool:
         """Tell whether the stopped thread has worked for the open debugger for long, and takes no other work."""
         return self._phase is StopPhase.OPEN and self._is_slow
+
+    @property
+    def is_in_short_step(self) -> bool:
+        """Tell whether the thread runs to the end of a step, for so short a time that the rank is told as stopped."""
+        return self._phase is StopPhase.STEPPING and not self._is_slow
 
     @property
     def is_passing(self) -> bool:
@@ -261,18 +267,19 @@ class Stops:
         self._changed()
 
     def step(self) -> int:
-        """Note that the thread runs on in a step; return the stop's number."""
+        """Note that the thread runs on in a step; return the step's number."""
         with self._turn:
             self._phase = move_stop(self._phase, StopEvent.STEPS)
             self._is_slow = False
-            number = self._number
-        logger.debug("stop %d steps", number)
-        return number
+            self._steps += 1
+            step = self._steps
+        logger.debug("stop %d steps", self._number)
+        return step
 
-    def step_is_slow(self, number: int) -> None:
-        """Report the rank as running, if the step that was begun in stop ``number`` has not ended yet."""
+    def step_is_slow(self, step: int) -> None:
+        """Report the rank as running, if the step of that number has not ended yet."""
         with self._turn:
-            if self._phase is not StopPhase.STEPPING or self._number != number:
+            if self._phase is not StopPhase.STEPPING or self._steps != step:
                 return
             self._is_slow = True
             self._since = time.monotonic()

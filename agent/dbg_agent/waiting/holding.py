@@ -207,14 +207,8 @@ class Holding:
         if stop == self._let_go:
             return
         self._let_go = stop
-        rank.inbox.put(stop, GoOn(_nothing))
-        if why:
-            # The message comes last, since a write to a job's stderr that no process reads blocks.
-            say(f"{rank.address} goes on: {why}")
+        # The thread that goes on says so: the process may end right after, and a stream of the program's own may block.
+        rank.inbox.put(stop, GoOn(lambda: say(f"{rank.address} goes on: {why}") if why else None))
 
     def _others_kept(self) -> tuple[int, ...]:
         return tuple(rank for rank in self._kept if rank != self._rank.number)
-
-
-def _nothing() -> None:
-    """Do nothing: the report that follows tells that the rank goes on."""

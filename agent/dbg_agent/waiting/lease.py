@@ -177,10 +177,9 @@ class Lease:
             why = f"the broker has been gone for {_span(seconds)}, as long as it lets a stop last (--max-lease)"
         else:
             why = f"nobody typed at this stop for {_span(seconds)}, as long as the broker lets it last (--max-lease)"
-        rank.inbox.put(number, GoOn(lambda: None))
         rank.send(fitted(Notice, text=f"the stop ends: {why}"))
-        # The message comes last, since a write to a job's stderr that no process reads blocks.
-        say(f"{rank.address} goes on: {why}")
+        # The thread that goes on says so: the process may end right after, and a stream of the program's own may block.
+        rank.inbox.put(number, GoOn(lambda: say(f"{rank.address} goes on: {why}")))
 
 
 def _span(seconds: float) -> str:

@@ -63,7 +63,8 @@ def test_the_thread_that_stands_in_a_stop_has_the_stack_of_the_stop() -> None:
 def test_threads_of_ours_are_left_out_whatever_they_are_called() -> None:
     before = {stack.name for stack in thread_stacks(None, ())}
     with waiting(own=True), waiting(name="dbg-agent-something"):
-        assert {stack.name for stack in thread_stacks(None, ())} == before
+        # Threads of earlier tests may end meanwhile.
+        assert {stack.name for stack in thread_stacks(None, ())} <= before
 
 
 def test_there_are_no_more_threads_and_frames_than_one_answer_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from dbg_agent.stop.inbox import GoOn
 from dbg_agent.waiting.holding import RESTATED_SECONDS, Holding
 from dbg_wire.messages import Kept
 
@@ -24,9 +25,13 @@ class Held:
         self.number = 0
         self.address = "h:0"
         self.stopping = self
-        self.inbox = SimpleNamespace(put=lambda stop, _: self.went_on.append(stop))
+        self.inbox = SimpleNamespace(put=self._put)
         self.stops = SimpleNamespace(current=(STOP, None), number=STOP, is_hold=True, is_mine=lambda: False)
         self.holding = Holding(cast("Any", self))
+
+    def _put(self, stop: int, work: GoOn) -> None:
+        self.went_on.append(stop)
+        work.done()
 
     def end_step(self) -> None:
         """Do nothing: this rank makes no step."""

@@ -35,6 +35,7 @@ class Rig:
         assert isinstance(work, GoOn)
         self.ended.append(number)
         self.stops.end()
+        work.done()
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         self.later.append((self.now + seconds, call))
