@@ -127,6 +127,10 @@ class Attachment:
         return self.driving or self.conversation.keyboard_comes
 
     @property
+    def _waits_for_keyboard(self) -> bool:
+        return self.may_type and not self.driving
+
+    @property
     def engine(self) -> str | None:
         """Return the debugger that is open; None while there is none."""
         return self.report.session.engine if self.report and self.report.session else None
@@ -164,7 +168,7 @@ class Attachment:
         """Ask for a seat at the rank."""
         self._asked = True
         # After a broken link the terminal wants the seat back that it had, not the one that it asked for at first.
-        back_to = Mode.DRIVE if self.driving else Mode.TAKE if self.may_type else Mode.WATCH
+        back_to = Mode.DRIVE if self.driving else Mode.TAKE if self._waits_for_keyboard else Mode.WATCH
         attach = fitted(
             Attach,
             key=self.rank.key,
@@ -267,7 +271,7 @@ class Attachment:
 
     def keys(self, data: bytes, now: float) -> Effects:
         """Take typed keys: send them at once, or keep them while there is no seat, no link or no answer to a take."""
-        if not self.opened or (self.may_type and not self.driving):
+        if not self.opened or self._waits_for_keyboard:
             if len(self._early) + len(data) > MAX_INPUT_PENDING:
                 return self._notices.discarded(data, "too much is waiting already", now)
             self._early += data
@@ -303,7 +307,7 @@ class Attachment:
         if not self._seated:
             self.say("the keyboard can be taken when the rank is back", now)
             return [Bell()]
-        if self.may_type:
+        if self._waits_for_keyboard:
             return []
         self.conversation.keyboard_comes = True
         return [Send(Take())]
@@ -355,7 +359,7 @@ class Attachment:
         if seat.rank.state is RankState.EXITED:
             effects.append(self._finish_with(seat.rank, now))
         effects += self._send_again(now)
-        if self.may_type and not self.driving:
+        if self._waits_for_keyboard:
             return effects  # another terminal's change; the answer to the take follows
         early, self._early = self._early, b""
         return effects + (self.keys(early, now) if early else [])
@@ -454,6 +458,8 @@ class Attachment:
         if not self._asked or not is_answer:
             return self._refused_meanwhile(refusal, now)
         self._asked = False
+        if refusal.code == RefusalCode.ROLE and self._waits_for_keyboard:
+            return self._lose_turn(refusal.text, now) + self.attach()
         if refusal.code == RefusalCode.ROLE and self.mode is Mode.DRIVE:
             self.mode = Mode.WATCH
             return self.attach()
@@ -464,14 +470,18 @@ class Attachment:
         return []
 
     def _refused_meanwhile(self, refusal: Refusal, now: float) -> Effects:
-        """Take a refusal of something that was asked from the seat; keys that waited for the keyboard are lost."""
+        """Take a refusal of something that was asked from the seat."""
         # `not_driving` is the answer to keys of before, and never to a take.
-        if self.driving or not self.may_type or refusal.code == RefusalCode.NOT_DRIVING:
-            self.say(refusal.text, now)
-            return [Bell()]
+        if self._waits_for_keyboard and refusal.code != RefusalCode.NOT_DRIVING:
+            return self._lose_turn(refusal.text, now)
+        self.say(refusal.text, now)
+        return [Bell()]
+
+    def _lose_turn(self, why: str, now: float) -> Effects:
+        """Tell that the keyboard does not come, and which keys had waited for it."""
         early, self._early = self._early, b""
         effects = self._notices.discarded(early, NO_KEYBOARD, now) + self.conversation.keyboard_refused()
-        self._notices.tell(refusal.text, now)
+        self._notices.tell(why, now)
         return effects or [Bell()]
 
     def _tell_engine(self, now: float) -> None:

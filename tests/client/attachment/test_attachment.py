@@ -191,6 +191,22 @@ def test_a_take_whose_answer_was_lost_is_asked_again() -> None:
     assert sent(attachment.message(seat(4), 2.0)) == [Input(1, 1, 4, 0, b"n")]
 
 
+def test_a_take_that_is_refused_after_a_broken_link_leaves_a_watcher() -> None:
+    attachment = seated(None)
+    attachment.take(0.0)
+    attachment.keys(b"n", 0.0)
+    attachment.link_down("cut", 1.0)
+    attachment.link_up(2.0)
+    attachment.rank_listed(make_rank(), 2.0)
+
+    effects = attachment.message(Refusal(code=RefusalCode.ROLE, text="this token may only watch"), 2.0)
+
+    (attach,) = sent(effects)
+    assert isinstance(attach, Attach)
+    assert attach.mode is Mode.WATCH
+    assert attachment.notice(2.0) == "discarded: 'n' (you did not get the keyboard); this token may only watch"
+
+
 def test_a_driver_that_leaves_is_told_to_watchers() -> None:
     attachment = new()
     attachment.message(seat(None, driver="bob@x"), 0.0)
