@@ -331,7 +331,9 @@ class Questions:
     def _put_move(self, ask: Ask, stop: int, wanted: WantedMove, printed: str) -> None:
         # Most ranks of a set have no debugger open yet. A move needs one, and leaves it open for the next move.
         self._rank.inbox.put(stop, OpenDebugger(self._rank.debuggers.wanted()))
-        self._put(ask, stop, Move(wanted, lambda: self._awaited.move_begins(ask, printed)))
+        # The debugger is drawn first, which may take a second on a busy host and is no work without an end.
+        patience = max(BUSY_SECONDS, ask.seconds * (1 - ANSWER_MARGIN))
+        self._put(ask, stop, Move(wanted, lambda: self._awaited.move_begins(ask, printed)), patience)
 
     def _run_command(self, ask: Ask) -> None:
         from .evaluate import run_command
@@ -440,11 +442,11 @@ class Questions:
         where = self._rank.position.moving_place()
         return f"running, {where.file}:{where.line}" if where else "running"
 
-    def _put(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
+    def _put(self, ask: Ask, stop: int, work: GoOn | RunJob | Move, patience: float = BUSY_SECONDS) -> None:
         if not self._rank.inbox.put(stop, work):
             self.answer(ask, Kind.ERROR, "too much waits already for this rank's stopped thread")
         else:
-            self._rank.call_later(BUSY_SECONDS, lambda: self._not_begun(ask, stop, work))
+            self._rank.call_later(patience, lambda: self._not_begun(ask, stop, work))
 
     def _not_begun(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
         """Answer a question that waits for the open debugger's work, which may never end."""
