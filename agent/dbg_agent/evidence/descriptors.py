@@ -123,9 +123,9 @@ def _pipe(verb: str, descriptor: int, target: str, stream: str) -> tuple[WaitKin
             return WaitKind.CHILD, f"{verb} a pipe to the process {command_of(child)}{stream}"
         knows_all = knows_all and are_all
     targets, are_all = _targets("self", MAX_OWN_DESCRIPTORS)
-    other_end = " whose other end is in no child process" if knows_all and are_all else ""
-    own = " of its own process" if targets.count(target) > 1 else other_end
-    return WaitKind.UNKNOWN, f"{verb} {_STREAMS.get(descriptor, 'a pipe' + own)}"
+    elsewhere = " whose other end is in no child process" if knows_all and are_all else ""
+    whose = " of its own process" if targets.count(target) > 1 else elsewhere
+    return WaitKind.UNKNOWN, f"{verb} {_STREAMS.get(descriptor, 'a pipe' + whose)}"
 
 
 def children() -> list[int]:

@@ -57,13 +57,13 @@ def with_age(state: str, ages: Sequence[Age]) -> str:
 
 def of_about_one_age(ages: Mapping[int, Age]) -> list[dict[int, Age]]:
     """Return the ranks in groups of about the same age; those whose age is unknown, or no news, are one group."""
-    groups: list[dict[int, Age]] = []
-    youngest = 0.0
-    for number, age in sorted(ages.items(), key=lambda item: _news(item[1])):
-        seconds = _news(age)
-        if not groups or (seconds and not youngest) or seconds > max(youngest * NEAR_FACTOR, youngest + NEAR_SECONDS):
+    no_news = {number: age for number, age in ages.items() if not _news(age)}
+    groups = [no_news] if no_news else []
+    limit = 0.0
+    for number, age in sorted(ages.items(), key=lambda item: _news(item[1]))[len(no_news) :]:
+        if _news(age) > limit:
             groups.append({})
-            youngest = seconds
+            limit = max(_news(age) * NEAR_FACTOR, _news(age) + NEAR_SECONDS)
         groups[-1][number] = age
     return groups
 

@@ -177,27 +177,27 @@ def test_keys_that_waited_for_a_keyboard_that_is_refused_are_told() -> None:
     assert attachment.keys(b"n", 0.0) == [Bell()]
 
 
-def test_a_take_whose_answer_was_lost_is_asked_again() -> None:
+def cut_after_take() -> Attachment:
+    """Return a watcher whose link broke after a take, and is back; the attach that follows is to take the keyboard."""
     attachment = seated(None)
     attachment.take(0.0)
     attachment.keys(b"n", 0.0)
     attachment.link_down("cut", 1.0)
     attachment.link_up(2.0)
-
     (attach,) = sent(attachment.rank_listed(make_rank(), 2.0))
-
     assert isinstance(attach, Attach)
     assert attach.mode is Mode.TAKE
+    return attachment
+
+
+def test_a_take_whose_answer_was_lost_is_asked_again() -> None:
+    attachment = cut_after_take()
+
     assert sent(attachment.message(seat(4), 2.0)) == [Input(1, 1, 4, 0, b"n")]
 
 
 def test_a_take_that_is_refused_after_a_broken_link_leaves_a_watcher() -> None:
-    attachment = seated(None)
-    attachment.take(0.0)
-    attachment.keys(b"n", 0.0)
-    attachment.link_down("cut", 1.0)
-    attachment.link_up(2.0)
-    attachment.rank_listed(make_rank(), 2.0)
+    attachment = cut_after_take()
 
     effects = attachment.message(Refusal(code=RefusalCode.ROLE, text="this token may only watch"), 2.0)
 
