@@ -81,7 +81,8 @@ def test_children_die_with_the_tests(own: Processes, tmp_path: Path) -> None:
     script.write_text(
         "import pathlib, sys\n"
         "from tests.support.processes import Processes\n"
-        "child = Processes(pathlib.Path(sys.argv[1])).start('orphan', ['sleep', '1000'])\n"
+        "child = Processes(pathlib.Path(sys.argv[1])).start('orphan', ['sh', '-c', 'echo runs; exec sleep 1000'])\n"
+        "child.wait_for_output('runs')\n"
         "print('pid', child.pid, flush=True)\n"
         "sys.stdin.read()\n"
         "import signal; signal.pause()\n"
@@ -98,7 +99,6 @@ def test_children_die_with_the_tests(own: Processes, tmp_path: Path) -> None:
 
 
 def _readable(handle: int, timeout: float) -> bool:
-
     return bool(select.select([handle], [], [], timeout)[0])
 
 
