@@ -12,8 +12,8 @@ import pytest
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
-from tests.support.pudb_terminal import sit_in_pudb
-from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_stopped
+from tests.support.pudb_terminal import DRAWN, sit_in_pudb
+from tests.support.ranks import ask, attach, attach_command, attach_list, start_ranks, texts, wait_until_stopped
 
 pytestmark = pytest.mark.integration
 
@@ -388,16 +388,21 @@ def test_near_the_end_of_the_stack_it_goes_on(first: bool, processes: Processes,
     assert all(line.startswith("dbg-agent: ") for line in lines), lines
 
 
+NESTED = "(lambda call: call(call, 100))(lambda call, n: n and call(call, n - 1))"
+"""An expression that calls itself a hundred times."""
+
+
 @pytest.mark.parametrize("left", [110, 150, 200, 300])
-def test_deep_in_the_stack_it_stops_and_opens_or_says_why(
+def test_deep_in_the_stack_it_stops_opens_and_answers(
     left: int, *, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
     script = DEEP.format(first=False, most=left).replace("range(", "[").replace(", 3, -1)", "]")
     rank = start_one(processes, home, script)
     wait_until_stopped(home, 1)
+    assert texts(ask(home, "0", "-e", NESTED)) == {"0": "0"}
     terminal = open_terminal(attach_command(":0"), cols=100)
-    terminal.wait_for(re.compile("Variables:|pudb can't be opened in this rank .RecursionError"))
+    terminal.wait_for(DRAWN)
     let_go(home, ":0")
     assert terminal.exit_status() == 7
     assert rank.wait() == 0

@@ -20,6 +20,7 @@ from dbg_wire.stop_points import StopAt
 
 from ..engines.tracing import Tracing
 from ..stop.compiled_sources import compiled_sources
+from ..stop.thread_frames import thread_frames
 from ..stop_at.importing import FinderBefore
 from ..stop_at.insertion import compile_with
 from .files import EDITED, all_codes, same_file, source_read
@@ -209,7 +210,7 @@ def _functions_of(files: set[str]) -> Iterator[tuple[str, FunctionType]]:
 
 
 def _frames(but_of: int | None) -> Iterator[FrameType]:
-    for thread, innermost in list(sys._current_frames().items()):
+    for thread, innermost in list(thread_frames().items()):
         frame: FrameType | None = innermost if thread != but_of else None
         while frame is not None:
             yield frame

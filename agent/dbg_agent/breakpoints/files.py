@@ -10,6 +10,7 @@ from types import CodeType
 from ..stop.compiled_sources import compiled_sources
 from ..stop.loaded_sources import MAX_FILE_BYTES, file_of, is_edited
 from ..stop.stacks import OWN_PACKAGES
+from ..stop.thread_frames import thread_frames
 from ..stop_at.insertion import Placed, statement_at
 
 WITHIN_STATEMENTS = sys.version_info >= (3, 12)
@@ -45,7 +46,7 @@ def _loaded_paths() -> Iterator[str]:
         path = file_of(module)
         if path is not None:
             yield os.path.abspath(path)  # noqa: PTH100
-    for frame in list(sys._current_frames().values()):
+    for frame in list(thread_frames().values()):
         walk = frame
         while walk is not None:
             # A script that another one executes is no module.

@@ -12,6 +12,7 @@ from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any
 
+from ..stop.thread_frames import thread_frames
 from .files import same_file
 from .untraced import Lines, Reached
 
@@ -146,7 +147,7 @@ class Monitored:
 def running_codes() -> list[CodeType]:
     """Return the code objects that run now, in any thread."""
     codes: dict[int, CodeType] = {}
-    for innermost in list(sys._current_frames().values()):
+    for innermost in list(thread_frames().values()):
         frame: FrameType | None = innermost
         while frame is not None:
             codes[id(frame.f_code)] = frame.f_code

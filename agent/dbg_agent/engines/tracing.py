@@ -8,20 +8,16 @@ from __future__ import annotations
 import bdb
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
 from ..stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove
 from ..stop.program_end import is_at_end
+from ..stop.room import room_for_debuggers
 from ..stop.stacks import is_own, is_runner, skip_runner
 from .leaving import WayOut
 from .port import TracingPort
-
-STACK_ROOM = 500
-"""Frames that a debugger has for itself, even if the program stops close to the recursion limit: urwid nests a hundred
-frames to draw PuDB, and users want to look at a stop in endless recursion."""
 
 OWN_MODULES = ("dbg_agent", "dbg_agent.*", "dbg_dial", "dbg_dial.*", "dbg_wire", "dbg_wire.*")
 """Modules that ``s`` never steps into: a step on a ``set_trace()`` line must not show the inside of the call."""
@@ -92,7 +88,7 @@ class Tracing(bdb.Bdb):
         self._first = None
         self.breaks_in = False
         try:
-            with _room_on_the_stack():
+            with room_for_debuggers():
                 interaction()
         except LeaveDebugger as leave:
             self.set_continue()
@@ -225,24 +221,3 @@ class Tracing(bdb.Bdb):
         self.has_let_go = True
         self.clear_all_breaks()
         self.set_continue()
-
-
-@contextmanager
-def _room_on_the_stack() -> Iterator[None]:
-    """Make room for STACK_ROOM frames in this context; afterwards restore the program's recursion limit."""
-    frame: FrameType | None = sys._getframe()
-    depth = 0
-    while frame is not None:
-        frame, depth = frame.f_back, depth + 1
-    limit = sys.getrecursionlimit()
-    if limit - depth >= STACK_ROOM:
-        yield
-        return
-    raised = depth + STACK_ROOM
-    sys.setrecursionlimit(raised)
-    try:
-        yield
-    finally:
-        # A typed command may have set another limit on purpose.
-        if sys.getrecursionlimit() == raised:
-            sys.setrecursionlimit(limit)

@@ -18,6 +18,7 @@ from dbg_wire.evidence import CollectiveSeen, CollectiveState, GroupSeen, Source
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records import fitted
 
+from ..stop.thread_frames import thread_frames
 from .call_site import CallSite, call_site
 from .variables import UNKNOWN
 
@@ -67,7 +68,7 @@ def _seen(mpi: ModuleType) -> Iterator[SourceSeen | GroupSeen | CollectiveSeen]:
     package = sys.modules.get("mpi4py")
     version = vars(package).get("__version__") if package is not None else None
     yield fitted(SourceSeen, library=LIBRARY, version=version if type(version) is str else "", lack=lack)
-    for frame in list(sys._current_frames().values()):
+    for frame in list(thread_frames().values()):
         yield from thread_seen(mpi, frame, may_ask=may_ask)
 
 

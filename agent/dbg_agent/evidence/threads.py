@@ -13,6 +13,7 @@ from dbg_wire.errors import printable
 from dbg_wire.evidence import MAX_WAIT_FRAMES, ThreadWait, WaitKind
 from dbg_wire.records import fitted
 
+from ..stop.thread_frames import thread_frames
 from .descriptors import waits_in
 from .expressions import CallSite, call_site, is_calling
 from .library_waits import Wait, library_wait
@@ -89,7 +90,7 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
     before = thread.frames[0].f_lasti
     call = system_call(thread.native) if thread.native is not None and is_in_time else None
     told = waits_in(call) if call is not None else None
-    now = sys._current_frames().get(thread.ident)
+    now = thread_frames().get(thread.ident)
     if now is not thread.frames[0] or now.f_lasti != before:
         return Wait(WaitKind.PYTHON, f"runs Python code ({short_place(thread.frames)})")
     if told is not None:

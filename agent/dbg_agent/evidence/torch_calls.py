@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType, ModuleType
 
+from ..stop.thread_frames import thread_frames
 from .process_groups import Group
 
 _PEERS = {"send": "dst", "isend": "dst", "recv": "src", "irecv": "src"}
@@ -44,7 +45,7 @@ def calls_on_stacks(module: ModuleType) -> list[Call]:
     """Return the calls that the threads of this process are in, the innermost one of each thread."""
     own = module.__dict__
     found = []
-    for frame in list(sys._current_frames().values()):
+    for frame in list(thread_frames().values()):
         call = _innermost(frame, own)
         if call is not None:
             found.append(call)

@@ -14,6 +14,7 @@ from dbg_wire.limits import MAX_TEXT
 from dbg_wire.records import fitted
 
 from ..stop.loaded_sources import Loaded, file_of
+from ..stop.thread_frames import thread_frames
 
 MAX_CHUNK = MAX_TEXT - 300
 """Characters of the path and the lines of one record, as they are written: its other fields take the rest."""
@@ -54,7 +55,7 @@ def source_text(path: str, begin: int, count: int, frames: Iterable[FrameType], 
 def _codes_of(path: str, frames: Iterable[FrameType]) -> set[CodeType]:
     """Return the code from this file that runs in any thread."""
     codes = {frame.f_code for frame in frames}
-    for innermost in sys._current_frames().values():
+    for innermost in thread_frames().values():
         frame: FrameType | None = innermost
         while frame is not None:
             codes.add(frame.f_code)

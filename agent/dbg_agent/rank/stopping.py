@@ -19,6 +19,7 @@ from ..stderr import say
 from ..stop.crash import Crash
 from ..stop.inbox import GoOn, Inbox, Move, OpenDebugger, RunJob
 from ..stop.loaded_sources import Loaded
+from ..stop.room import room_for_debuggers
 from ..stop.source import source_of
 from ..stop.stacks import is_own, place_of
 from ..stop.stops import HELD, SLOW_STEP_SECONDS, Stops
@@ -284,6 +285,7 @@ class Stopping:
         if not self._show(engine, frame, traced_by, interact):
             self._serve(frame, traced_by, interact)
 
+    @room_for_debuggers()
     def _serve(self, frame: FrameType, traced_by: str | None, interact: Callable[[], WayOut] | None) -> None:
         """Do the inbox's work until the stop ends or a step begins."""
         rank = self._rank

@@ -6,10 +6,11 @@ often, and when somebody asks for its stack.
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable
+
+from ..stop.thread_frames import thread_frames
 
 LOOKED_AT = 64
 """Innermost frames that a look compares; those further out have hardly returned if none of these has."""
@@ -49,7 +50,7 @@ class Unmoved:
 
 
 def _main_thread_frames() -> Seen | None:
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    frame = thread_frames().get(threading.main_thread().ident or 0)
     seen: list[tuple[int, int]] = []
     while frame is not None and len(seen) < LOOKED_AT:
         seen.append((id(frame), frame.f_lasti))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from types import FrameType
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 from dbg_wire.limits import MAX_THREADS
 
 from .stacks import is_own
+from .thread_frames import thread_frames
 
 OWN_NAMES = "dbg-agent"
 """How the names of our threads begin: one that has just been started has no frame of ours yet."""
@@ -30,7 +30,7 @@ class ProgramThread(NamedTuple):
 def program_threads(halted: int | None = None) -> list[ProgramThread]:
     """Return at most MAX_THREADS threads, the main one first, then the thread ``halted``."""
     main = threading.main_thread().ident
-    frames = sys._current_frames()
+    frames = thread_frames()
     # `threading.enumerate` takes a lock, which a thread that stands in a stop may hold.
     known = dict(getattr(threading, "_active", {}))
     idents = [ident for ident in frames if ident == main or not _is_ours(known.get(ident), frames[ident])]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from types import FrameType, TracebackType
 
 from dbg_wire.limits import MAX_STACK_FRAMES
 from dbg_wire.ranks import Place
 from dbg_wire.records import fitted
+
+from .thread_frames import thread_frames
 
 OWN_PACKAGES = ("dbg_agent", "dbg_dial", "dbg_wire")
 """Packages whose frames are never part of the program's stack."""
@@ -83,7 +84,7 @@ def traceback_of(traceback: TracebackType | None) -> tuple[Place, ...]:
 
 def thread_frame(thread: int | None) -> FrameType | None:
     """Return the innermost frame of a thread that is not ours; None if there is none."""
-    frame = sys._current_frames().get(thread or 0)
+    frame = thread_frames().get(thread or 0)
     while frame is not None and is_own(frame):
         frame = frame.f_back
     return frame

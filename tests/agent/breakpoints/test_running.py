@@ -14,6 +14,7 @@ from types import ModuleType
 
 import pytest
 
+from dbg_agent.stop.thread_frames import thread_frames
 from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
 from tests.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.agent.pdb_driver import Driver, drive
@@ -193,7 +194,7 @@ else:
         queue: SimpleQueue[int] = SimpleQueue()
         thread = threading.Thread(target=program.passes, args=(queue, 3))
         thread.start()
-        while thread.ident is None or "get" not in str(sys._current_frames()[thread.ident].f_code.co_names):
+        while thread.ident is None or "get" not in str(thread_frames()[thread.ident].f_code.co_names):
             time.sleep(0)
         (state,) = ask(driver, wish(program, "# within a loop"))
         assert state.is_set
