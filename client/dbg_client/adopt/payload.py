@@ -51,7 +51,18 @@ class Answer:
 
 _CODE = '''
 def adopt(told):
-    import _thread, os, sys
+    import os, sys
+    mine = [os.getpid()]
+    first = vars(sys).setdefault("_dbg_adopts", mine)
+    if first is not mine and first == mine:
+        return  # another one of these calls is at it, here or in another thread, and answers
+    try:
+        adopt_now(told, sys, os)
+    finally:
+        vars(sys).pop("_dbg_adopts", None)
+
+def adopt_now(told, sys, os):
+    import _thread
     said = {"outcome": "failed", "main": _thread.get_native_id() == os.getpid()}
     try:
         if is_busy(said["main"], sys):

@@ -37,6 +37,26 @@ while True:
     total = sum(range(1000))
 """
 
+TAKES_LONG = """\
+import sys, time
+import dbg_agent
+install = dbg_agent.install
+is_installed = False
+def installs_slowly():
+    global is_installed
+    install()
+    time.sleep(2)
+    print("installed", flush=True)
+    is_installed = True
+dbg_agent.install = installs_slowly
+print("up", flush=True)
+while not is_installed or "_dbg_adopts" in vars(sys):
+    total = sum(range(1000))
+print("left", [name for name in vars(sys) if "dbg" in name], flush=True)
+time.sleep(3600)
+"""
+"""The main thread waits for two seconds on its way to a rank, in which the process is looked at several times more."""
+
 
 def start(processes: Processes, home: Path, script: str, *, python: str = sys.executable) -> Child:
     """Start a script as rank 3 of 8 and return when it runs."""
@@ -66,6 +86,12 @@ def test_a_process_that_computes_becomes_a_rank_and_keeps_its_names_and_handlers
     answer = adopt_one(child.pid, {"DBG_HOME": str(home)})
     assert (answer.outcome, answer.main) == (Outcome.ADOPTED, True)
     assert child.wait_for_output(r"added (\[.*\]) 1")[1] == "[]"
+
+
+def test_a_process_in_which_it_takes_long_is_told_as_adopted(processes: Processes, home: Path) -> None:
+    child = start(processes, home, TAKES_LONG)
+    assert adopt_one(child.pid, {"DBG_HOME": str(home)}).outcome is Outcome.ADOPTED
+    child.wait_for_output(r"installed\nleft \[\]")
 
 
 def test_a_program_without_our_package_gets_ours(processes: Processes, home: Path) -> None:
