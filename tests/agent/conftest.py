@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bdb
+import gc
 import re
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,15 @@ def program_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     files = loaded_sources._own_files
     others = re.compile(rf"{re.escape(str(ROOT))}/(?!tests/agent/)")
     monkeypatch.setattr(loaded_sources, "_own_files", lambda: (one for one in files() if not others.match(one)))
+
+
+@pytest.fixture(autouse=True)
+def no_callbacks_of_collections() -> Iterator[None]:
+    """Have a garbage collection call nothing: hypothesis takes the time of each, and a step may end in that call."""
+    callbacks = list(gc.callbacks)
+    gc.callbacks.clear()
+    yield
+    gc.callbacks[:] = callbacks
 
 
 @pytest.fixture(autouse=True)

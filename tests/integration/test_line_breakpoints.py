@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def step(number):
     return loss
 
 number = 0
+print("trains", flush=True)
 while not os.path.exists(os.environ["ENOUGH"]):
     step(number)
     number += 1
@@ -62,6 +64,8 @@ def test_running_ranks_stop_at_a_breakpoint_of_an_ide_and_go_on(
     enough = tmp_path / "enough"
     ranks = start_ranks(processes, home, TRAIN, 2, env={"ENOUGH": str(enough)})
     wait_until_states(home, {0: "running", 1: "running"})
+    for rank in ranks:
+        rank.wait_for_output("trains")
     file = str(home / "rank_script.py")
     wish = BreakpointWish(file=file, line=LOSS, condition="rank == 1 or number > 100", hits="== 1")
     for (state,) in asyncio.run(wishes(BreakpointsWish(set=(wish,)))):
@@ -78,3 +82,64 @@ def test_running_ranks_stop_at_a_breakpoint_of_an_ide_and_go_on(
     for rank in ranks:
         assert rank.wait() == 0
         assert "ended well" in rank.text()
+
+
+STILL_IMPORTS = """\
+import os
+import time
+import dbg_agent
+dbg_agent.install()
+while not os.path.exists("imported"):
+    time.sleep(0.01)
+
+def decorated(function):
+    return lambda number: function(number)
+
+class Model:
+    @decorated
+    def step(number):
+        loss = number / 2
+        return loss
+
+def train():
+    while not os.path.exists("read"):
+        time.sleep(0.01)
+    def step(number):
+        return number * 2  # inner
+    number = 0
+    while not os.path.exists("enough"):
+        Model.step(number)
+        step(number)
+        number += 1
+        time.sleep(0.001)
+
+train()
+print("ended well", flush=True)
+"""
+"""A script whose functions are made when its imports are over."""
+
+
+@pytest.mark.parametrize("line", ["return loss", "# inner"])
+def test_functions_that_are_not_made_yet_stop_once_they_are(
+    line: str, *, processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running_broker(processes, home)
+    monkeypatch.setenv("DBG_HOME", str(home))
+    (rank,) = start_ranks(processes, home, STILL_IMPORTS, 1)
+    wait_until_states(home, {0: "running"})
+    number = next(number for number, text in enumerate(STILL_IMPORTS.splitlines(), 1) if line in text)
+    wish = BreakpointWish(file=str(home / "rank_script.py"), line=number)
+    (((state,),)) = asyncio.run(wishes(BreakpointsWish(set=(wish,))))
+    told = "" if sys.version_info >= (3, 12) else "its function is not made yet; "
+    assert state.is_set
+    assert state.problem[: len(told) or None] == told
+    (home / "homes/rank0/imported").touch()
+    (home / "homes/rank0/read").touch()
+    wait_until_states(home, {0: "stopped"})
+    (((state,),)) = asyncio.run(wishes(BreakpointsWish()))
+    assert state.hits_so_far == 1
+    asyncio.run(wishes(BreakpointsWish(clear=(LineOfFile(file=wish.file, line=number),))))
+    (home / "homes/rank0/enough").touch()
+    attach(home, "all", "--continue")
+    assert rank.wait() == 0
+    assert "ended well" in rank.text()

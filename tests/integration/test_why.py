@@ -123,6 +123,8 @@ def test_a_suspended_rank_waits_and_other_code_are_told(processes: Processes, ho
         (tmp_path / folder / "model.py").write_text(f"version = {version}\n")
     ranks = start_ranks(processes, home, OTHER_SCRIPT, 4, env={"CODE": str(tmp_path)})
     wait_until_states(home, dict.fromkeys(range(4), "running"))
+    for rank in ranks:
+        rank.wait_for_output("ready")
 
     told = attach(home, "why", "--json")
 

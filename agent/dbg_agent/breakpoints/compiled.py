@@ -1,7 +1,8 @@
 """The way to a breakpoint before Python 3.12: functions whose code has calls before the lines with breakpoints.
 
 A file is compiled with the calls in it, and the functions that exist get the new code. A call of a function that runs
-already keeps the old code.
+already keeps the old code, and so do the functions that such a call makes: a script that still runs its imports has no
+functions yet. Those get the new code by a later look.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from ..stop.compiled_sources import compiled_sources
 from ..stop.thread_frames import thread_frames
 from ..stop_at.importing import FinderBefore
 from ..stop_at.insertion import compile_with
-from .files import EDITED, all_codes, same_file, source_read
+from .files import EDITED, all_codes, lines_of, same_file, source_read
 from .untraced import Lines, Reached
 
 CALL = "__dbg_line_breakpoint__"
 """The builtin that the code of a function with breakpoints calls. It hides no name of a module."""
 
 RUNS = "its function runs now; the breakpoint counts from the function's next call on, or from the rank's next stop on"
+
+UNMADE = "its function is not made yet; the breakpoint counts from a moment after that, or from the rank's next stop on"
 
 OUTSIDE = "no function has this line; the breakpoint counts from the rank's next stop on"
 
@@ -52,6 +55,8 @@ class Compiled:
         """Why a whole file has no calls."""
         self._served: dict[str, frozenset[int]] = {}
         """The lines that functions have, by file."""
+        self._awaited: dict[str, frozenset[int]] = {}
+        """Lines of functions that a call which runs may still make, by file."""
         self._finder: FinderBefore | None = None
 
     def serve(self, lines: Lines) -> None:
@@ -64,13 +69,58 @@ class Compiled:
         if lines:
             atexit.register(self._give_back)
         self._look_at_imports()
-        functions = list(_functions_of(changed))
-        for file in changed:
-            wanted = lines.get(file, frozenset())
-            codes = self._compiled(file, wanted, [one.__code__ for here, one in functions if here == file])
-            for here, function in functions:
-                if here == file:
-                    self._give(function, codes)
+        self._give_calls(changed)
+
+    def _give_calls(self, files: set[str]) -> None:
+        """Give the functions of these files the calls that are wanted now."""
+        every = list(_functions_of(files))
+        for file in files:
+            functions = [function for here, function in every if here == file]
+            codes = self._compiled(file, self._lines.get(file, frozenset()), [one.__code__ for one in functions])
+            for function in functions:
+                self._give(function, codes)
+            self._await(file, [function.__code__ for function in functions])
+
+    def _await(self, file: str, made: list[CodeType]) -> None:
+        """Note the lines for which there is no function, but a call that runs and may make one."""
+        known = {line for code in made for _, _, line in code.co_lines()}
+        unmade = self._served.get(file, frozenset()) - known
+        frames = list(_frames(None))
+        self._awaited.pop(file, None)
+        if awaited := frozenset(line for line in unmade if self._making(frames, file, line)):
+            self._awaited[file] = awaited
+
+    @property
+    def awaits(self) -> bool:
+        """Return whether functions with breakpoints may still be made."""
+        return bool(self._awaited)
+
+    def look_again(self) -> bool:
+        """Give functions that were made since their calls; return whether there was anything to look at."""
+        frames = list(_frames(None))
+        awaited = [(file, line) for file, lines in list(self._awaited.items()) for line in lines]
+        due = {file for file, line in awaited if self._is_due(frames, file, line)}
+        if due:
+            self._give_calls(due)
+        return bool(due)
+
+    def _is_due(self, frames: list[FrameType], file: str, line: int) -> bool:
+        """Tell whether the function with this line may be made by now: the call has passed that place, or is over."""
+        making = self._making(frames, file, line)
+        return not making or any(frame.f_lineno is None or frame.f_lineno > made for frame, made in making)
+
+    def _making(self, frames: list[FrameType], file: str, line: int) -> list[tuple[FrameType, int]]:
+        """Return the calls that make the function with this line, or its class, without a call in it, and where."""
+        return [
+            (frame, inner.co_firstlineno)
+            for frame in frames
+            if _is_of(frame.f_code, file)
+            for inner in frame.f_code.co_consts
+            if isinstance(inner, CodeType) and line in lines_of(inner) and not self._has_call_inside(inner, file, line)
+        ]
+
+    def _has_call_inside(self, code: CodeType, file: str, line: int) -> bool:
+        return any(self._has_call(one, file, line) for one in all_codes(code))
 
     def _give_back(self) -> None:
         """Give all functions their own code back, at the end of the process."""
@@ -82,12 +132,15 @@ class Compiled:
         whole = self._problems.get(file, "")
         if whole or line not in self._served.get(file, ()):
             return "" if halted is not None else whole or OUTSIDE
-        return RUNS if any(self._misses(frame, file, line) for frame in _frames(halted)) else ""
+        frames = list(_frames(halted))
+        if any(self._misses(frame, file, line) for frame in frames):
+            return RUNS
+        return UNMADE if line in self._awaited.get(file, ()) and self._making(frames, file, line) else ""
 
     def _misses(self, frame: FrameType, file: str, line: int) -> bool:
         """Tell whether a call that runs has no call at this line, and is not traced."""
         code = frame.f_code
-        if os.path.basename(code.co_filename) != os.path.basename(file) or not same_file(code.co_filename, (file,)):  # noqa: PTH119 - no pathlib in a rank
+        if not _is_of(code, file):
             return False
         has_line = any(line == known for _, _, known in code.co_lines())
         is_traced = isinstance(getattr(frame.f_trace, "__self__", None), Tracing)
@@ -152,6 +205,7 @@ class Compiled:
             self._loaded[id(new)] = (new, loaded)
         compiled_sources[path] = source
         self._problems.pop(file, None)
+        self._awaited.pop(file, None)
         self._served[file] = lines
         return code
 
@@ -207,6 +261,11 @@ def _functions_of(files: set[str]) -> Iterator[tuple[str, FunctionType]]:
                 known[name] = same_file(name, files)
             if known[name]:
                 yield known[name], thing
+
+
+def _is_of(code: CodeType, file: str) -> bool:
+    # The names are compared first: to resolve a path takes long.
+    return os.path.basename(code.co_filename) == os.path.basename(file) and bool(same_file(code.co_filename, (file,)))  # noqa: PTH119 - no pathlib in a rank
 
 
 def _frames(but_of: int | None) -> Iterator[FrameType]:

@@ -35,6 +35,8 @@ class Monitored:
     """The events of the lines with breakpoints."""
 
     replaces_tracing = True
+    awaits = False
+    """A function tells by itself that it begins, whenever it was made."""
 
     def __init__(self, reached: Reached) -> None:
         self._reached = reached
@@ -62,6 +64,10 @@ class Monitored:
             self._look(code)
         # Lines and functions that have told once tell again.
         self._monitoring.restart_events()
+
+    def look_again(self) -> bool:
+        """Do nothing."""
+        return False
 
     def problem(self, file: str, line: int, halted: int | None) -> str:
         """Tell nothing: all threads stop there, also in functions that run now."""

@@ -22,6 +22,13 @@ class Untraced(Protocol):
     def serve(self, lines: Lines) -> None:
         """Have the program stop at these lines, and at no others, from now on."""
 
+    @property
+    def awaits(self) -> bool:
+        """Return whether functions with breakpoints may still be made, which are to be looked for again."""
+
+    def look_again(self) -> bool:
+        """Have functions that were made since stop, too; return whether there was anything to look at."""
+
     def problem(self, file: str, line: int, halted: int | None) -> str:
         """Return what a user should know of the breakpoint at this line; empty if there is nothing.
 
@@ -33,12 +40,17 @@ class NoWay:
     """The way of an interpreter that has none, for this reason: only a traced thread stops."""
 
     replaces_tracing = False
+    awaits = False
 
     def __init__(self, why: str) -> None:
         self._why = why
 
     def serve(self, lines: Lines) -> None:
         """Do nothing."""
+
+    def look_again(self) -> bool:
+        """Do nothing."""
+        return False
 
     def problem(self, file: str, line: int, halted: int | None) -> str:
         """Return the reason."""

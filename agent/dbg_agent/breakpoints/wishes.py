@@ -11,7 +11,8 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from types import FrameType
 from typing import NamedTuple, Protocol
 
@@ -21,6 +22,7 @@ from dbg_wire.line_breakpoints import BreakpointState, BreakpointsWish, Breakpoi
 from dbg_wire.records import fitted
 
 from ..engines.tracing import Tracing
+from ..own_threads import own_thread
 from ..stop.inbox import ProgramRaised
 from ..stop.program_threads import OWN_NAMES
 from ..stop.room import has_room
@@ -33,6 +35,10 @@ from .untraced import NoWay, Untraced
 
 MAX_ROWS = 500_000
 """Characters of the rows of an answer, of which some are escaped in a message: half of a message."""
+
+AWAITED_SECONDS, LONGEST_PAUSE = 0.25, 60.0
+"""Seconds between looks for functions that are still to be made. To look among all objects of a large program takes 50
+ms, so the pause doubles with each time that it was in vain; whether a look is due is known in microseconds."""
 
 NOT_LOADED = "the file is not loaded yet"
 
@@ -52,6 +58,9 @@ class BrokenRank(Protocol):
 
     def has_just_halted(self, frame: FrameType) -> bool:
         """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the link's thread after some seconds."""
 
     @property
     def halted_thread(self) -> int | None:
@@ -73,6 +82,9 @@ class LineBreakpoints:
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._served: dict[str, frozenset[int]] = {}
+        self._pause = AWAITED_SECONDS
+        self._will_look = False
+        """Whether a look for functions is on its way, of which there is one at a time."""
         self._way = _way_of_this_python(self)
         self.here = Here(lambda: rank.number, self._tell_raised, rank.print_log)
 
@@ -94,11 +106,31 @@ class LineBreakpoints:
             wanted, is_all = self._wanted()
             if wanted != self._served:
                 self._served = wanted
-                try:
-                    self._way.serve(wanted)
-                except Exception as error:
-                    self._way = NoWay(f"it counts from the rank's next stop on ({type(error).__name__}: {error})")
+                self._pause = AWAITED_SECONDS
+                self._serve(partial(self._way.serve, wanted))
+                self._look_later()
             return is_all and self._way.replaces_tracing
+
+    def _serve(self, serve: Callable[[], object]) -> object:
+        try:
+            return serve()
+        except Exception as error:
+            self._way = NoWay(f"it counts from the rank's next stop on ({type(error).__name__}: {error})")
+            return None
+
+    def _look_later(self) -> None:
+        if self._way.awaits and not self._will_look:
+            self._will_look = True
+            # A look is no work for the link's thread, which has the rank's messages to read.
+            look = own_thread(self._look_again, "dbg-agent-functions")
+            self._rank.call_later(self._pause, look.start)
+
+    def _look_again(self) -> None:
+        with self._lock:
+            self._will_look = False
+            if self._serve(self._way.look_again):
+                self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            self._look_later()
 
     # ----------------------------------------------------------------------------------------------------- the wishes
 

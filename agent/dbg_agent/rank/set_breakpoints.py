@@ -32,6 +32,7 @@ class _ForBreakpoints:
     def __init__(self, rank: RankWithBreakpoints) -> None:
         self._rank = rank
         self.warn = rank.warn
+        self.call_later = rank.call_later
         self._pace = LogPace(rank.membership.identity.world_size or 1)
 
     @property

@@ -67,7 +67,9 @@ def test_a_traceback_shows_the_program_and_not_us(tmp_path: Path) -> None:
     alone = run("train.py", directory=tmp_path)
     ours = run("-m", "dbg_agent", "train.py", directory=tmp_path)
     assert "ZeroDivisionError" in ours.stderr
-    assert ours.stderr.splitlines()[1:] == alone.stderr.splitlines()[1:]
+    # Where the program lives for 0.1 s, the rank says that it has found no broker.
+    told = [line for line in ours.stderr.splitlines() if not line.startswith("dbg-agent: ")]
+    assert told == alone.stderr.splitlines()
 
 
 @pytest.mark.parametrize(
