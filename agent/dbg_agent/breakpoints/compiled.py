@@ -85,9 +85,8 @@ class Compiled:
         """Note the lines for which there is no function, but a call that runs and may make one."""
         known = {line for code in made for _, _, line in code.co_lines()}
         unmade = self._served.get(file, frozenset()) - known
-        frames = list(_frames(None))
         self._awaited.pop(file, None)
-        if awaited := frozenset(line for line in unmade if self._making(frames, file, line)):
+        if awaited := frozenset(line for line, _, _ in self._making(list(_frames(None)), file, unmade)):
             self._awaited[file] = awaited
 
     @property
@@ -98,25 +97,31 @@ class Compiled:
     def look_again(self) -> bool:
         """Give functions that were made since their calls; return whether there was anything to look at."""
         frames = list(_frames(None))
-        awaited = [(file, line) for file, lines in list(self._awaited.items()) for line in lines]
-        due = {file for file, line in awaited if self._is_due(frames, file, line)}
+        due = {file for file, lines in list(self._awaited.items()) if self._is_due(frames, file, lines)}
         if due:
             self._give_calls(due)
         return bool(due)
 
-    def _is_due(self, frames: list[FrameType], file: str, line: int) -> bool:
-        """Tell whether the function with this line may be made by now: the call has passed that place, or is over."""
-        making = self._making(frames, file, line)
-        return not making or any(frame.f_lineno is None or frame.f_lineno > made for frame, made in making)
+    def _is_due(self, frames: list[FrameType], file: str, lines: frozenset[int]) -> bool:
+        """Tell whether one of these functions may be made by now: the call has passed that place, or is over."""
+        making = self._making(frames, file, lines)
+        is_over = lines != {line for line, _, _ in making}
+        return is_over or any(frame.f_lineno is None or frame.f_lineno > made for _, frame, made in making)
 
-    def _making(self, frames: list[FrameType], file: str, line: int) -> list[tuple[FrameType, int]]:
-        """Return the calls that make the function with this line, or its class, without a call in it, and where."""
-        return [
-            (frame, inner.co_firstlineno)
+    def _making(self, frames: list[FrameType], file: str, lines: frozenset[int]) -> list[tuple[int, FrameType, int]]:
+        """Return line, call and place where a call makes a function with the line in it, as the file was loaded."""
+        inner = [
+            (frame, one)
             for frame in frames
             if _is_of(frame.f_code, file)
-            for inner in frame.f_code.co_consts
-            if isinstance(inner, CodeType) and line in lines_of(inner) and not self._has_call_inside(inner, file, line)
+            for one in frame.f_code.co_consts
+            if isinstance(one, CodeType)
+        ]
+        return [
+            (line, frame, one.co_firstlineno)
+            for frame, one in inner
+            for line in lines.intersection(lines_of(one))
+            if not self._has_call_inside(one, file, line)
         ]
 
     def _has_call_inside(self, code: CodeType, file: str, line: int) -> bool:
@@ -135,7 +140,8 @@ class Compiled:
         frames = list(_frames(halted))
         if any(self._misses(frame, file, line) for frame in frames):
             return RUNS
-        return UNMADE if line in self._awaited.get(file, ()) and self._making(frames, file, line) else ""
+        awaited = self._awaited.get(file, frozenset()).intersection((line,))
+        return UNMADE if awaited and self._making(frames, file, awaited) else ""
 
     def _misses(self, frame: FrameType, file: str, line: int) -> bool:
         """Tell whether a call that runs has no call at this line, and is not traced."""
