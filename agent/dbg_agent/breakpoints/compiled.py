@@ -1,8 +1,8 @@
 """The way to a breakpoint before Python 3.12: functions whose code has calls before the lines with breakpoints.
 
 A file is compiled with the calls in it, and the functions that exist get the new code. A call of a function that runs
-already keeps the old code, and so do the functions that such a call makes: a script that still runs its imports has no
-functions yet. Those get the new code by a later look.
+already keeps the old code, and so do the functions that it makes: a script that still runs its imports has no functions
+yet. Those of a module get the new code by a later look.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import builtins
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, FrameType, FunctionType
@@ -30,9 +30,23 @@ from .untraced import Lines, Reached
 CALL = "__dbg_line_breakpoint__"
 """The builtin that the code of a function with breakpoints calls. It hides no name of a module."""
 
+FIRST_NUMBER = 1 << 40
+"""The number of the first breakpoint in calls: a constant that code of programs has for hardly any other reason."""
+
+OPTIMIZED = 1
+"""A flag of the code of functions, which that of modules and classes lacks; ``CO_OPTIMIZED`` in :mod:`inspect`."""
+
+COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+"""Names of code that a statement runs as a function of its own, before Python 3.12."""
+
 RUNS = "its function runs now; the breakpoint counts from the function's next call on, or from the rank's next stop on"
 
 UNMADE = "its function is not made yet; the breakpoint counts from a moment after that, or from the rank's next stop on"
+
+AROUND = (
+    "the function around it runs now; the breakpoint counts for sure from that function's next call on, or from the "
+    "rank's next stop on"
+)
 
 OUTSIDE = "no function has this line; the breakpoint counts from the rank's next stop on"
 
@@ -56,7 +70,9 @@ class Compiled:
         self._served: dict[str, frozenset[int]] = {}
         """The lines that functions have, by file."""
         self._awaited: dict[str, frozenset[int]] = {}
-        """Lines of functions that a call which runs may still make, by file."""
+        """Lines of functions that are still to be made, by file."""
+        self._is_over = False
+        """Whether functions have got their own code back for good."""
         self._finder: FinderBefore | None = None
 
     def serve(self, lines: Lines) -> None:
@@ -79,56 +95,52 @@ class Compiled:
             codes = self._compiled(file, self._lines.get(file, frozenset()), [one.__code__ for one in functions])
             for function in functions:
                 self._give(function, codes)
-            self._await(file, [function.__code__ for function in functions])
+            self._await(file, {self._original(function.__code__) for function in functions})
 
-    def _await(self, file: str, made: list[CodeType]) -> None:
-        """Note the lines for which there is no function, but a call that runs and may make one."""
-        known = {line for code in made for _, _, line in code.co_lines()}
-        unmade = self._served.get(file, frozenset()) - known
+    def _await(self, file: str, made: set[CodeType]) -> None:
+        """Note the lines of functions that a running frame is still to make."""
+        lines = self._served.get(file, frozenset())
+        making = self._making(_frames(None), file, lines)
         self._awaited.pop(file, None)
-        if awaited := frozenset(line for line, _, _ in self._making(list(_frames(None)), file, unmade)):
+        if awaited := frozenset(line for line, _, function in making if function not in made):
             self._awaited[file] = awaited
 
     @property
     def awaits(self) -> bool:
-        """Return whether functions with breakpoints may still be made."""
+        """Return whether functions with breakpoints are still to be made."""
         return bool(self._awaited)
 
     def look_again(self) -> bool:
         """Give functions that were made since their calls; return whether there was anything to look at."""
-        frames = list(_frames(None))
-        due = {file for file, lines in list(self._awaited.items()) if self._is_due(frames, file, lines)}
-        if due:
+        due = {file for file, lines in list(self._awaited.items()) if self._is_due(file, lines)}
+        if due and not self._is_over:
             self._give_calls(due)
         return bool(due)
 
-    def _is_due(self, frames: list[FrameType], file: str, lines: frozenset[int]) -> bool:
-        """Tell whether one of these functions may be made by now: the call has passed that place, or is over."""
-        making = self._making(frames, file, lines)
-        is_over = lines != {line for line, _, _ in making}
-        return is_over or any(frame.f_lineno is None or frame.f_lineno > made for _, frame, made in making)
+    def _is_due(self, file: str, lines: frozenset[int]) -> bool:
+        """Tell whether one of these functions may be made by now: its frame has passed that place, or is gone."""
+        making = self._making(_frames(None), file, lines)
+        is_gone = lines != {line for line, _, _ in making}
+        return is_gone or any(
+            frame.f_lineno is None or frame.f_lineno > function.co_firstlineno for _, frame, function in making
+        )
 
-    def _making(self, frames: list[FrameType], file: str, lines: frozenset[int]) -> list[tuple[int, FrameType, int]]:
-        """Return line, call and place where a call makes a function with the line in it, as the file was loaded."""
-        inner = [
-            (frame, one)
+    def _making(
+        self, frames: Iterable[FrameType], file: str, lines: frozenset[int]
+    ) -> list[tuple[int, FrameType, CodeType]]:
+        """Return the frames that make functions with these lines without calls in them, and the codes of these."""
+        return [
+            (line, frame, function)
             for frame in frames
             if _is_of(frame.f_code, file)
-            for one in frame.f_code.co_consts
-            if isinstance(one, CodeType)
+            for function in _functions_in(frame.f_code)
+            for line in lines.intersection(lines_of(function))
+            if not any(self._has_call(one, file, line) for one in all_codes(function))
         ]
-        return [
-            (line, frame, one.co_firstlineno)
-            for frame, one in inner
-            for line in lines.intersection(lines_of(one))
-            if not self._has_call_inside(one, file, line)
-        ]
-
-    def _has_call_inside(self, code: CodeType, file: str, line: int) -> bool:
-        return any(self._has_call(one, file, line) for one in all_codes(code))
 
     def _give_back(self) -> None:
         """Give all functions their own code back, at the end of the process."""
+        self._is_over = True
         with suppress(Exception):
             self.serve({})
 
@@ -137,39 +149,40 @@ class Compiled:
         whole = self._problems.get(file, "")
         if whole or line not in self._served.get(file, ()):
             return "" if halted is not None else whole or OUTSIDE
-        frames = list(_frames(halted))
-        if any(self._misses(frame, file, line) for frame in frames):
-            return RUNS
-        awaited = self._awaited.get(file, frozenset()).intersection((line,))
-        return UNMADE if awaited and self._making(frames, file, awaited) else ""
+        making = self._making(_frames(halted), file, frozenset((line,)))
+        if making and line in self._awaited.get(file, ()):
+            return UNMADE
+        if any(frame.f_code.co_flags & OPTIMIZED for _, frame, _ in making):
+            return AROUND
+        return RUNS if any(self._misses(frame, file, line) for frame in _frames(halted)) else ""
 
     def _misses(self, frame: FrameType, file: str, line: int) -> bool:
         """Tell whether a call that runs has no call at this line, and is not traced."""
         code = frame.f_code
-        if not _is_of(code, file):
+        if not code.co_flags & OPTIMIZED or not _is_of(code, file):
             return False
         has_line = any(line == known for _, _, known in code.co_lines())
         is_traced = isinstance(getattr(frame.f_trace, "__self__", None), Tracing)
         return has_line and not is_traced and not self._has_call(code, file, line)
 
     def _has_call(self, code: CodeType, file: str, line: int) -> bool:
-        numbers = [number for number, place in enumerate(self._places) if place == (file, line)]
-        return CALL in code.co_names and any(number in code.co_consts for number in numbers)
+        return CALL in code.co_names and self._number_of(file, line) in code.co_consts
 
     def _at_call(self, number: int) -> None:
         """Go to the breakpoint of a call, if it is still set; in the program's thread."""
         frame = sys._getframe(1)
         # A forked child has calls of its parent, whose numbers may mean another line here, or none.
-        file, line = self._places[number] if number < len(self._places) else ("", 0)
+        known = number - FIRST_NUMBER
+        file, line = self._places[known] if known < len(self._places) else ("", 0)
         if line == frame.f_lineno and line in self._lines.get(file, ()):
             self._reached(frame, file, line)
 
     def _compiled(self, file: str, lines: frozenset[int], loaded: list[CodeType]) -> dict[CodeType, CodeType]:
         """Return the codes with calls for the codes that the program has loaded; none if that can't be."""
-        self._problems.pop(file, None)
-        self._served.pop(file, None)
         source = source_read(file) if lines else None
         if source is None:
+            self._problems.pop(file, None)
+            self._served.pop(file, None)
             return {}
         plain = compile(source, file, "exec", dont_inherit=True)
         stops = [(self._number_of(file, line), StopAt(file=file, line=line)) for line in sorted(lines)]
@@ -178,10 +191,13 @@ class Compiled:
         if any(self._original(one) not in codes for one in loaded):
             has_stop_points = any("__dbg_stop_point" in name for one in loaded for name in one.co_names)
             self._problems[file] = STOP_POINTS if has_stop_points else EDITED
+            self._served.pop(file, None)
             return {}
         compiled_sources[file] = source
-        inner = [one for one in all_codes(plain) if one is not plain]
-        self._served[file] = lines.intersection(line for one in inner for _, _, line in one.co_lines())
+        functions = [inner for one in _functions_in(plain) for inner in all_codes(one) if inner.co_flags & OPTIMIZED]
+        # An answer may be made in another thread meanwhile, so nothing is taken away first.
+        self._served[file] = lines.intersection(line for one in functions for _, _, line in one.co_lines())
+        self._problems.pop(file, None)
         return codes
 
     def _look_at_imports(self) -> None:
@@ -221,13 +237,14 @@ class Compiled:
         new = codes.get(loaded, loaded)
         if CALL not in {name for one in all_codes(new) for name in one.co_names}:
             new = loaded
+        if function.__code__ == new:
+            return  # a look comes by again: its code keeps what the interpreter has learnt of it
         if new is not loaded:
             self._loaded[id(new)] = (new, loaded)
             for inner, outer in zip(all_codes(new), all_codes(loaded), strict=True):
                 # A function that this one makes has a code that was never given.
                 self._loaded.setdefault(id(inner), (inner, outer))
-        if function.__code__ is not new:
-            function.__code__ = new
+        function.__code__ = new
 
     def _original(self, code: CodeType) -> CodeType:
         known = self._loaded.get(id(code))
@@ -236,7 +253,7 @@ class Compiled:
     def _number_of(self, file: str, line: int) -> int:
         if (file, line) not in self._places:
             self._places.append((file, line))
-        return self._places.index((file, line))
+        return FIRST_NUMBER + self._places.index((file, line))
 
 
 class _Loader(SourceFileLoader):
@@ -267,6 +284,15 @@ def _functions_of(files: set[str]) -> Iterator[tuple[str, FunctionType]]:
                 known[name] = same_file(name, files)
             if known[name]:
                 yield known[name], thing
+
+
+def _functions_in(code: CodeType) -> Iterator[CodeType]:
+    """Yield the codes of the functions that code of a module, a class or a function makes by itself."""
+    for one in code.co_consts:
+        if isinstance(one, CodeType) and not one.co_flags & OPTIMIZED:
+            yield from _functions_in(one)  # a class runs its body at once
+        elif isinstance(one, CodeType) and one.co_name not in COMPREHENSIONS:
+            yield one
 
 
 def _is_of(code: CodeType, file: str) -> bool:

@@ -38,7 +38,7 @@ MAX_ROWS = 500_000
 
 AWAITED_SECONDS, LONGEST_PAUSE = 0.25, 60.0
 """Seconds between looks for functions that are still to be made. To look among all objects of a large program takes 50
-ms, so the pause doubles with each time that it was in vain; whether a look is due is known in microseconds."""
+ms, so the pause doubles with each time; whether a look is due is known in microseconds."""
 
 NOT_LOADED = "the file is not loaded yet"
 
@@ -83,8 +83,10 @@ class LineBreakpoints:
         self._pid = os.getpid()
         self._served: dict[str, frozenset[int]] = {}
         self._pause = AWAITED_SECONDS
-        self._will_look = False
-        """Whether a look for functions is on its way, of which there is one at a time."""
+        self._look = 0
+        """The number of the look for functions that is due next; a new wish has a new one, which comes soon."""
+        self._look_under_way = 0
+        """The number of the look that was asked for, 0 if none is."""
         self._way = _way_of_this_python(self)
         self.here = Here(lambda: rank.number, self._tell_raised, rank.print_log)
 
@@ -97,19 +99,25 @@ class LineBreakpoints:
             for known, path in cleared:
                 self._clear(known, path)
             refused = [state for one, spot in found if (state := self._set(one, spot)) is not None]
-            self.refresh()
+            self._refresh()
+        self._look_later()
         return tuple(_bounded([*self._states(), *refused]))
 
     def refresh(self) -> bool:
         """Serve the breakpoints that are set now; return whether no thread needs to be traced for any of them."""
         with self._lock:
-            wanted, is_all = self._wanted()
-            if wanted != self._served:
-                self._served = wanted
-                self._pause = AWAITED_SECONDS
-                self._serve(partial(self._way.serve, wanted))
-                self._look_later()
-            return is_all and self._way.replaces_tracing
+            is_all = self._refresh()
+        self._look_later()
+        return is_all
+
+    def _refresh(self) -> bool:
+        wanted, is_all = self._wanted()
+        if wanted != self._served:
+            self._served = wanted
+            self._pause = AWAITED_SECONDS
+            self._look += 1
+            self._serve(partial(self._way.serve, wanted))
+        return is_all and self._way.replaces_tracing
 
     def _serve(self, serve: Callable[[], object]) -> object:
         try:
@@ -119,18 +127,30 @@ class LineBreakpoints:
             return None
 
     def _look_later(self) -> None:
-        if self._way.awaits and not self._will_look:
-            self._will_look = True
-            # A look is no work for the link's thread, which has the rank's messages to read.
-            look = own_thread(self._look_again, "dbg-agent-functions")
-            self._rank.call_later(self._pause, look.start)
-
-    def _look_again(self) -> None:
+        """Look for functions that are still to be made, if there are any; called without the lock."""
         with self._lock:
-            self._will_look = False
+            if not self._way.awaits or self._look_under_way == self._look:
+                return
+            number = self._look_under_way = self._look
+        # The link's locks go before ours.
+        self._rank.call_later(self._pause, partial(self._look_beside, number))
+
+    def _look_beside(self, number: int) -> None:
+        """Look in a thread of its own: the link's thread has the rank's messages to read."""
+        try:
+            own_thread(partial(self._look_again, number), "dbg-agent-functions").start()
+        except RuntimeError:
+            # The process has all the threads that it may have, and fewer later, perhaps.
+            self._rank.call_later(LONGEST_PAUSE, partial(self._look_beside, number))
+
+    def _look_again(self, number: int) -> None:
+        with self._lock:
+            if number != self._look:
+                return
+            self._look_under_way = 0
             if self._serve(self._way.look_again):
                 self._pause = min(2 * self._pause, LONGEST_PAUSE)
-            self._look_later()
+        self._look_later()
 
     # ----------------------------------------------------------------------------------------------------- the wishes
 

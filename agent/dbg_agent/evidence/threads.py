@@ -22,9 +22,9 @@ from .stacks import SeenThread, seen_threads, short_place
 from .system_calls import system_call
 from .variables import UNKNOWN
 
-MAX_SECONDS = 0.05
-"""Seconds of one look after which the kernel is not asked any more. Each question to it lets other threads run Python
-code, which may take 5 ms before it gives the interpreter back."""
+MAX_SECONDS = 0.25
+"""Seconds after which one look asks the kernel no more. Each question lets other threads run Python code, which may
+take 5 ms before it gives the interpreter back; on a busy host other processes take as much again."""
 
 MAX_FRAMES_TEXT = 300_000
 """Characters of the frames of all threads, as JSON: an answer may have three times as many."""
@@ -36,9 +36,9 @@ def threads_seen(halted: int | None) -> list[ThreadWait]:
     It is for the link's thread. It takes no lock and runs no code of the program.
     """
     threads = seen_threads(halted)
-    until = time.monotonic() + MAX_SECONDS
     holders = Holders(threads)
     by_frames = {thread.ident: _by_frames(thread, threads, holders, halted) for thread in threads}
+    until = time.monotonic() + MAX_SECONDS
     waits = {thread.ident: _by_kernel(thread, by_frames[thread.ident], until) for thread in threads}
     circles = mutual({ident: wait.others for ident, wait in waits.items()})
     told = [_record(thread, waits[thread.ident], circles.get(thread.ident, 0)) for thread in threads]

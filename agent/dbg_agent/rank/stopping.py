@@ -285,7 +285,6 @@ class Stopping:
         if not self._show(engine, frame, traced_by, interact):
             self._serve(frame, traced_by, interact)
 
-    @room_for_debuggers()
     def _serve(self, frame: FrameType, traced_by: str | None, interact: Callable[[], WayOut] | None) -> None:
         """Do the inbox's work until the stop ends or a step begins."""
         rank = self._rank
@@ -300,12 +299,14 @@ class Stopping:
                     work.done()
                     return
                 if isinstance(work, RunJob):
-                    work.job()
+                    with room_for_debuggers():
+                        work.job()
                 elif isinstance(work, Move):
                     work.begun()
                     rank.questions.cant_move()
                 elif isinstance(work, OpenDebugger):
-                    engine = rank.debuggers.open(work.engine)
+                    with room_for_debuggers():
+                        engine = rank.debuggers.open(work.engine)
                     if engine is not None and self._show(engine, frame, traced_by, interact):
                         return
         except BaseException:

@@ -22,11 +22,14 @@ def thread_frames() -> dict[int, FrameType]:
     """
     if not LOOK_MAY_LOCK_UP or not gc.isenabled():
         return sys._current_frames()
+    frames: dict[int, FrameType]
     try:
-        # One call of C code: between three calls of Python code another thread could turn collections off for good,
-        # and the last one would turn them on again.
-        frames: dict[int, FrameType] = tuple(map(_call, (gc.disable, sys._current_frames, gc.enable)))[1]
+        # One call of C code, in which no other thread runs. Collections may have been turned off since they were seen
+        # on, and are then off again at the end.
+        is_on, _, frames, _ = tuple(map(_call, (gc.isenabled, gc.disable, sys._current_frames, gc.enable)))
     except BaseException:
         gc.enable()
         raise
+    if not is_on:
+        gc.disable()
     return frames

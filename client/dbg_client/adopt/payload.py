@@ -51,21 +51,26 @@ class Answer:
 
 _CODE = '''
 def adopt(told):
-    import os, sys
-    mine = [os.getpid()]
-    first = vars(sys).setdefault("_dbg_adopts", mine)
-    if first is not mine and first == mine:
-        return  # another one of these calls is at it, here or in another thread, and answers
+    import _thread, os, sys
+    is_main = _thread.get_native_id() == os.getpid()
+    mine = {"pid": os.getpid(), "main": is_main, "pipe": told["pipe"]}
+    marks = vars(sys)
     try:
-        adopt_now(told, sys, os)
+        first = marks.setdefault("_dbg_adopts", mine)
+        is_taken = first is not mine and first["pid"] == mine["pid"] and (first["main"] or not is_main)
+        if is_taken and first["pipe"] == told["pipe"]:
+            return  # another one of these calls is at it, in this thread or in the main one, and answers
+        if not is_taken:
+            marks["_dbg_adopts"] = mine
+        adopt_now(told, sys, os, is_main, is_taken)
     finally:
-        vars(sys).pop("_dbg_adopts", None)
+        if marks.get("_dbg_adopts") is mine:
+            del marks["_dbg_adopts"]
 
-def adopt_now(told, sys, os):
-    import _thread
-    said = {"outcome": "failed", "main": _thread.get_native_id() == os.getpid()}
+def adopt_now(told, sys, os, is_main, is_taken):
+    said = {"outcome": "failed", "main": is_main}
     try:
-        if is_busy(said["main"], sys):
+        if is_taken or is_busy(is_main, sys):
             said["outcome"] = "busy"
         else:
             said.update(join(told, sys))

@@ -18,6 +18,7 @@ from dbg_agent.stop.thread_frames import thread_frames
 from dbg_wire.line_breakpoints import BreakpointWish, LineOfFile
 from tests.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.agent.pdb_driver import Driver, drive
+from tests.support.time_unit import seconds
 
 PROGRAM = """\
 import asyncio
@@ -100,6 +101,33 @@ def passes(queue, turns):
         seen = queue.qsize()  # within a loop
     return turns
 """
+
+STILL_RUNS = """\
+import threading
+runs, go_on = threading.Event(), threading.Event()
+
+def makes():
+    def inner(number):
+        return number  # transient
+    return inner(1)
+
+class Model:
+    rate = 0.1  # in a class
+
+def waits():
+    def made(number):
+        return number  # around
+    runs.set()
+    go_on.wait()
+    def later(number):
+        return number  # later
+    return made, later
+
+waits()
+
+def one(number): return number  # one line
+"""
+"""A module that waits in a function, before it makes another one."""
 
 
 @pytest.fixture
@@ -204,6 +232,36 @@ else:
         thread.join()
         queue.put(1)
         assert stops(driver, program, "# within a loop", lambda: program.passes(queue, 1), "turns=1") == 1
+
+    def test_what_a_frame_that_runs_makes_is_told_as_it_is(driver: Driver, tmp_path: Path) -> None:
+        thread = threading.Thread(target=loaded, args=(tmp_path, STILL_RUNS, "still_runs"))
+        thread.start()
+        try:
+            while (module := sys.modules.get("still_runs")) is None or not hasattr(module, "runs"):
+                time.sleep(0)
+            assert module.runs.wait(seconds(10))
+            told = {}
+            for text in ("# transient", "# in a class", "# one line", "# later"):
+                (state,) = ask(driver, wish(module, text))
+                told[text] = state.problem.partition(";")[0]
+                ask(driver, clear=[wish(module, text)])
+            assert told == {
+                "# transient": "",
+                "# in a class": "no function has this line",
+                "# one line": "its function is not made yet",
+                "# later": "its function is not made yet",
+            }
+            # Another breakpoint of the file, and looks for functions, leave a function as it is.
+            ask(driver, wish(module, "# transient"))
+            code = module.makes.__code__
+            ask(driver, wish(module, "# later"))
+            assert module.makes.__code__ is code
+            (_, _, state) = ask(driver, wish(module, "# around"))
+            assert state.problem.startswith("the function around it runs now; ")
+            ask(driver, clear=[wish(module, text) for text in ("# transient", "# later", "# around")])
+        finally:
+            sys.modules["still_runs"].go_on.set()
+            thread.join()
 
     def test_a_line_of_a_comprehension_moves_to_its_statement(driver: Driver, program: ModuleType) -> None:
         (state,) = ask(driver, wish(program, "# comprehension"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,28 @@ def test_answers_are_read() -> None:
 @given(st.text() | st.sampled_from(["[]", "{}", "1", '{"outcome": 1}', '{"outcome": []}', "null"]))
 def test_what_is_no_answer_is_none(line: str) -> None:
     assert read_answer(line) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "outcome"),
+    [
+        ({"pid": os.getpid(), "main": True, "pipe": "another"}, Outcome.BUSY),
+        ({"pid": os.getpid(), "main": False, "pipe": "another"}, Outcome.FAILED),
+        ({"pid": 0, "main": True, "pipe": "another"}, Outcome.FAILED),
+    ],
+    ids=["another terminal's", "that of a borrowed thread", "that of the process before the fork"],
+)
+def test_one_call_at_a_time_makes_a_rank(
+    first: dict[str, object], outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "dbg_agent.program.adopted", None)
+    monkeypatch.setitem(vars(sys), "_dbg_adopts", first)
+    pipe = Pipe(str(tmp_path))
+    try:
+        exec(code_to_adopt(pipe.path, {}, []), {})  # noqa: S102
+        answer = pipe.answer(10)
+    finally:
+        pipe.close()
+    assert answer is not None
+    assert answer.outcome is outcome
+    assert vars(sys).get("_dbg_adopts") is (first if outcome is Outcome.BUSY else None)
