@@ -17,7 +17,7 @@ from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.launchers import mpirun, torchrun
 from tests.support.processes import Child, Processes
-from tests.support.ranks import attach, attach_command, attach_list, wait_until_stopped
+from tests.support.ranks import attach, attach_command, attach_list, wait_until, wait_until_stopped
 from tests.support.requirements import needs_mpirun, needs_torch
 from tests.support.sessions import detach, open_pudb
 from tests.support.slurm import Slurm
@@ -177,6 +177,11 @@ def plain_targets(home: Path) -> list[str]:
     return [line.split()[0] for line in result.stdout.splitlines()]
 
 
+def stopped_jobs(listed: list[dict[str, Any]]) -> set[str]:
+    """Return the jobs that have a stopped rank."""
+    return {rank["job"] for rank in listed if rank["state"] == "stopped"}
+
+
 TWO_STEPS = """
 srun -N2 -n2 --overlap "$@" & first=$!
 srun -N2 -n2 --overlap "$@" && wait "$first"
@@ -200,7 +205,7 @@ def test_two_sruns_in_one_allocation_stay_apart(
     assert names_of_each(open_terminal, candidates, "node1:0") == ["0:0", "1:0"]
     assert {f"{allocation}.0/node1:0", f"{allocation}.1/node1:0"} < set(plain_targets(home))
     let_all_go_on(home, f"{allocation}.0/all")
-    assert {rank["job"] for rank in wait_until_stopped(home, 2)} == {f"{allocation}.1"}
+    wait_until(home, lambda listed: stopped_jobs(listed) == {f"{allocation}.1"}, "the end of the stops of one step")
     let_all_go_on(home)
     ends_well(job, "0:0", "0:1", "1:0", "1:1")
 

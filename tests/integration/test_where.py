@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import ask, attach, start_ranks, wait_until_states
 from tests.support.raw_terminal import listed, raw_terminal
+from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.integration
 
@@ -67,7 +69,10 @@ def test_where_tells_for_how_long_and_all_threads_by_their_names(home: Path) -> 
     ask(home, "all", "-w")
     known = groups(ask(home, "all", "-w"))
     assert known["0-2"]["age"] > 0
-    # The rank was looked at for the question before, and has not moved since.
+    # A running rank has an age once it has not moved since the question before; it is listed before it begins to wait.
+    deadline = time.monotonic() + seconds(20)
+    while known["3"]["age"] is None and time.monotonic() < deadline:
+        known = groups(ask(home, "all", "-w"))
     assert known["3"]["age"] > 0
 
     document = ask(home, "all", "-w", "--threads")
