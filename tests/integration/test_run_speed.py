@@ -18,7 +18,7 @@ MOST = 1.1
 FEWEST, MOST_ROUNDS = 2, 21
 """Measurements of both times. Their medians count: the time of torch alone differs by a third from run to run, so that
 the shortest of one kind may have no match among the others. Two rounds are enough where they agree; torch keeps both
-cores busy for ten seconds in each. Of the medians of nine rounds the factor still varies by 7 %, which is more than our
+cores busy for ten seconds in each. Medians of nine rounds still vary by more than our
 distance from the limit."""
 
 
