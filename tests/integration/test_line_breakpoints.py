@@ -143,3 +143,28 @@ def test_functions_that_are_not_made_yet_stop_once_they_are(
     attach(home, "all", "--continue")
     assert rank.wait() == 0
     assert "ended well" in rank.text()
+
+
+def test_a_frame_that_is_traced_is_told_no_problem(
+    processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running_broker(processes, home)
+    monkeypatch.setenv("DBG_HOME", str(home))
+    (rank,) = start_ranks(processes, home, STILL_IMPORTS, 1)
+    wait_until_states(home, {0: "running"})
+    assert attach(home, "0", "-i").returncode == 0
+    wait_until_states(home, {0: "stopped"})
+    number = next(number for number, text in enumerate(STILL_IMPORTS.splitlines(), 1) if "return loss" in text)
+    wish = BreakpointWish(file=str(home / "rank_script.py"), line=number)
+    asyncio.run(wishes(BreakpointsWish(set=(wish,))))
+    assert attach(home, "all", "--continue").returncode == 0
+    wait_until_states(home, {0: "running"})
+    (((state,),)) = asyncio.run(wishes(BreakpointsWish()))
+    assert (state.is_set, state.problem) == (True, "")
+    for name in ("imported", "read"):
+        (home / "homes/rank0" / name).touch()
+    wait_until_states(home, {0: "stopped"})
+    asyncio.run(wishes(BreakpointsWish(clear=(LineOfFile(file=wish.file, line=number),))))
+    (home / "homes/rank0/enough").touch()
+    attach(home, "all", "--continue")
+    assert rank.wait() == 0

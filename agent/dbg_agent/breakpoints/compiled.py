@@ -1,8 +1,8 @@
 """The way to a breakpoint before Python 3.12: functions whose code has calls before the lines with breakpoints.
 
-A file is compiled with the calls in it, and the functions that exist get the new code. A call of a function that runs
-already keeps the old code, and so do the functions that it makes: a script that still runs its imports has no functions
-yet. Those of a module get the new code by a later look.
+A file is compiled with the calls in it, and the functions that exist get the new code. A frame that runs already keeps
+the old code, and the functions that this frame makes have the old code, too. A script that still runs its imports makes
+its functions later; a later look gives these functions the new code.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CALL = "__dbg_line_breakpoint__"
 """The builtin that the code of a function with breakpoints calls. It hides no name of a module."""
 
 FIRST_NUMBER = 1 << 40
-"""The number of the first breakpoint in calls: a constant that code of programs has for hardly any other reason."""
+"""The number of the first breakpoint in calls, so large that hardly any program has the same number as a constant."""
 
 OPTIMIZED = 1
 """A flag of the code of functions, which that of modules and classes lacks; ``CO_OPTIMIZED`` in :mod:`inspect`."""
@@ -111,7 +111,7 @@ class Compiled:
         return bool(self._awaited)
 
     def look_again(self) -> bool:
-        """Give functions that were made since their calls; return whether there was anything to look at."""
+        """Give calls to functions that were made since; return whether there was anything to look at."""
         due = {file for file, lines in list(self._awaited.items()) if self._is_due(file, lines)}
         if due and not self._is_over:
             self._give_calls(due)
@@ -128,7 +128,7 @@ class Compiled:
     def _making(
         self, frames: Iterable[FrameType], file: str, lines: frozenset[int]
     ) -> list[tuple[int, FrameType, CodeType]]:
-        """Return the frames that make functions with these lines without calls in them, and the codes of these."""
+        """Return each line with the frame that makes its function, and the function's code, if that has no calls."""
         return [
             (line, frame, function)
             for frame in frames
@@ -149,21 +149,21 @@ class Compiled:
         whole = self._problems.get(file, "")
         if whole or line not in self._served.get(file, ()):
             return "" if halted is not None else whole or OUTSIDE
-        making = self._making(_frames(halted), file, frozenset((line,)))
+        frames = [frame for frame in _frames(halted) if not _is_traced(frame)]
+        making = self._making(frames, file, frozenset((line,)))
         if making and line in self._awaited.get(file, ()):
             return UNMADE
         if any(frame.f_code.co_flags & OPTIMIZED for _, frame, _ in making):
             return AROUND
-        return RUNS if any(self._misses(frame, file, line) for frame in _frames(halted)) else ""
+        return RUNS if any(self._misses(frame, file, line) for frame in frames) else ""
 
     def _misses(self, frame: FrameType, file: str, line: int) -> bool:
-        """Tell whether a call that runs has no call at this line, and is not traced."""
+        """Tell whether the frame of a function has no call at this line."""
         code = frame.f_code
         if not code.co_flags & OPTIMIZED or not _is_of(code, file):
             return False
         has_line = any(line == known for _, _, known in code.co_lines())
-        is_traced = isinstance(getattr(frame.f_trace, "__self__", None), Tracing)
-        return has_line and not is_traced and not self._has_call(code, file, line)
+        return has_line and not self._has_call(code, file, line)
 
     def _has_call(self, code: CodeType, file: str, line: int) -> bool:
         return CALL in code.co_names and self._number_of(file, line) in code.co_consts
@@ -238,7 +238,7 @@ class Compiled:
         if CALL not in {name for one in all_codes(new) for name in one.co_names}:
             new = loaded
         if function.__code__ == new:
-            return  # a look comes by again: its code keeps what the interpreter has learnt of it
+            return  # an equal code would lose what the interpreter has specialised in this one
         if new is not loaded:
             self._loaded[id(new)] = (new, loaded)
             for inner, outer in zip(all_codes(new), all_codes(loaded), strict=True):
@@ -293,6 +293,11 @@ def _functions_in(code: CodeType) -> Iterator[CodeType]:
             yield from _functions_in(one)  # a class runs its body at once
         elif isinstance(one, CodeType) and one.co_name not in COMPREHENSIONS:
             yield one
+
+
+def _is_traced(frame: FrameType) -> bool:
+    """Tell whether a debugger of ours traces a frame, and with it the functions that the frame calls."""
+    return isinstance(getattr(frame.f_trace, "__self__", None), Tracing)
 
 
 def _is_of(code: CodeType, file: str) -> bool:

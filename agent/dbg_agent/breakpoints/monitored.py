@@ -36,7 +36,7 @@ class Monitored:
 
     replaces_tracing = True
     awaits = False
-    """A function tells by itself that it begins, whenever it was made."""
+    """The interpreter tells of each function that begins, also of one that was made later."""
 
     def __init__(self, reached: Reached) -> None:
         self._reached = reached

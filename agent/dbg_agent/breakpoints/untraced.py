@@ -24,10 +24,10 @@ class Untraced(Protocol):
 
     @property
     def awaits(self) -> bool:
-        """Return whether functions with breakpoints may still be made, which are to be looked for again."""
+        """Return whether the program is still to make functions with breakpoints, so that another look is due."""
 
     def look_again(self) -> bool:
-        """Have functions that were made since stop, too; return whether there was anything to look at."""
+        """Have the program stop in functions that it has made since; return whether there was anything to look at."""
 
     def problem(self, file: str, line: int, halted: int | None) -> str:
         """Return what a user should know of the breakpoint at this line; empty if there is nothing.

@@ -83,10 +83,10 @@ class LineBreakpoints:
         self._pid = os.getpid()
         self._served: dict[str, frozenset[int]] = {}
         self._pause = AWAITED_SECONDS
-        self._look = 0
-        """The number of the look for functions that is due next; a new wish has a new one, which comes soon."""
-        self._look_under_way = 0
-        """The number of the look that was asked for, 0 if none is."""
+        self._changes = 0
+        """How often the wishes have changed. A look for functions that was due before the last change does nothing."""
+        self._look_due_for = 0
+        """The change for which a look for functions is due; 0 if no look is."""
         self._way = _way_of_this_python(self)
         self.here = Here(lambda: rank.number, self._tell_raised, rank.print_log)
 
@@ -115,7 +115,7 @@ class LineBreakpoints:
         if wanted != self._served:
             self._served = wanted
             self._pause = AWAITED_SECONDS
-            self._look += 1
+            self._changes += 1
             self._serve(partial(self._way.serve, wanted))
         return is_all and self._way.replaces_tracing
 
@@ -129,25 +129,25 @@ class LineBreakpoints:
     def _look_later(self) -> None:
         """Look for functions that are still to be made, if there are any; called without the lock."""
         with self._lock:
-            if not self._way.awaits or self._look_under_way == self._look:
+            if not self._way.awaits or self._look_due_for == self._changes:
                 return
-            number = self._look_under_way = self._look
-        # The link's locks go before ours.
-        self._rank.call_later(self._pause, partial(self._look_beside, number))
+            change = self._look_due_for = self._changes
+        # The link takes a lock of its own in this call, which comes before ours in the order of locks.
+        self._rank.call_later(self._pause, partial(self._look_beside, change))
 
-    def _look_beside(self, number: int) -> None:
+    def _look_beside(self, change: int) -> None:
         """Look in a thread of its own: the link's thread has the rank's messages to read."""
         try:
-            own_thread(partial(self._look_again, number), "dbg-agent-functions").start()
+            own_thread(partial(self._look_again, change), "dbg-agent-functions").start()
         except RuntimeError:
-            # The process has all the threads that it may have, and fewer later, perhaps.
-            self._rank.call_later(LONGEST_PAUSE, partial(self._look_beside, number))
+            # The process has as many threads as the system allows; some of them may have ended by then.
+            self._rank.call_later(LONGEST_PAUSE, partial(self._look_beside, change))
 
-    def _look_again(self, number: int) -> None:
+    def _look_again(self, change: int) -> None:
         with self._lock:
-            if number != self._look:
+            if change != self._changes:
                 return
-            self._look_under_way = 0
+            self._look_due_for = 0
             if self._serve(self._way.look_again):
                 self._pause = min(2 * self._pause, LONGEST_PAUSE)
         self._look_later()

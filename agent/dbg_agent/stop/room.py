@@ -12,7 +12,7 @@ STACK_FRAMES = 100
 
 DEBUGGER_FRAMES = 500
 """Frames for debuggers and questions, even if the program stops close to the recursion limit: urwid nests a hundred to
-draw PuDB, its import nests two hundred, and users want to look at a stop in endless recursion."""
+draw PuDB, the first import of PuDB nearly as many, and users want to look at a stop in endless recursion."""
 
 
 def has_room(frames: int = STACK_FRAMES) -> bool:

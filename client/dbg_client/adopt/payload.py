@@ -59,7 +59,7 @@ def adopt(told):
         first = marks.setdefault("_dbg_adopts", mine)
         is_taken = first is not mine and first["pid"] == mine["pid"] and (first["main"] or not is_main)
         if is_taken and first["pipe"] == told["pipe"]:
-            return  # another one of these calls is at it, in this thread or in the main one, and answers
+            return  # a call of the same terminal runs already, in this thread or in the main one, and answers
         if not is_taken:
             marks["_dbg_adopts"] = mine
         adopt_now(told, sys, os, is_main, is_taken)

@@ -100,6 +100,14 @@ def passes(queue, turns):
         queue.get()
         seen = queue.qsize()  # within a loop
     return turns
+
+
+def counts(queue):
+    count = 0
+    count += 1  # first
+    queue.get()  # waits
+    count += 1  # second
+    return count
 """
 
 STILL_RUNS = """\
@@ -232,6 +240,22 @@ else:
         thread.join()
         queue.put(1)
         assert stops(driver, program, "# within a loop", lambda: program.passes(queue, 1), "turns=1") == 1
+
+    def test_a_constant_of_the_program_is_no_breakpoint(driver: Driver, program: ModuleType) -> None:
+        ask(driver, wish(program, "# first", condition="False"))
+        queue: SimpleQueue[int] = SimpleQueue()
+        thread = threading.Thread(target=program.counts, args=(queue,))
+        thread.start()
+        waits = line_of(program, "queue.get()  # waits")
+        try:
+            while thread.ident is None or thread_frames()[thread.ident].f_lineno != waits:
+                time.sleep(0)
+            (_, second) = ask(driver, wish(program, "# second", condition="False"))
+            assert second.problem.startswith("its function runs now; ")
+            ask(driver, clear=[wish(program, "# first"), wish(program, "# second")])
+        finally:
+            queue.put(1)
+            thread.join()
 
     def test_what_a_frame_that_runs_makes_is_told_as_it_is(driver: Driver, tmp_path: Path) -> None:
         thread = threading.Thread(target=loaded, args=(tmp_path, STILL_RUNS, "still_runs"))
